@@ -50,7 +50,7 @@ bench: $(READY)                   ## ratios within one run, as a table and bench
 
 torture: $(READY)                 ## faults at scale; FULL=1 for the night's counts
 	@$(BIN)/python -m pip install -q --group torture
-	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults tests/core tests/formats tests/teleport tests/postgres
+	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults tests/core tests/formats tests/sync tests/postgres
 
 real-agents: $(READY) $(REAL)/ready   ## the agents' real programs, connected and at work without a network (Linux)
 	@npm ls --prefix $(REAL) --depth=0

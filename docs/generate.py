@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from holdfast.cli.helptext import usage
+from holdfast.cli.help import usage
 from holdfast.cli.table import COMMANDS
-from holdfast.core import errors, lifecycle, secrets, vocabulary
-from holdfast.keeper import settings
+from holdfast.core import errors, lifecycle
+from holdfast.core import events as event_types
+from holdfast.core.secrets import patterns
+from holdfast.workspace import settings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -24,7 +26,7 @@ def events() -> str:
     """Every event type, and what it says."""
     glance = (
         (_linked(kind.name), str(kind.version), _yes(kind.sign), _code(kind.searched))
-        for kind in vocabulary.KINDS.values()
+        for kind in event_types.KINDS.values()
     )
     parts = [
         "# Events",
@@ -38,7 +40,7 @@ def events() -> str:
         _table(("event", "version", "sign of activity", "searched"), glance),
     ]
     about = None
-    for kind in vocabulary.KINDS.values():
+    for kind in event_types.KINDS.values():
         if kind.name.partition(".")[0] != about:
             about = kind.name.partition(".")[0]
             parts.append(f"## {about.capitalize()}")
@@ -46,9 +48,9 @@ def events() -> str:
         parts.append(_prose(kind.data))
         parts.append(_fields(kind.data))
     parts.append("## Parts of events")
-    for part in (vocabulary.Project, vocabulary.Timer, vocabulary.Process):
+    for part in (event_types.ProjectFacts, event_types.TimerRules, event_types.Process):
         parts += [f"### {part.__name__}", _prose(part), _fields(part)]
-    return _page("holdfast.core.vocabulary", parts)
+    return _page("holdfast.core.events", parts)
 
 
 def lifecycles() -> str:
@@ -66,7 +68,7 @@ def lifecycles() -> str:
         rows = [(before, event, after) for before, row in table.items() for event, after in row.items()]
         parts.append(_table(("status", "event", "becomes"), ((f"`{a}`", f"`{b}`", f"`{c}`") for a, b, c in rows)))
         parts.append(f"Endings: {_code(sorted(lifecycle.FINAL[name]))}.")
-    allowed = [kind for kind in vocabulary.KINDS if lifecycle.session_allows("completed", kind)]
+    allowed = [kind for kind in event_types.KINDS if lifecycle.session_allows("completed", kind)]
     parts += ["## After the end", f"Of a session that has ended, only these can still be recorded: {_code(allowed)}."]
     return _page("holdfast.core.lifecycle", parts)
 
@@ -77,8 +79,8 @@ def secret_kinds() -> str:
         What is taken out of every text before it enters the log. In its place stands `[redacted:KIND]`, and the
         session counts how many of each kind were found.
     """
-    rows = ((f"`{kind.name}`", kind.description) for kind in secrets.KINDS)
-    return _page("holdfast.core.secrets", ["# Secrets", _text(intro), _table(("kind", "what it is"), rows)])
+    rows = ((f"`{kind.name}`", kind.description) for kind in patterns.KINDS)
+    return _page("holdfast.core.secrets.patterns", ["# Secrets", _text(intro), _table(("kind", "what it is"), rows)])
 
 
 def all_settings() -> str:
@@ -96,7 +98,7 @@ def all_settings() -> str:
     """
     head = ("setting", "default", "allowed", "by a project", "what it is")
     rows = map(_setting, settings.SETTINGS)
-    return _page("holdfast.keeper.settings", ["# Settings", _text(intro), _text(unread), _table(head, rows)])
+    return _page("holdfast.workspace.settings", ["# Settings", _text(intro), _text(unread), _table(head, rows)])
 
 
 def error_kinds() -> str:

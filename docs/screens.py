@@ -17,8 +17,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from holdfast import Keeper
 from holdfast.core.times import DAY, HOUR, MINUTE
-from holdfast.keeper.session import KeptSession
-from holdfast.web.serving import Dashboard
+from holdfast.keeper.session import SessionHandle
+from holdfast.web.serve import Dashboard
 
 IMAGES = Path(__file__).parent / "images"
 WIDE, HIGH = 1200, 800
@@ -154,7 +154,7 @@ def _login(keeper: Keeper, project: Path) -> str:
     return session.id
 
 
-def _changed(session: KeptSession, project: Path, path: str, agent: str, at: int) -> None:
+def _changed(session: SessionHandle, project: Path, path: str, agent: str, at: int) -> None:
     place = project / path
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text("# made up\n" * 40)

@@ -60,10 +60,10 @@ gc.disable()
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
 pytest.register_assert_rewrite(
-    "holdfast.capture.conformance",
+    "holdfast.conversations.conformance",
     "holdfast.formats.conformance",
     "holdfast.store.conformance",
-    "holdfast.teleport.remotes.conformance",
+    "holdfast.sync.remotes.conformance",
 )
 
 # Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from holdfast import Keeper
-from holdfast.capture import spool
-from holdfast.keeper.captures.comparison import compare_due
+from holdfast.sessions.changes.compare import compare_due
+from holdfast.workspace import spool
 from measures.figures import Figure, median
 
 FILES = 50_000
@@ -30,7 +30,7 @@ def measure(scratch: Path) -> list[Figure]:
     for number in range(RUNS):
         _say(home, tree, "UserPromptSubmit", number, prompt=f"Change number {number}")
         with Keeper.open(str(tree), home=str(home)) as keeper:
-            keeper.absorb()
+            keeper.collect()
             compare_due(keeper)
         (tree / "d7" / "f7.txt").write_text(f"changed {number}\n")
         if number % 2:
@@ -42,7 +42,7 @@ def measure(scratch: Path) -> list[Figure]:
         _git(tree, "status", "--porcelain", "--untracked-files=all")
         status.append(time.perf_counter() - begin)
         with Keeper.open(str(tree), home=str(home)) as keeper:
-            keeper.absorb()
+            keeper.collect()
             begin = time.perf_counter()
             compare_due(keeper)
             compared.append(time.perf_counter() - begin)

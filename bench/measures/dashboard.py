@@ -15,9 +15,9 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from holdfast import Keeper
+from holdfast.core.events import AgentCompleted, AgentStarted, SessionCompleted, SessionStarted
 from holdfast.core.times import HOUR, MINUTE
-from holdfast.core.vocabulary import AgentCompleted, AgentStarted, SessionCompleted, SessionStarted
-from holdfast.keeper.starting import new_id
+from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft, Filter
 from measures.append import text
 from measures.figures import Figure, median

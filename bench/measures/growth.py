@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast import Keeper
-from holdfast.core.vocabulary import AgentStarted, Data, DecisionMade, MessageExchanged, NoteAdded, SessionStarted
-from holdfast.keeper.starting import new_id
+from holdfast.core.events import AgentStarted, Data, DecisionMade, MessageExchanged, NoteAdded, SessionStarted
+from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft
 from measures.append import text
 from measures.figures import Figure, median, micros, timed

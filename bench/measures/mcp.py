@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import Keeper
-from holdfast.keeper.overview import glance
+from holdfast.sessions.overview import session_card
 from measures.append import text
 from measures.figures import Figure, median, micros, timed
 
@@ -33,7 +33,7 @@ def measure(scratch: Path) -> list[Figure]:
 
         def looked(_: int) -> object:
             session = keeper.session()
-            return glance(keeper, session.id), session.briefing()
+            return session_card(keeper, session.id), session.briefing()
 
         contestants: dict[str, Callable[[int], object]] = {
             "record": lambda number: tool("record", notes=[text(number)]),

@@ -94,7 +94,7 @@ def _looks(project: _Project) -> list[Figure]:
     for _ in range(2):  # the first look reads what is young, and remembers that it no longer is
         time.sleep(_SETTLED)
         with project.open() as keeper:
-            keeper.absorb()
+            keeper.collect()
     with project.open() as keeper:
         keeper.store()
         tree = keeper.mirrors.memory.tree(keeper.place.root)

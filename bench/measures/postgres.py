@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast.store.postgres import administering
+from holdfast.store.postgres import admin
 from measures import postgres_append, postgres_load, postgres_notice, postgres_reading
 from measures.figures import Figure
 from measures.postgres_server import Ground, ground, opened
@@ -78,7 +78,7 @@ def _divided(place: Ground) -> list[Figure]:
     """The same in parts; and how long dividing takes."""
     place.ask("large", "DROP TABLE holdfast.bare")
     begin = time.perf_counter()
-    administering.divide(place.address("large"), PARTS)
+    admin.divide(place.address("large"), PARTS)
     took = time.perf_counter() - begin
     figures = [Figure(f"postgres: dividing {EVENTS:,} events into {PARTS} parts (seconds)", took, "")]
     figures += postgres_append.measure(place, "large", WRITER, f"large store in {PARTS} parts")

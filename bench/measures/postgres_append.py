@@ -18,17 +18,17 @@ from typing import NamedTuple
 
 import psycopg
 
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentProgressed,
     AgentStarted,
     Data,
     DecisionMade,
     MessageExchanged,
     NoteAdded,
-    Project,
+    ProjectFacts,
     SessionStarted,
 )
-from holdfast.keeper.starting import new_id
+from holdfast.sessions.start import new_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft
 from measures.append import text
@@ -184,7 +184,7 @@ def begun(url: str, here: str) -> str:
     """A new session with an agent at work."""
     store, session = opened(PostgresAddress(url), here, lambda: time.time_ns() // 1000), new_id()
     with store.transaction(about=session) as transaction:
-        where = Project(id="project-0001", name="service-1")
+        where = ProjectFacts(id="project-0001", name="service-1")
         for data in (
             SessionStarted(goal="Measure how long an append takes", project=where, device="bench"),
             AgentStarted(id="bench-1", type="bench"),

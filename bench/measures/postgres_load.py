@@ -20,11 +20,8 @@ import psycopg
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical
-from holdfast.core.event import Event, seal
-from holdfast.core.fold import apply
-from holdfast.core.search import words
-from holdfast.core.state import FOLD_VERSION, State, freeze
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event, seal
+from holdfast.core.events import (
     TYPE_OF,
     AgentCompleted,
     AgentProgressed,
@@ -37,14 +34,17 @@ from holdfast.core.vocabulary import (
     FileChanged,
     MessageExchanged,
     NoteAdded,
-    Project,
+    ProjectFacts,
     SessionCompleted,
     SessionStarted,
     TaskAdded,
     TaskCompleted,
     TaskStarted,
     searched_text,
-)  # fmt: skip
+)
+from holdfast.core.fold import apply
+from holdfast.core.search import words
+from holdfast.core.state import FOLD_VERSION, State, freeze
 from holdfast.store.snapshots import is_due, ladder
 from holdfast.store.summary import summary
 from measures.append import text as common
@@ -125,9 +125,9 @@ def _projects(line: psycopg.Connection[Any], vault: int, people: Sequence[str]) 
             )
 
 
-def _project(number: int) -> Project:
+def _project(number: int) -> ProjectFacts:
     name = f"service-{number % PROJECTS}"
-    return Project(
+    return ProjectFacts(
         id=f"project-{number % PROJECTS:04}", name=name, path=f"/home/me/{name}", remote=f"git.corp/{name}"
     )
 

@@ -8,7 +8,7 @@ import time
 
 import psycopg
 
-from holdfast.core.vocabulary import MessageExchanged
+from holdfast.core.events import MessageExchanged
 from holdfast.store.interface import Draft
 from measures.figures import Figure
 from measures.postgres_append import begun

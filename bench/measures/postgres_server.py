@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import PostgresStore, administering
+from holdfast.store.postgres import PostgresStore, admin
 
 MOST = 240  # connections
 Line = psycopg.Connection[tuple[Any, ...]]
@@ -50,7 +50,7 @@ class Ground:
         for person in people:
             if not self.server.sql("SELECT 1 FROM pg_roles WHERE rolname = %s", person):
                 self.server.role(person)
-        administering.init(self.address(name), admit=people, partitions=partitions)
+        admin.init(self.address(name), admit=people, partitions=partitions)
 
     def url(self, database: str, person: str = "postgres") -> str:
         return str(self.server.url(database, person))

@@ -18,14 +18,14 @@ from unittest.mock import patch
 import msgspec
 
 from holdfast import Keeper
-from holdfast.core.event import Head, public
-from holdfast.core.vocabulary import Data, DecisionMade, MessageExchanged, NoteAdded, Project, SessionStarted
-from holdfast.keeper.starting import new_id
-from holdfast.keeper.teleports import adding, devices, opening
-from holdfast.keeper.teleports.syncing import sync
+from holdfast.core.envelope import StreamHead, public
+from holdfast.core.events import Data, DecisionMade, MessageExchanged, NoteAdded, ProjectFacts, SessionStarted
+from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft
-from holdfast.teleport.remotes import registry
-from holdfast.teleport.remotes.interface import Found, Remote
+from holdfast.sync import devices, open_vault, remote_add
+from holdfast.sync.remotes import index
+from holdfast.sync.remotes.base import ObjectInfo, RemoteStore
+from holdfast.sync.sync import sync
 from measures.append import text
 from measures.figures import Figure, median
 
@@ -58,7 +58,7 @@ def _first(scratch: Path) -> list[Figure]:
                 for event in keeper.store().events(session):
                     file.write(msgspec.json.encode(public(event)) + b"\n")
         recipient = devices.public(keeper).age
-        adding.add(keeper, "remote", f"folder:{place}")
+        remote_add.add(keeper, "remote", f"folder:{place}")
     holdfast = str(Path(sys.executable).parent / "holdfast")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["HOLDFAST_HOME"] = str(home)
@@ -124,8 +124,8 @@ def _among(folder: Path, events: int) -> tuple[float, float, list[str]]:
 def _requests(keeper: Keeper) -> list[str]:
     """What a sync with nothing to do asks of its remote."""
     asked: list[str] = []
-    open_remote = registry.open_remote
-    with patch.object(opening, "open_remote", lambda *words, **more: Counted(open_remote(*words, **more), asked)):
+    open_remote = index.open_remote
+    with patch.object(open_vault, "open_remote", lambda *words, **more: Counted(open_remote(*words, **more), asked)):
         sync(keeper)
     return asked
 
@@ -133,13 +133,13 @@ def _requests(keeper: Keeper) -> list[str]:
 class Counted:
     """A remote that writes down what is asked of it."""
 
-    def __init__(self, remote: Remote, asked: list[str]) -> None:
+    def __init__(self, remote: RemoteStore, asked: list[str]) -> None:
         self.url = remote.url
         self.bytes = 0
         self._remote = remote
         self._asked = asked
 
-    def list(self, prefix: str) -> Sequence[Found]:
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
         self._asked.append(f"list {prefix}")
         return self._remote.list(prefix)
 
@@ -183,7 +183,7 @@ def _meeting(scratch: Path) -> list[Figure]:
     ]
 
 
-def _seen(keeper: Keeper) -> frozenset[Head]:
+def _seen(keeper: Keeper) -> frozenset[StreamHead]:
     """The heads of every stream this device has."""
     states = (keeper.store().state(session) for session in keeper.store().sessions())
     return frozenset(head for state in states if state is not None for head in state.heads.values())
@@ -209,7 +209,7 @@ def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
         for keeper in fleet:
             # By hand alone: a sync of its own in between would be measured too.
             keeper.settings._values["sync.background"] = False  # noqa: SLF001
-            adding.add(keeper, "remote", url)
+            remote_add.add(keeper, "remote", url)
             if keeper is not fleet[0]:
                 devices.approve(fleet[0], devices.public(keeper).words)
             sync(keeper)
@@ -219,7 +219,7 @@ def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
 def _session(keeper: Keeper, number: int, events: int) -> None:
     session = new_id()
     begin = keeper.now() - 10**9 + number * 1000
-    project = Project(id="bench", name="bench")
+    project = ProjectFacts(id="bench", name="bench")
     with keeper.transaction() as transaction:
         for step in range(events):
             data: Data = MessageExchanged()

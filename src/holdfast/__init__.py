@@ -16,7 +16,7 @@ __all__ = ["Keeper", "__version__"]
 def __getattr__(name: str) -> object:
     # Lazily: `holdfast --version` need not load the store.
     if name == "Keeper":
-        from holdfast.keeper import Keeper  # noqa: PLC0415
+        from holdfast.keeper import Keeper
 
         return Keeper
     raise AttributeError(f"module 'holdfast' has no attribute {name!r}")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.capture import spool
-from holdfast.core.vocabulary import Data
+from holdfast.core.events import Data
 from holdfast.keeper import Keeper
 from holdfast.store.interface import Draft
+from holdfast.workspace import spool
 from tests.cli.several_devices import Several
 
 TALK = "0f0e0d0c-1111-4222-8333-444455556666"
@@ -71,7 +71,7 @@ class Guested(Several):
         self.document("share", session, "--with", GUEST)
         self.at("guest")
         offers = self.document("accept", self.url, "--list")["offers"]
-        self.document("accept", self.url, next(one["name"] for one in offers if one["session"] == session))
+        self.document("accept", self.url, next(offer["name"] for offer in offers if offer["session"] == session))
         self.sync("laptop", "guest")
         self.at("laptop")
 

@@ -15,7 +15,7 @@ class Several(Calling):
         super().__init__(root, monkeypatch, capsys)
         self.root = root
         # What is out of reach here stays so: trying it again need not take time.
-        monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)
+        monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)
         self.folder = root / "remote"
         self.url = f"folder:{self.folder}"
         self.repository()
@@ -68,7 +68,7 @@ class Several(Calling):
         return done or self.document("sync")
 
     def notes(self, session: str) -> list[str]:
-        return [one["text"] for one in self.session("show", session)["notes"]]
+        return [item["text"] for item in self.session("show", session)["notes"]]
 
     def away(self) -> None:
         """The remote cannot be reached, until it is `back`."""

@@ -19,7 +19,7 @@ class Town:
         self.server = server
         mark = secrets.token_hex(4)
         self.name = f"town_{mark}"
-        self.ada, self.ben, self.eve = (server.role(f"{one}_{mark}") for one in ("ada", "ben", "eve"))
+        self.ada, self.ben, self.eve = (server.role(f"{name}_{mark}") for name in ("ada", "ben", "eve"))
         self.owner = server.database(self.name)
 
     def url(self, person: str, *, password: str | None = None) -> str:

@@ -49,8 +49,8 @@ def test_agents_of_one_id(several: Several) -> None:
     assert "a-1 (laptop)" in listed
     assert "a-1 (desk)" in listed
     ended = [several.document("agent", "done", "a-1")["agent"] for _ in range(2)]
-    assert {one["task"] for one in ended} == {"Print the receipt", "Write the query"}
-    assert {one["status"] for one in ended} == {"completed"}
+    assert {item["task"] for item in ended} == {"Print the receipt", "Write the query"}
+    assert {item["status"] for item in ended} == {"completed"}
 
 
 def test_an_id_of_its_own_needs_nothing(several: Several) -> None:

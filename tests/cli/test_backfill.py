@@ -64,7 +64,9 @@ def test_json_names_every_agent(call: Calling) -> None:
     assert (claude["sources"], claude["read"], claude["sessions"]) == (1, 1, 1)
     assert claude["events"] > 2
     assert claude["problems"] == [f"{path}: line 3 is not JSON"]
-    assert all({"agent", "sources", "read", "sessions", "events", "problems"} <= set(one) for one in entries.values())
+    assert all(
+        {"agent", "sources", "read", "sessions", "events", "problems"} <= set(entry) for entry in entries.values()
+    )
 
 
 def test_damage_is_told_and_harmless(call: Calling) -> None:

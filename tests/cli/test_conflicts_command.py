@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.keeper import projects
+from holdfast.workspace import projects
 from tests.support.command_line import Calling
 
 
@@ -43,9 +43,9 @@ class Pair(Calling):
             for source, target in ((laptop, desktop), (desktop, laptop)):
                 sessions = list(source.store().sessions())
                 with target.store().transaction() as transaction:
-                    transaction.receive(event for one in sessions for event in source.store().events(one))
-                    for one in sessions:
-                        projects.learn(target, transaction, transaction.state(one))
+                    transaction.receive(event for session in sessions for event in source.store().events(session))
+                    for session in sessions:
+                        projects.learn(target, transaction, transaction.state(session))
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def test_the_json_of_conflicts(pair: Pair) -> None:
     assert sides["conflict"] == conflict["id"]
     assert conflict["values"][sides["stands"] - 1]["value"] == pair.session("status")["goal"]
     shown = {
-        one["device"]: (one["value"], side["progress"], side["agents"])
-        for one, side in zip(conflict["values"], sides["values"], strict=True)
+        item["device"]: (item["value"], side["progress"], side["agents"])
+        for item, side in zip(conflict["values"], sides["values"], strict=True)
     }
     assert shown == {"laptop": ("Ship on Friday", 0.4, []), "desktop": ("Ship on Monday", 0.0, ["arch-1"])}
     assert pair.document("conflicts", session[:8]) == document
@@ -202,7 +202,7 @@ def test_resume_tells_what_differs(pair: Pair) -> None:
     assert pair.document("status")["session"] is None
     (pair.there / "a.py").write_text("x\n")
     document = pair.document("resume", session)
-    assert [set(one) for one in document["ground"]] == [{"what", "detail", "fix", "blocking"}]
+    assert [set(item) for item in document["ground"]] == [{"what", "detail", "fix", "blocking"}]
     assert (document["ground"][0]["what"], document["ground"][0]["blocking"]) == ("dirty", False)
     assert pair.document("resume", session)["ground"] == []  # by now it is this device's own
 
@@ -228,7 +228,7 @@ def test_force_goes_on_regardless(pair: Pair) -> None:
     pair.meet()
     pair.at("desktop")
     document = pair.document("resume", session, "--force")
-    assert [(one["what"], one["blocking"]) for one in document["ground"]] == [("files", True)]
+    assert [(item["what"], item["blocking"]) for item in document["ground"]] == [("files", True)]
     assert document["session"]["status"] == "in_progress"
 
 
@@ -238,7 +238,7 @@ def test_resume_as_a_device_left_it(pair: Pair) -> None:
     pair.refused(3, "resume", session, "--device", "phone")
     pair.refused(3, "resume", "--device", "phone")
     assert pair.session("resume", "--device", "desktop")["goal"] == "Ship on Monday"
-    assert [one["chosen"] is None for one in pair.session("status")["conflicts"]] == [False]
+    assert [item["chosen"] is None for item in pair.session("status")["conflicts"]] == [False]
     other = pair.session("start", "Another", "--replace")["id"]
     assert pair.session("resume", "--device", "desktop")["id"] == session
     assert pair.session("resume", "--device", "laptop")["id"] in (session, other)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture.registry import CONNECTABLE, NAMES
 from holdfast.cli.table import COMMANDS
-from holdfast.keeper.captures import installing
+from holdfast.conversations.adapters.index import CONNECTABLE, NAMES
+from holdfast.conversations.hooks import install
 from tests.support.command_line import Calling
 
 
@@ -85,7 +85,7 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     cli("connect", "claude", "goose")
-    found = {one["name"]: one for one in cli.document("agents")["agents"]}
+    found = {item["name"]: item for item in cli.document("agents")["agents"]}
     assert len(found) == 9
     assert found["claude"]["server"] == {
         "scope": "user", "path": str(settings.parents[1] / ".claude.json"), "missing": None,
@@ -101,7 +101,7 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     assert (found["cline"]["found"], found["cline"]["program"]) == (False, None)
     data = json.loads(settings.read_text())
     settings.write_text(json.dumps(data | {"disableAllHooks": True}))
-    (obstacle,) = {one["name"]: one for one in cli.document("agents")["agents"]}["claude"]["obstacles"]
+    (obstacle,) = {item["name"]: item for item in cli.document("agents")["agents"]}["claude"]["obstacles"]
     assert "disableAllHooks" in obstacle
     said = cli("agents").out
     assert "disableAllHooks" in said
@@ -116,7 +116,7 @@ def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytes
     assert {one["name"]: one["server"] for one in cli.document("agents")["agents"]}["claude"] is None
     assert "created" in cli("connect", "claude").out
     assert "yes" in cli("agents").out
-    monkeypatch.setattr(installing, "can_serve", lambda: False)
+    monkeypatch.setattr(install, "can_serve", lambda: False)
     assert "pip install 'holdfast[mcp]'" in cli("connect", "claude").out
     assert not servers.exists()
     assert "holdfast[mcp]" in cli.refused(1, "connect", "claude-desktop")["hint"]
@@ -147,14 +147,14 @@ def test_a_connect_that_fails_says_that_nothing_stands(cli: Calling, nobodys_env
     servers.parent.mkdir()
     servers.symlink_to(servers)
     assert cli.refused(1, "connect", "cursor")["file"] == str(servers)
-    assert [one.name for one in servers.parent.iterdir()] == ["mcp.json"]
-    assert {one["name"]: one["connected"] for one in cli.document("agents")["agents"]}["cursor"] is None
+    assert [path.name for path in servers.parent.iterdir()] == ["mcp.json"]
+    assert {item["name"]: item["connected"] for item in cli.document("agents")["agents"]}["cursor"] is None
 
 
 def test_the_table_knows_who_can_be_connected() -> None:
     """What completion and help offer is what there is; hooks and the past stay those of the eight agents."""
     declared = {command.name: command.params for command in COMMANDS}
-    offered = {name: next(one.choices for one in declared[name] if one.name in ("agents", "agent"))
+    offered = {name: next(item.choices for item in declared[name] if item.name in ("agents", "agent"))
                for name in ("connect", "disconnect", "hook", "backfill")}  # fmt: skip
     assert offered["connect"] == offered["disconnect"] == (*CONNECTABLE, "git")  # git for the trailer alone
     assert offered["hook"] == offered["backfill"] == NAMES
@@ -174,7 +174,7 @@ def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
     assert "backfill" not in said
     assert cli.refused(4, "connect", "claude-desktop", "--scope", "project")
     assert cli.refused(4, "backfill", "claude-desktop")
-    found = {one["name"]: one for one in cli.document("agents")["agents"]}["claude-desktop"]
+    found = {item["name"]: item for item in cli.document("agents")["agents"]}["claude-desktop"]
     assert (found["connected"], found["server"]["path"]) == ("user", str(config))
     cli("disconnect", "claude-desktop")
     assert config.read_text() == '{"globalShortcut": ""}'
@@ -188,7 +188,7 @@ def test_agents_tell_of_a_script_that_is_gone(cli: Calling, settings: Path) -> N
     assert "for you, script missing" in said
     assert "settings.json" in said
     assert "holdfast connect claude" in said
-    missing = {one["name"]: one["script_missing"] for one in cli.document("agents")["agents"]}
+    missing = {item["name"]: item["script_missing"] for item in cli.document("agents")["agents"]}
     assert [name for name, gone in missing.items() if gone] == ["claude"]
     said = cli("connect", "claude").out
     assert "Claude Code  connected for you" in said
@@ -220,11 +220,11 @@ def test_uninstall(cli: Calling, settings: Path) -> None:
 def test_the_doctor_is_told_where_to_look(cli: Calling, settings: Path) -> None:
     """`doctor` names what stands in the way of a connected agent."""
     cli("connect", "claude")
-    checks = {one["name"]: one for one in cli.document("doctor")["checks"]}
+    checks = {item["name"]: item for item in cli.document("doctor")["checks"]}
     assert {checks[name]["status"] for name in ("hooks", "spool", "capture", "modes")} == {"ok"}
     data = json.loads(settings.read_text())
     settings.write_text(json.dumps(data | {"disableAllHooks": True}))
-    checks = {one["name"]: one for one in cli.document("doctor")["checks"]}
+    checks = {item["name"]: item for item in cli.document("doctor")["checks"]}
     assert checks["hooks"]["status"] == "warning"
 
 

@@ -82,9 +82,9 @@ def shaped(found: Any, like: Any, where: str = "session") -> None:
             shaped(found[name], part, f"{where}.{name}")
     elif isinstance(like, list):
         assert isinstance(found, list), where
-        for index, one in enumerate(found):
+        for index, match in enumerate(found):
             if like:
-                shaped(one, like[0], f"{where}[{index}]")
+                shaped(match, like[0], f"{where}[{index}]")
     elif where.endswith((".extra", ".by_agent")):
         assert isinstance(found, dict), where
 
@@ -201,7 +201,7 @@ def test_answers_of_config(cli: Calling) -> None:
     assert cli.document("config", "set", "history.limit", "7")["value"] == 7
     assert cli.document("config", "get", "history.limit")["value"] == 7
     listed = cli.document("config", "list")["settings"]
-    limit = next(one for one in listed if one["name"] == "history.limit")
+    limit = next(item for item in listed if item["name"] == "history.limit")
     assert (limit["value"], limit["default"]) == (7, 20)
     assert limit["about"]
 

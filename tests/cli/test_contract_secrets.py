@@ -99,14 +99,14 @@ def test_an_error_does_not_repeat_a_secret_into_the_log_of_errors(
     cli: Calling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What went wrong unexpectedly is kept as places in the code, without anybody's text."""
-    from holdfast.keeper.session import KeptSession
+    from holdfast.keeper.session import SessionHandle
 
     cli.session("start", "G")
 
     def broken(_: object, words: str, **__: object) -> None:
         raise RuntimeError(words)
 
-    monkeypatch.setattr(KeptSession, "note", broken)
+    monkeypatch.setattr(SessionHandle, "note", broken)
     with pytest.raises(AssertionError, match="unexpected"):
         cli("note", CANARIES[0])
     assert (cli.home / "errors.log").exists()

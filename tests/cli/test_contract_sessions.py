@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.keeper import Keeper
+from holdfast.store import origin
 from tests.support.command_line import Calling, at
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
@@ -343,13 +345,31 @@ def test_fewer_than_four_characters_are_no_prefix(cli: Calling) -> None:
 def test_an_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions with one beginning are told apart by nobody but the person."""
     ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000-0000-4000-8000-000000000002"])
-    monkeypatch.setattr("holdfast.keeper.starting.new_id", lambda: next(ids))
+    monkeypatch.setattr("holdfast.sessions.start.new_id", lambda: next(ids))
     cli.session("start", "One")
     cli.session("start", "Two", "--replace")
     error = cli.refused(4, "show", "abcd")
     assert "abcd0000-0000-4000-8000-000000000001" in error["message"]
     assert "abcd0000-0000-4000-8000-000000000002" in error["message"]
     assert cli.session("show", "abcd0000-0000-4000-8000-000000000002")["goal"] == "Two"
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_whole_id_is_ambiguous_when_it_is_of_others_and_begins_another_id(
+    cli: Calling, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    """Whoever begins a session chooses its id; one of our own is meant by its whole id, whatever begins so."""
+    ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000"])
+    monkeypatch.setattr("holdfast.sessions.start.new_id", lambda: next(ids))
+    long = cli.session("start", "One")["id"]
+    short = cli.session("start", "Two", "--replace")["id"]
+    if own:
+        assert cli.session("show", short)["goal"] == "Two"
+    else:
+        with Keeper.open(str(cli.project), home=str(cli.home)) as keeper, keeper.transaction() as transaction:
+            origin.record_share(transaction, short, "f" * 64)
+        assert long in cli.refused(4, "show", short)["message"]
+    assert cli.session("show", long)["goal"] == "One"
 
 
 def test_one_alias_of_two_sessions_is_ambiguous(cli: Calling) -> None:

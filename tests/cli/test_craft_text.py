@@ -38,7 +38,7 @@ def exported(several: Several, session: str = "@") -> dict[str, Any]:
 
 def mirrored(several: Several) -> dict[str, Any]:
     folder = several.project / ".craft/cache/orchestration-sessions"
-    [file] = [one for one in folder.glob("*.json") if one.name != "index.json"]
+    [file] = [path for path in folder.glob("*.json") if path.name != "index.json"]
     found = json.loads(file.read_text())
     assert isinstance(found, dict)
     return found
@@ -196,7 +196,7 @@ def test_remotes_of_claude_desktop_say_that_it_does_not_carry_them(several: Seve
     [listed] = several.document("remote", "list")["remotes"]
     assert "does not copy" in listed["caveat"]
     several.document("remote", "add", "home", several.url)
-    assert [one["caveat"] is None for one in several.document("remote", "list")["remotes"]] == [False, True]
+    assert [item["caveat"] is None for item in several.document("remote", "list")["remotes"]] == [False, True]
 
 
 # ── files in other spellings ─────────────────────────────────────────────────────────────────────────────

@@ -33,7 +33,7 @@ def removed(several: Several) -> str:
 
 
 def listed(several: Several, name: str) -> dict[str, Any]:
-    return next(one for one in several.document("device", "list")["devices"] if one["name"] == name)
+    return next(item for item in several.document("device", "list")["devices"] if item["name"] == name)
 
 
 def test_what_is_held_back_is_shown_and_taken_in(several: Several) -> None:
@@ -44,7 +44,7 @@ def test_what_is_held_back_is_shown_and_taken_in(several: Several) -> None:
     shown = several("device", "list")
     assert "what it wrote since is held back: 1 push not read" in shown.out
     assert "holdfast device admit NAME" in shown.err
-    checks = {one["name"]: one for one in several.document("doctor")["checks"]}
+    checks = {item["name"]: item for item in several.document("doctor")["checks"]}
     assert (
         "desk was removed, and what it wrote since is held back (1 push not read)" in checks["remote home"]["detail"]
     )
@@ -127,7 +127,7 @@ def test_a_removed_device_knows_that_it_is_out(several: Several) -> None:
     assert several.document("remote", "list")["remotes"][0]["status"] == "removed"
     assert listed(several, "desk")["status"] == "removed"
     assert "was removed" in several("device", "show").out
-    checks = {one["name"]: one for one in json.loads(several("doctor", "--json").out)["checks"]}
+    checks = {item["name"]: item for item in json.loads(several("doctor", "--json").out)["checks"]}
     assert "this device was removed from the vault" in checks["remote home"]["detail"]
     several.document("remote", "remove", "home")
     assert several.document("remote", "add", "home", several.url)["what"] == "asked"

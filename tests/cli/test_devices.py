@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.keeper.teleports import opening
-from holdfast.teleport import founding, joining
+from holdfast.sync import create_vault, join_vault, open_vault
 from tests.cli.several_devices import Several
 
 
@@ -22,7 +21,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def listed(several: Several) -> dict[str, str]:
     """Each device's status by its name."""
-    return {one["name"]: one["status"] for one in several.document("device", "list")["devices"]}
+    return {item["name"]: item["status"] for item in several.document("device", "list")["devices"]}
 
 
 def test_show_makes_the_keys_once(several: Several) -> None:
@@ -105,7 +104,7 @@ def test_list_without_the_remote(several: Several) -> None:
     assert "desk" in spoken.out
     assert "home: " in spoken.err
     document = several.document("device", "list")
-    assert {one["name"] for one in document["devices"]} == {"laptop", "desk"}
+    assert {item["name"] for item in document["devices"]} == {"laptop", "desk"}
     assert len(document["notes"]) == 1
 
 
@@ -142,11 +141,11 @@ def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
     """Whoever asks to join chooses a name; no control sequence of it reaches the terminal."""
     several.found()
     with Keeper.open(str(several.project), home=str(several.root / "home-evil"), device="evil") as keeper:
-        here = opening.here(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
-        with opening.place(keeper, several.url) as place:
-            signed = founding.existing(place)
+        here = open_vault.here(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
+        with open_vault.place(keeper, several.url) as place:
+            signed = create_vault.existing(place)
             assert signed is not None
-            joining.ask(here, place, signed)
+            join_vault.ask(here, place, signed)
         words = here.keys.public.words
     for command in (("list",), ("approve", words), ("list",), ("remove", words)):
         spoken = several("device", *command)
@@ -173,7 +172,7 @@ def test_a_removed_device_is_cut_off(several: Several) -> None:
     several.sync("desk")
     assert "for the others only" not in several.notes(session)
     rejected = several.sync("laptop")["rejected"]
-    assert [one["device"] for one in rejected] == ["desk"]
+    assert [item["device"] for item in rejected] == ["desk"]
     assert several.notes(session) == ["before", "for the others only"]
 
 

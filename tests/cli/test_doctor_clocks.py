@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.canonical import LARGEST, canonical
-from holdfast.core.event import seal
+from holdfast.core.envelope import seal
 from tests.support.command_line import Calling
 
 
@@ -33,14 +33,14 @@ def test_an_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> 
     assert calling.session("show", session)["goal"] == "Mine"
     assert calling.document("conflicts")["conflicts"] == []
     shown = calling.document("log")["events"]
-    assert [one["data"] for one in shown][-2:] == [{"goal": "Theirs"}, {"goal": "Mine"}]
+    assert [item["data"] for item in shown][-2:] == [{"goal": "Theirs"}, {"goal": "Mine"}]
     another = str(calling.session("start", "Another", "--replace")["id"])
     calling("edit", "--goal", "Mine too")
     assert calling.session("show", another)["goal"] == "Mine too"
     for _ in range(2):
         document = calling.document("doctor")
-        checks = {one["name"]: one for one in document["checks"]}
-        assert {name for name, one in checks.items() if one["status"] != "ok"} <= {"clocks", "writer"}
+        checks = {item["name"]: item for item in document["checks"]}
+        assert {name for name, check in checks.items() if check["status"] != "ok"} <= {"clocks", "writer"}
         assert checks["clocks"]["status"] == "warning"
         for words in (session, "unknown device", "f" * 20, str(LARGEST), "2255-06-05"):
             assert words in checks["clocks"]["detail"]

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.canonical import canonical
-from holdfast.core.event import Event, seal
+from holdfast.core.envelope import Event, seal
 from tests.support.command_line import Calling
 
 
@@ -33,12 +33,12 @@ def test_two_copies_of_one_home(calling: Calling) -> None:
         branches = [note(session, 2, text, clock + number, first) for number, text in enumerate(("one", "other"), 1)]
         with keeper.transaction() as transaction:
             transaction.receive([first, *branches])
-    shown = {one["text"] for one in calling.session("show", session)["notes"]}
+    shown = {item["text"] for item in calling.session("show", session)["notes"]}
     assert shown == {"before", "one", "other"}
-    checks = {one["name"]: one for one in calling.document("doctor")["checks"]}
+    checks = {item["name"]: item for item in calling.document("doctor")["checks"]}
     assert checks["chain"]["status"] == "ok"
     assert checks["copies"]["status"] == "warning"
     assert "two copies of one home went on from event 1" in checks["copies"]["detail"]
     assert "Nothing is lost" in checks["copies"]["fix"]
     calling("doctor", "--repair")
-    assert {one["text"] for one in calling.session("show", session)["notes"]} == shown
+    assert {item["text"] for item in calling.session("show", session)["notes"]} == shown

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.keeper.teleports import opening
+from holdfast.sync import open_vault
 from tests.cli.several_devices import Several
 
 
@@ -24,7 +24,7 @@ def checks(several: Several, *, code: int = 0) -> dict[str, dict[str, Any]]:
     done = several("doctor", "--json")
     assert done.code == code, done
     found = json.loads(done.out)["checks"]
-    named = {one["name"]: one for one in found}
+    named = {match["name"]: match for match in found}
     assert len(named) == len(found)
     return named
 
@@ -35,7 +35,7 @@ def home(several: Several, device: str = "laptop") -> Path:
 
 def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys are made and no remote is opened by looking."""
-    monkeypatch.setattr(opening, "open_remote", lambda *_, **__: pytest.fail("nobody was to be asked"))
+    monkeypatch.setattr(open_vault, "open_remote", lambda *_, **__: pytest.fail("nobody was to be asked"))
     several.session("start", "Ship it")
     found = checks(several)
     assert (found["keys"]["status"], found["remotes"]["status"]) == ("ok", "ok")
@@ -49,7 +49,7 @@ def test_a_sound_device_with_a_remote(several: Several) -> None:
     assert "never synced" in checks(several)["remote home"]["detail"]
     several.document("sync")
     found = checks(several)
-    assert {one["status"] for name, one in found.items() if name != "modes"} == {"ok"}, found
+    assert {entry["status"] for name, entry in found.items() if name != "modes"} == {"ok"}, found
     assert several.words in found["keys"]["detail"]
     assert several.url in found["remote home"]["detail"]
     assert "last synced at 20" in found["remote home"]["detail"]
@@ -180,7 +180,7 @@ def test_a_backup_holds_no_keys(several: Several) -> None:
     keys = json.loads((home(several) / "device.json").read_text())
     assert keys["identity"].encode() not in data
     wrapped = b"age-encryption.org"
-    assert any(wrapped in one.read_bytes() for one in home(several).glob("store.db*"))
+    assert any(wrapped in path.read_bytes() for path in home(several).glob("store.db*"))
     assert wrapped not in data
     assert b"AGE-SECRET-KEY" not in data
     several.at("desktop")
@@ -194,9 +194,9 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
     several.found()
     several.session("start", "Ship it")
     several.document("people", "add", "bea@example.org", several.age)
-    before = {one: (home(several) / one).read_bytes() for one in ("device.json", "remotes.json", "people.json")}
+    before = {name: (home(several) / name).read_bytes() for name in ("device.json", "remotes.json", "people.json")}
     assert several("uninstall").code == 0
-    assert {one: (home(several) / one).read_bytes() for one in before} == before
+    assert {name: (home(several) / name).read_bytes() for name in before} == before
     several.document("sync")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture import spool
+from holdfast.workspace import spool
 from tests.support import processes
 from tests.support.command_line import Calling
 

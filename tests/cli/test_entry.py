@@ -14,11 +14,12 @@ import apsw
 import pytest
 
 from holdfast import Keeper
-from holdfast.capture import registry, spool
 from holdfast.cli import hooking
 from holdfast.cli.entry import words_of
-from holdfast.keeper.captures.hearing import answered
-from holdfast.machine import errorlog
+from holdfast.conversations.adapters import index
+from holdfast.keeper.hook_process import answered
+from holdfast.machine import error_log
+from holdfast.workspace import spool
 
 HUGE = 50 * 1024 * 1024
 # Longer than a hook ever takes on a busy machine, shorter than the store's own patience with whoever locks it.
@@ -51,12 +52,12 @@ class Hooks:
 
     def taken_in(self) -> Keeper:
         keeper = Keeper.open(str(self.project), home=str(self.home))
-        keeper.absorb()
+        keeper.collect()
         assert not spool.anything(str(self.home))
         return keeper
 
     def noted(self) -> list[str]:
-        return [str(line["message"]) for line in errorlog.lines(str(self.home))]
+        return [str(line["message"]) for line in error_log.lines(str(self.home))]
 
 
 @pytest.fixture
@@ -310,6 +311,6 @@ def test_a_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words:
 
 def test_every_event_an_agent_may_ask_with_is_recognised() -> None:
     """The words by which a hook sees that it may be answered are those of all agents, no more and no fewer."""
-    asking = {name for agent in registry.NAMES for name in registry.agent(agent).asking}
+    asking = {name for agent in index.NAMES for name in index.agent(agent).asking}
     assert {word.decode().strip('"') for word in hooking._ASKING} == asking
     assert set(hooking._PROMPTS) <= set(hooking._ASKING)

@@ -72,8 +72,8 @@ def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_st
     while not agent.events("commit.recorded") and time.monotonic() < ends:
         time.sleep(0.2)
     session = agent.holdfast("show", "@")["session"]
-    assert [(one["path"], one["by"]) for one in session["files"]] == [("cart.py", "command")]
-    assert [(one["subject"], one["conversation"]) for one in session["commits"]] == [("Fix the total", "talk")]
+    assert [(item["path"], item["by"]) for item in session["files"]] == [("cart.py", "command")]
+    assert [(item["subject"], item["conversation"]) for item in session["commits"]] == [("Fix the total", "talk")]
     (answer,) = agent.holdfast("why", "cart.py:1")["sessions"]
     assert set(answer) == {"id", "goal", "conversation", "certainty", "because"}
     assert (answer["goal"], answer["conversation"], answer["certainty"]) == ("Fix the cart", "talk", "certain")

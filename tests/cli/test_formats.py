@@ -113,9 +113,9 @@ def test_a_real_history_directory(holdfast: Calling) -> None:
     code, out, _ = holdfast("import", ".claude/orchestrator-history", "--json")
     assert code == 4
     found = json.loads(out)
-    results = sorted(one["result"] for one in found["files"])
+    results = sorted(match["result"] for match in found["files"])
     assert results == ["new", "new", "new", "not read"]
-    assert "ffffff" in next(one["path"] for one in found["files"] if one["error"])
+    assert "ffffff" in next(match["path"] for match in found["files"] if match["error"])
     assert len(holdfast.document("history")["sessions"]) == 3
     assert holdfast.session("show", "2025-12-21-abc121")["status"] == "completed"
     assert holdfast("import", ".").code == 4
@@ -132,8 +132,8 @@ def test_export_in_every_other_format_is_valid(holdfast: Calling) -> None:
         out = f"out-{name}" if name == "contract" else f"{name}.json"
         assert holdfast("export", session, "--format", name, "-o", out).code == 0
         found = holdfast.document("validate", out)
-        assert all(one["valid"] for one in found["files"]), found
-        assert {one["format"] for one in found["files"]} == {name}
+        assert all(match["valid"] for match in found["files"]), found
+        assert {match["format"] for match in found["files"]} == {name}
 
 
 def test_export_prints_the_document_itself(holdfast: Calling) -> None:
@@ -192,7 +192,7 @@ def test_converting_there_and_back_with_carry_restores_everything(holdfast: Call
         if out == "there" and target != "contract":
             continue
         assert holdfast("convert", "a.json", "--to", target, "--carry", "-o", out).code == 0
-        assert all(one["valid"] for one in holdfast.document("validate", out)["files"])
+        assert all(item["valid"] for item in holdfast.document("validate", out)["files"])
         back = holdfast.document("convert", out, "--to", "orchestrator")
         assert ordered(back["document"]) == ordered(json.loads(examples.ORCHESTRATOR))
 
@@ -255,7 +255,7 @@ def test_a_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -
     put(holdfast, f"{folder}/implementation-plan.yaml", examples.CONTRACT_PLAN)
     put(holdfast, ".ai-session/active-features.yaml", examples.CONTRACT_REGISTRY)
     found = holdfast.document("migrate", ".ai-session")["files"]
-    assert [one["result"] for one in found] == ["migrated"]
+    assert [match["result"] for match in found] == ["migrated"]
     text = (holdfast.project / folder / "state.yaml").read_text()
     assert text.startswith("# ours\n")
     assert "2025-01-09T15:30:45Z" in text
@@ -595,7 +595,7 @@ def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Callin
     assert holdfast.document("history", "--all-projects")["sessions"] == []
     (holdfast.project / "none").mkdir()
     code, out, _ = holdfast("import", "none", "a.json", "--json")
-    assert (code, [one["result"] for one in json.loads(out)["files"]]) == (3, ["not read", "new"])
+    assert (code, [item["result"] for item in json.loads(out)["files"]]) == (3, ["not read", "new"])
 
 
 def test_a_broken_session_among_other_files_is_told(holdfast: Calling) -> None:
@@ -637,10 +637,10 @@ def test_hostile_input_is_an_answer_with_advice(holdfast: Calling, name: str) ->
         code, out, err = holdfast(*words, "x.json", "--json")
         document = checked(out)
         assert err == ""
-        errors = [document["error"]] if "error" in document else [one for one in document["files"] if one["error"]]
+        errors = [document["error"]] if "error" in document else [item for item in document["files"] if item["error"]]
         # What recover reads of a file is an answer, even where no session can be made of it.
         assert code in ((4,) if errors and words != ["recover"] else (0, 4))
-        assert all(one["hint"] for one in errors)
+        assert all(error["hint"] for error in errors)
         assert holdfast(*words, "x.json").code == code
 
 
@@ -672,7 +672,7 @@ def test_where_sessions_were_collected_no_broken_file_is_passed_over(
     for name, raw in {**BROKEN, **OTHERS, "good.json": examples.ORCHESTRATOR}.items():
         put(holdfast, f"{folder}/{name}", raw)
     code, out, _ = holdfast(command, "old", "--json")
-    told = {Path(one["path"]).name for one in json.loads(out)["files"]}
+    told = {Path(item["path"]).name for item in json.loads(out)["files"]}
     assert code == 4
     assert told == {*(name for name in BROKEN if folder == "old" or name.endswith(".json")), "good.json"}
 

@@ -52,7 +52,7 @@ class Repository:
     def hooks(self, directory: str = ".git/hooks") -> dict[str, tuple[bytes, int]]:
         there = self.root / directory
         return (
-            {one.name: (one.read_bytes(), one.stat().st_mode) for one in sorted(there.iterdir())}
+            {path.name: (path.read_bytes(), path.stat().st_mode) for path in sorted(there.iterdir())}
             if there.is_dir()
             else {}
         )

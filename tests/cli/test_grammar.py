@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.cli.grammar import GLOBALS, Argument, Command, Option, Parsed, parse, wants_json
-from holdfast.cli.helptext import help_text, usage
+from holdfast.cli.help import help_text, usage
 from holdfast.cli.paint import Paint
-from holdfast.cli.soundness import faults
 from holdfast.cli.spelling import meant
+from holdfast.cli.table_checks import faults
 from holdfast.core.errors import HoldfastError, Invalid, Usage
 
 MODES = ("debug", "default", "optimize", "release")
@@ -181,9 +181,9 @@ def test_an_empty_text_is_a_text() -> None:
     [
         ([], "no command was given", "holdfast --help"),
         (["--json"], "no command was given", "holdfast --help"),
-        (["strat", "x"], "'strat' is no command", "Did you mean start?"),
-        (["stat"], "'stat' is no command", "start or status"),
-        (["agent", "progres"], "'progres' is no verb of agent", "Did you mean progress?"),
+        (["strat", "x"], "unknown command 'strat'", "Did you mean start?"),
+        (["stat"], "unknown command 'stat'", "start or status"),
+        (["agent", "progres"], "unknown verb of agent 'progres'", "Did you mean progress?"),
         (["agent"], "agent needs one of: start, progress", "holdfast agent --help"),
         (["start", "x", "--mdoe", "debug"], "start has no option '--mdoe'", "Did you mean --mode?"),
         (["--mode", "debug", "start"], "holdfast has no option '--mode'", "It belongs to start"),
@@ -192,8 +192,8 @@ def test_an_empty_text_is_a_text() -> None:
         (["start"], "GOAL is missing", "holdfast start --help"),
         (["agent", "start", "a"], "--type is missing", "holdfast agent start --help"),
         (["validate"], "PATH is missing", ""),
-        (["note", "two", "words"], "'words' is one word too many", "in quotes"),
-        (["run", "pytest"], "'pytest' is one word too many", "holdfast run -- COMMAND"),
+        (["note", "two", "words"], "unexpected argument 'words'", "in quotes"),
+        (["run", "pytest"], "unexpected argument 'pytest'", "holdfast run -- COMMAND"),
         (["run"], "the command to run is missing", "holdfast run -- COMMAND"),
         (["start", "x", "--mode"], "--mode needs a value", ""),
         (["start", "x", "--tag", "--json"], "--tag needs a value, and '--json' looks like an option", "--tag=VALUE"),
@@ -438,12 +438,12 @@ def test_contradictions_in_a_table_are_found() -> None:
         "a: X may be left out, and Y after it not",
         "-b: its name cannot be typed",
         "-b: --json is a global option",
-        "-b: 'no' is no flag",
+        "-b: 'no' is not a flag",
         "-b: no is a flag and has no value to choose, repeat or require",
         "c: --k stands twice in its options",
         "c: either names --l, which it has not",
-        "c: '--k' is no flag",
-        "c: '--k' is no flag",
+        "c: '--k' is not a flag",
+        "c: '--k' is not a flag",
     ]
 
 

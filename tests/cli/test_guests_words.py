@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentStarted,
     AliasGiven,
     AwayRecorded,
@@ -31,7 +31,7 @@ from holdfast.core.vocabulary import (
     WorkedRecorded,
 )
 from holdfast.keeper import Keeper
-from holdfast.keeper.replacing import REPLACED
+from holdfast.sessions.start import REPLACED
 from tests.cli.guest_session import TALK, Guested
 
 HOUR = 3_600_000
@@ -111,7 +111,7 @@ def test_session_gathers_when_another_device_of_ours_takes_it_up(guested: Gueste
     guested.sync("tablet", "laptop")
     guested.say("UserPromptSubmit", NEXT, prompt="More of it")
     assert "More of it" not in goals(guested)
-    assert NEXT in [one["id"] for one in guested.session("show", begun)["native"]]
+    assert NEXT in [item["id"] for item in guested.session("show", begun)["native"]]
     # Nor is a guest's device, whatever it is called, one that we can go on from.
     guested.force([guested.shared], SessionUnarchived(), DeviceJoined(device="tablet"), ahead=HOUR)
     assert guested.session("resume", "--device", "tablet")["id"] == begun
@@ -231,7 +231,7 @@ def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) 
     guested.force([guested.private], CommitRecorded(sha=sha, message="Mine"), by="laptop", to="laptop")
     guested.force([guested.shared], claim, ahead=HOUR)
     found = guested.document("why", sha)["sessions"]
-    assert [(one["id"], one["certainty"]) for one in found] == [
+    assert [(match["id"], match["certainty"]) for match in found] == [
         (guested.private, "certain"), (guested.shared, "likely"),
     ]  # fmt: skip
 

@@ -28,7 +28,7 @@ def cli(
 
 
 def _connected(cli: Calling) -> set[str]:
-    return {one["name"] for one in cli.document("agents")["agents"] if one["connected"]}
+    return {item["name"] for item in cli.document("agents")["agents"] if item["connected"]}
 
 
 def test_only_a_look(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_by_flags(cli: Calling) -> None:
     document = cli.document(
         "init", "--connect", "claude,goose", "--connect", "cline", "--mirror", "timer", "--backfill", "no"
     )
-    assert [one["agent"] for one in document["connections"]] == ["claude", "goose", "cline"]
+    assert [item["agent"] for item in document["connections"]] == ["claude", "goose", "cline"]
     assert (document["mirrors"], document["backfill"], document["next"]) == (["timer"], None, [])
     assert _connected(cli) == {"claude", "goose", "cline"}
 
@@ -57,7 +57,7 @@ def test_yes_and_none(cli: Calling) -> None:
     document = cli.document("init", "--connect", "none", "--yes")
     assert (document["connections"], document["backfill"]) == ([], [])
     document = cli.document("init", "--yes")
-    assert [one["agent"] for one in document["connections"]] == ["claude", "codex"]
+    assert [item["agent"] for item in document["connections"]] == ["claude", "codex"]
     assert cli.document("init", "--yes")["connections"] == []
     assert "Work as usual" in cli("init", "--yes", "--mirror", "none").out
 
@@ -91,7 +91,7 @@ def test_hooks_that_came_with_the_project_are_connected_as_its_own(cli: Calling)
     (cli.home / "hooks" / "hook").unlink()
     assert "holdfast connect claude --scope project" in cli.document("init", "--backfill", "no")["next"]
     document = cli.document("init", "--yes", "--backfill", "no")
-    assert [(one["agent"], one["scope"]) for one in document["connections"]] == [
+    assert [(item["agent"], item["scope"]) for item in document["connections"]] == [
         ("claude", "project"),
         ("codex", "user"),
     ]
@@ -105,7 +105,7 @@ def test_one_that_cannot_be_connected(cli: Calling, nobodys_environment: Path) -
     done = cli("init", "--yes", "--json")
     document = json.loads(done.out)
     assert done.code == 1
-    assert [one["agent"] for one in document["connections"]] == ["codex"]
+    assert [item["agent"] for item in document["connections"]] == ["codex"]
     assert "settings.json" in document["problems"][0]
     assert cli.refused(4, "init", "--connect", "vim")
     assert cli.refused(4, "init", "--backfill", "perhaps")

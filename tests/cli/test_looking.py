@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.clock import Clock
-from holdfast.cli.gantt import Lane, Pause, Scale, Timeline, chart
-from holdfast.cli.glance import glance
+from holdfast.cli.gantt import Scale, TimelineChart, TimelineLane, TimelinePause, chart
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint, width_of
-from holdfast.cli.whole import whole
+from holdfast.cli.session_view import whole
+from holdfast.cli.status_view import render_status
+from holdfast.core.events import Data, NativeLinked, WaitingStarted
 from holdfast.core.times import HOUR, MINUTE, millis
-from holdfast.core.vocabulary import Data, NativeLinked, WaitingStarted
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall, midnight
 
@@ -131,7 +131,7 @@ def drawn(name: str, where: Path, session: str, width: int, **how: Any) -> str:
         from holdfast.core import view
 
         return str(chart(paint, timeline._line(state, view.worktime(state, NOW), NOW)))
-    draw = glance if name == "glance" else whole
+    draw = render_status if name == "glance" else whole
     return str(draw(paint, found, Clock(NOW))).replace(session[:8], "01234567")
 
 
@@ -494,15 +494,15 @@ def test_nights_are_folded() -> None:
     """A long stretch in which nothing happened takes six cells, and the axis says how long it was."""
     b = BEGAN
     pauses = (
-        Pause("manual", b + 3 * HOUR, b + 3 * HOUR + 45 * MINUTE, "lunch"),
-        Pause("idle", b + 8 * HOUR, b + 24 * HOUR),
-        Pause("manual", b + 30 * HOUR, b + 49 * HOUR),
+        TimelinePause("manual", b + 3 * HOUR, b + 3 * HOUR + 45 * MINUTE, "lunch"),
+        TimelinePause("idle", b + 8 * HOUR, b + 24 * HOUR),
+        TimelinePause("manual", b + 30 * HOUR, b + 49 * HOUR),
     )
     lanes = (
-        Lane("code-1", "completed", ((b, b + HOUR), (b + 2 * HOUR, b + 3 * HOUR)), (b + HOUR,)),
-        Lane("tests", "running", ((b + 28 * HOUR, b + 29 * HOUR),)),
+        TimelineLane("code-1", "completed", ((b, b + HOUR), (b + 2 * HOUR, b + 3 * HOUR)), (b + HOUR,)),
+        TimelineLane("tests", "running", ((b + 28 * HOUR, b + 29 * HOUR),)),
     )
-    line = Timeline(b, b + 50 * HOUR, True, pauses, lanes)
+    line = TimelineChart(b, b + 50 * HOUR, True, pauses, lanes)
     assert str(chart(Paint(80, tty=True), line)) == NIGHT
     ascii_only = chart(Paint(80, tty=True, ascii_only=True), line)
     assert "###--#####" in ascii_only
@@ -521,9 +521,11 @@ spans = st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)).map(lambda pair:
 def test_any_chart_fits(length: int, pauses: list[tuple[int, int]], lanes: list[Any], width: int) -> None:
     """No timeline, however odd, is wider than its terminal or fails."""
     edges = sorted({min(edge, length) for pair in pauses for edge in pair})
-    apart = [Pause("idle", BEGAN + a, BEGAN + b) for a, b in zip(edges[::2], edges[1::2], strict=False)]
-    rows = tuple(Lane(label, "running", tuple((BEGAN + a, BEGAN + b) for a, b in runs)) for label, runs in lanes)
-    line = Timeline(BEGAN, BEGAN + length, True, tuple(apart), rows)
+    apart = [TimelinePause("idle", BEGAN + a, BEGAN + b) for a, b in zip(edges[::2], edges[1::2], strict=False)]
+    rows = tuple(
+        TimelineLane(label, "running", tuple((BEGAN + a, BEGAN + b) for a, b in runs)) for label, runs in lanes
+    )
+    line = TimelineChart(BEGAN, BEGAN + length, True, tuple(apart), rows)
     screen = chart(Paint(width, tty=True), line)
     assert max(width_of(row) for row in screen.split("\n")) <= width
 

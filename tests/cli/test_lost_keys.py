@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.teleport import key_files
-from holdfast.teleport.keys import certifies, is_certified
+from holdfast.workspace.keys import key_files
+from holdfast.workspace.keys.device_keys import certifies, is_certified
 from tests.cli.several_devices import Several
 
 
@@ -63,7 +63,7 @@ class Losing(Several):
         self.sync("desk", "laptop", "desk")
 
     def check(self, name: str) -> dict[str, Any]:
-        return next(one for one in json.loads(self("doctor", "--json").out)["checks"] if one["name"] == name)
+        return next(item for item in json.loads(self("doctor", "--json").out)["checks"] if item["name"] == name)
 
     def arrived(self, session: str) -> set[str]:
         """What the laptop knows, after everybody synced; nobody is turned away."""
@@ -146,7 +146,9 @@ def test_a_request_under_other_keys_makes_room(desk: Losing) -> None:
     desk.document("remote", "add", "home", desk.url)
     words = desk.words
     desk.at("laptop")
-    asking = [one["fingerprint"] for one in desk.document("device", "list")["devices"] if one["status"] == "pending"]
+    asking = [
+        item["fingerprint"] for item in desk.document("device", "list")["devices"] if item["status"] == "pending"
+    ]
     assert asking == [words]
     desk.approve_desk()
     assert desk.document("sync")["notes"] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.cli.several_devices import Several
 
 SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtn2MGu1bA+2rKvGV/lTB6TpA+ORPYXuXZGAWsznb5f"
@@ -27,7 +27,7 @@ def test_a_person_and_their_keys(several: Several) -> None:
     assert person == {"email": "Ada@example.org", "keys": [key, SSH], "devices": []}
     several.document("people", "add", "bob@example.org", DeviceKeys.generate().public.age)
     people = several.document("people", "list")["people"]
-    assert [one["email"] for one in people] == ["Ada@example.org", "bob@example.org"]
+    assert [person["email"] for person in people] == ["Ada@example.org", "bob@example.org"]
     shown = several("people", "list").out
     assert "Ada@example.org" in shown
     assert key in shown

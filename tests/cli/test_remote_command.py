@@ -244,7 +244,7 @@ def test_a_git_remote_that_is_gone_is_out_of_reach(several: Several) -> None:
     several.document("remote", "add", "origin", f"git:{several.root / 'r.git'}")
     several.session("start", "Build the shop")
     several.sync()
-    modes = next(one for one in several.document("doctor")["checks"] if one["name"] == "modes")
+    modes = next(item for item in several.document("doctor")["checks"] if item["name"] == "modes")
     assert "remotes" not in modes["detail"]
     (several.root / "r.git").rename(several.root / "away.git")
     several.refused(7, "sync")

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Unreachable
-from holdfast.keeper.teleports import catching_up, opening
+from holdfast.sync import background, open_vault
 from tests.cli.several_devices import Several
 
 
@@ -32,7 +32,7 @@ def test_stop_here_go_on_there(several: Several) -> None:
     several.at("desktop")
     found = several.session("resume")
     assert (found["goal"], found["status"]) == ("Ship it", "in_progress")
-    assert [one["text"] for one in found["notes"]] == ["half way"]
+    assert [match["text"] for match in found["notes"]] == ["half way"]
     assert sorted(found["devices"]) == ["desktop", "laptop"]
 
 
@@ -59,7 +59,7 @@ def test_without_a_remote_nothing_is_asked(
     """A device without remotes goes on as ever, and says nothing of remotes."""
     alone = Several(tmp_path, monkeypatch, capsys)
     alone.session("start", "Ship it")
-    monkeypatch.setattr(catching_up, "catch_up", lambda _: pytest.fail("nobody was to be asked"))
+    monkeypatch.setattr(background, "catch_up", lambda _: pytest.fail("nobody was to be asked"))
     assert alone("resume").err == ""
 
 
@@ -80,9 +80,9 @@ def test_a_remote_that_never_answers_is_not_waited_for(several: Several, monkeyp
         answers.wait(60)
         raise Unreachable("gone")
 
-    monkeypatch.setattr(opening, "open_remote", hanging)
+    monkeypatch.setattr(open_vault, "open_remote", hanging)
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
-        told = catching_up.catch_up(keeper, seconds=0.2)
+        told = background.catch_up(keeper, seconds=0.2)
         assert told == ["Could not reach home in time; going on with what is here."]
         keeper.session("@").note("the store is free meanwhile")
         answers.set()
@@ -97,7 +97,7 @@ def test_whatever_goes_wrong_in_it_is_a_note(several: Several, monkeypatch: pyte
     def broken(*_: object, **__: object) -> object:
         raise KeyError
 
-    monkeypatch.setattr(opening, "open_remote", broken)
+    monkeypatch.setattr(open_vault, "open_remote", broken)
     done = several("resume")
     assert done.code == 0
     assert done.err == "Not synced: the sync broke off (KeyError). Going on with what is here.\n"

@@ -54,7 +54,7 @@ class Bench:
         return json.loads(self.hold("status", "--json").stdout)["session"]
 
     def agent(self, name: str = "run-1") -> Any:
-        return next((one for one in self.session()["agents"] if one["id"] == name), {"status": None})
+        return next((item for item in self.session()["agents"] if item["id"] == name), {"status": None})
 
     def events(self) -> list[Any]:
         found = json.loads(self.hold("log", "--json").stdout)["events"]
@@ -62,8 +62,8 @@ class Bench:
         return found
 
     def close(self) -> None:
-        for one in self._open:
-            end(one, group=True)
+        for popen in self._open:
+            end(popen, group=True)
 
 
 def until(true: Callable[[], object]) -> None:
@@ -234,9 +234,9 @@ def test_never_more_at_once_than_the_mode_allows(bench: Bench) -> None:
     """Eight runs started together: two at a time, each with its own id, none forgotten."""
     work = "mkdir work.$$; ls -d work.* | wc -l >> counts; sleep 0.1; rmdir work.$$"
     runs = [bench.begin("--", "sh", "-c", work) for _ in range(8)]
-    for one in runs:
-        _, said = one.communicate(timeout=60)
-        assert one.returncode == 0, said
+    for popen in runs:
+        _, said = popen.communicate(timeout=60)
+        assert popen.returncode == 0, said
     agents = bench.session()["agents"]
     assert sorted(agent["id"] for agent in agents) == [f"run-{number}" for number in range(1, 9)]
     assert {agent["status"] for agent in agents} == {"completed"}

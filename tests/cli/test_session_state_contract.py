@@ -14,9 +14,9 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
-from holdfast.formats.text.reading import read_yaml
-from holdfast.formats.text.yamledit import comments
-from holdfast.mirror.contract import updating
+from holdfast.formats.mirror.contract import update
+from holdfast.formats.text.read import read_yaml
+from holdfast.formats.text.yaml_edit import comments
 from tests.support.command_line import Calling, checked
 
 
@@ -102,7 +102,7 @@ def test_errors_of_the_contracts_files_say_operation_file_feature_and_details(cl
     (feature / "state.yaml").unlink()
     (feature / "state.yaml").mkdir()
     with pytest.raises(HoldfastError) as caught:
-        updating.read(str(feature.parent), feature.name)
+        update.read(str(feature.parent), feature.name)
     error = caught.value
     assert (error.operation, error.feature_id) == ("read", feature.name)
     assert error.file == str(feature / "state.yaml")
@@ -133,7 +133,7 @@ def test_problems_of_validate_carry_the_same(cli: Calling, feature: Path) -> Non
 
 def problems(cli: Calling, path: str) -> dict[str, list[dict[str, Any]]]:
     found = json.loads(cli("validate", path, "--json").out)["files"]
-    return {one["path"]: one["problems"] for one in found if one["problems"]}
+    return {match["path"]: match["problems"] for match in found if match["problems"]}
 
 
 # ── missing files, and directories of other names ────────────────────────────────────────────────────────
@@ -151,7 +151,7 @@ def test_validate_reports_what_the_layout_demands_and_doctor_makes_it_again(
     before = None if there.is_dir() else there.read_bytes()
     there.rmdir() if before is None else there.unlink()
     assert "missing" in problems(cli, ".ai-session")[os.path.relpath(there, cli.project)][0]["message"]
-    checks = {one["name"]: one for one in json.loads(cli("doctor", "--json").out)["checks"]}
+    checks = {item["name"]: item for item in json.loads(cli("doctor", "--json").out)["checks"]}
     assert "missing" in checks["contract"]["detail"]
     assert cli("doctor", "--repair").code == 0
     assert there.exists()
@@ -342,7 +342,7 @@ def test_events_of_a_batch_carry_their_own_task_and_model(cli: Calling, how: str
         cli("mirror", "on", "contract")
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
         session = keeper.start("Shop", model="opus")
-        with keeper.together():
+        with keeper.batch():
             session.add_task("One", task_id="one")
             session.start_task("one").note("in one").finish_task("one")
             session.edit(model="gemini-3").note("in between")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.capture import spool
+from holdfast.workspace import spool
 from tests.support.command_line import Calling
 
 TALKS = ("talk-one", "talk-two")
@@ -39,7 +39,7 @@ def two(call: Calling) -> tuple[str, str]:
 
 
 def statuses(call: Calling, sessions: tuple[str, ...]) -> list[str]:
-    return [str(call.session("status", one)["status"]) for one in sessions]
+    return [str(call.session("status", session)["status"]) for session in sessions]
 
 
 def test_open_sessions_are_known_in_a_repository(call: Calling) -> None:
@@ -49,7 +49,7 @@ def test_open_sessions_are_known_in_a_repository(call: Calling) -> None:
         say(call, "UserPromptSubmit", talk, prompt=words)
         say(call, "Stop", talk, last_assistant_message="Done.")
         call.document("why", "README.md")
-    assert [one["goal"] for one in call.document("status")["others"]] == ["Invoices as PDF"]
+    assert [item["goal"] for item in call.document("status")["others"]] == ["Invoices as PDF"]
 
 
 def test_status_shows_the_latest_session_and_names_the_others(call: Calling, two: tuple[str, str]) -> None:
@@ -69,7 +69,7 @@ def test_status_shows_the_latest_session_and_names_the_others(call: Calling, two
 def test_pause_and_resume_in_a_terminal_act_on_every_open_session(call: Calling, two: tuple[str, str]) -> None:
     """A person who goes to lunch pauses all of it; `resume ID` ends the pause of one."""
     paused = call.document("pause", "Lunch")
-    assert [paused["session"]["id"], *(one["id"] for one in paused["others"])] == [two[1], two[0]]
+    assert [paused["session"]["id"], *(item["id"] for item in paused["others"])] == [two[1], two[0]]
     assert statuses(call, two) == ["paused", "paused"]
     call.session("resume")
     assert statuses(call, two) == ["in_progress", "in_progress"]
@@ -121,7 +121,7 @@ def test_start_in_an_agent_moves_its_conversation_and_gathers_nothing(call: Call
     """What it says from then on is recorded there; a new conversation is a session of its own."""
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     begun = call.session("start", "Invoices, second attempt")
-    assert [one["id"] for one in begun["native"]] == [TALKS[0]]
+    assert [item["id"] for item in begun["native"]] == [TALKS[0]]
     assert call.session("show", two[0])["native"] == []
     call.patch.delenv("CLAUDE_CODE_SESSION_ID")
     say(call, "PostToolUse", TALKS[0], tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
@@ -136,7 +136,7 @@ def test_start_in_an_agent_is_refused_while_a_persons_session_goes_on(call: Call
     say(call, "UserPromptSubmit", TALKS[0], prompt="Begin")
     call.patch.setenv("CLAUDE_CODE_SESSION_ID", TALKS[0])
     call.refused(5, "start", "Something else")
-    assert [one["id"] for one in call.session("start", "Something else", "--replace")["native"]] == [TALKS[0]]
+    assert [item["id"] for item in call.session("start", "Something else", "--replace")["native"]] == [TALKS[0]]
 
 
 @pytest.mark.parametrize("name", [TALKS[0], "talk-o", f"claude:{TALKS[0]}"])
@@ -145,13 +145,13 @@ def test_conversation_moves_to_another_session(call: Calling, two: tuple[str, st
     say(call, "PostToolUse", TALKS[0], tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
     moved = call.document("conversation", "move", name, "--to", two[1])
     assert moved["moved"] == {"conversation": f"claude:{TALKS[0]}", "before": two[0], "session": two[1]}
-    assert [one["id"] for one in moved["session"]["native"]] == [TALKS[1], TALKS[0]]
+    assert [item["id"] for item in moved["session"]["native"]] == [TALKS[1], TALKS[0]]
     say(call, "PostToolUse", TALKS[0], tool_name="Bash", tool_use_id="u2", tool_input={"command": "make test"})
-    assert [call.session("show", one)["commands"]["total"] for one in two] == [1, 1]
+    assert [call.session("show", name)["commands"]["total"] for name in two] == [1, 1]
     assert call.document("log", two[0])["events"][-1]["type"] == "native.moved"
     call.refused(5, "conversation", "move", name, "--to", two[1])
     call.document("conversation", "move", name, "--to", two[0])
-    assert [one["id"] for one in call.session("show", two[0])["native"]] == [TALKS[0]]
+    assert [item["id"] for item in call.session("show", two[0])["native"]] == [TALKS[0]]
 
 
 def test_conversation_is_not_moved_when_it_is_not_clear_which_or_where(call: Calling, two: tuple[str, str]) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture import spool
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
 from holdfast.keeper.keeper import Keeper
 from holdfast.store.interface import UNSEEN
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.workspace import spool
+from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.cli.several_devices import Several
 
 ADA = "ada@example.org"
@@ -237,7 +237,7 @@ def test_the_guests_other_device_follows(sharing: Sharing) -> None:
     assert sharing.notes(sharing.shared) == ["from the tablet"]
     sharing.at("tablet")
     sharing.refused(3, "show", sharing.shared)
-    assert [one["name"] for one in sharing.document("remote", "list")["remotes"]] == ["mine"]
+    assert [item["name"] for item in sharing.document("remote", "list")["remotes"]] == ["mine"]
     sharing.join("new")
     sharing.sync("laptop", "new")
     assert sharing.notes(sharing.shared) == ["from the tablet"]
@@ -261,8 +261,8 @@ def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
 
 def test_a_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
     """What the owner wrote is the owner's to cut: the guest's word goes on to be heard."""
-    from holdfast.keeper import cleansing
-    from holdfast.keeper.cleansing import Found
+    from holdfast.sync import outgoing
+    from holdfast.sync.outgoing import EventWithSecrets
 
     sharing.share()
     sharing.accept()
@@ -271,11 +271,11 @@ def test_a_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
     sharing.sync("ada")
     sharing.write("ada", "one more swordfish")
 
-    def look(event: Event, _: object) -> Found | None:
+    def look(event: Event, _: object) -> EventWithSecrets | None:
         holds = event.data is not None and event.type == "note.added" and b"swordfish" in event.data
-        return Found(event, {"text": "[cut]"}, {"fish": 1}) if holds else None
+        return EventWithSecrets(event, {"text": "[cut]"}, {"fish": 1}) if holds else None
 
-    sharing.patch.setattr(cleansing, "look", look)
+    sharing.patch.setattr(outgoing, "look", look)
     with Keeper.open(home=str(sharing.root / "home-ada")) as keeper, keeper.transaction() as transaction:
         transaction.remember(UNSEEN, b"0")
     sharing.sync("ada")

@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Keeper
-from holdfast.capture import glances, spool
 from holdfast.cli import statusline
 from holdfast.cli.paint import Paint, width_of
+from holdfast.conversations import status_cache
 from holdfast.core import modes
-from holdfast.machine import errorlog
+from holdfast.machine import error_log
+from holdfast.workspace import spool
 
 MINUTE = 60_000
 TALK = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
@@ -249,7 +250,7 @@ def test_bad_input_disturbs_nobody(line: Line, given: bytes) -> None:
     line.start("Add login")
     shown = line.raw(given)
     assert shown.count("\n") <= 1
-    assert errorlog.lines(str(line.home)) == []
+    assert error_log.lines(str(line.home)) == []
 
 
 def test_an_agent_without_a_status_line_gets_none(line: Line) -> None:
@@ -267,7 +268,7 @@ def test_a_damaged_store_leaves_a_line(line: Line) -> None:
     line.home.mkdir()
     (line.home / "store.db").write_bytes(b"no store at all" * 1000)
     assert line().startswith("project · ")
-    assert errorlog.lines(str(line.home))
+    assert error_log.lines(str(line.home))
 
 
 def test_nobody_listens(line: Line) -> None:
@@ -396,4 +397,4 @@ def test_a_conversation_is_found_by_its_own_name(line: Line) -> None:
     line.start("Add login")
     for talk in (TALK, "Ünïcode id", "A" * 200):
         assert line(session_id=talk).startswith("Add login")
-        assert Path(glances.of_conversation(str(line.home), f"claude:{talk}")).exists()
+        assert Path(status_cache.of_conversation(str(line.home), f"claude:{talk}")).exists()

@@ -158,7 +158,7 @@ def test_a_session_is_shared_and_taken_back(settled: Member) -> None:
         found = settled.document("store", *words)
         assert found["session"] == session
         settled.be(town.ben)
-        return [(one["person"], one["write"]) for one in found["shares"]]
+        return [(match["person"], match["write"]) for match in found["shares"]]
 
     settled.be(town.ben)
     assert goal not in settled.goals()
@@ -182,7 +182,7 @@ def test_a_session_is_shared_and_taken_back(settled: Member) -> None:
 
 
 def test_whom_to_share_with_must_be_said(settled: Member) -> None:
-    """One member, or everyone; somebody who is no member is refused."""
+    """One member, or everyone; somebody who is not a member is refused."""
     town = settled.town
     settled.be(town.ada)
     settled.session("start", "Sell the shop", "--replace")
@@ -226,8 +226,8 @@ def test_no_password_is_ever_said(settled: Member, tmp_path: Path) -> None:
             ("store", "init", away), ("store", "copy", away, "home"), ("store", "init", odd),
         )
     ]  # fmt: skip
-    assert {one.code for one in said} >= {0, 1, 4, 7}
-    assert SECRET not in " ".join(one.out + one.err for one in said)
+    assert {out.code for out in said} >= {0, 1, 4, 7}
+    assert SECRET not in " ".join(out.out + out.err for out in said)
 
 
 def test_without_the_extra_it_says_which(settled: Member, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ if os.name != "posix":
 from holdfast.cli.commands import store_copy
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
-from holdfast.store import copying
-from holdfast.store.copying import Progress
-from holdfast.store.interface import Copied, Store
+from holdfast.store import store_copy as store_copy_module
+from holdfast.store.interface import CopyResult, Store
+from holdfast.store.store_copy import Progress
 from tests.cli.team_server import Member, Town
 from tests.support.command_line import checked
 from tests.support.postgres.fixtures import made_once, postgres
@@ -91,7 +91,7 @@ def test_connected_agents_are_thought_of(member: Member, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_copied(member: Member, tmp_path: Path, town: Town) -> None:
-    """Nothing, into itself, from or into what is no store: each is said, and nothing is made."""
+    """Nothing, into itself, from or into what is not a store: each is said, and nothing is made."""
     server = town.url(town.ada)
     member.refused(3, "store", "copy", "home", server)
     assert not member.home.exists()
@@ -162,9 +162,9 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
     for number in range(3):
         member.session("start", f"Shop {number}", "--replace")
     other = f"sqlite:///{tmp_path}/other.db"
-    whole, portion = copying.copy, copying.PORTION
+    whole, portion = store_copy_module.copy, store_copy_module.PORTION
 
-    def stopped(*stores: Store, told: Callable[[Progress], None]) -> Copied:
+    def stopped(*stores: Store, told: Callable[[Progress], None]) -> CopyResult:
         def telling(far: Progress) -> None:
             told(far)
             if far.doing == "copying":
@@ -172,13 +172,13 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
 
         return whole(*stores, told=telling)
 
-    monkeypatch.setattr(copying, "PORTION", 2)
-    monkeypatch.setattr(copying, "copy", stopped)
+    monkeypatch.setattr(store_copy_module, "PORTION", 2)
+    monkeypatch.setattr(store_copy_module, "copy", stopped)
     said = member("store", "copy", "home", other)
     assert said.code == 130
     assert "goes on from there" in said.err
-    monkeypatch.setattr(copying, "copy", whole)
-    monkeypatch.setattr(copying, "PORTION", portion)
+    monkeypatch.setattr(store_copy_module, "copy", whole)
+    monkeypatch.setattr(store_copy_module, "PORTION", portion)
     done = member.document("store", "copy", "home", other)
     assert done["verified"] == 3
     assert 0 < done["copied"]["events"] < member.document("store", "show")["store"]["events"]

@@ -99,7 +99,7 @@ def test_one_fails_and_the_other_is_synced(several: Several) -> None:
     document = checked(told.out)
     assert set(document["error"]) == ERROR_KEYS
     assert (document["pushed"], document["pulled"], document["conflicts"], document["rejected"]) == (1, 0, 0, [])
-    assert {one["name"]: one["error"] is None for one in document["remotes"]} == {"home": False, "second": True}
+    assert {item["name"]: item["error"] is None for item in document["remotes"]} == {"home": False, "second": True}
     assert several.document("sync", "--remote", "second")["pushed"] == 0
     several.back()
     assert several.sync()["pushed"] == 2
@@ -224,8 +224,8 @@ def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several
     """What is not set up costs nothing."""
     code = (
         "import sys; from holdfast.cli.main import main; main(['status']);"
-        "sys.exit(any(name.startswith(('holdfast.teleport', 'holdfast.keeper.teleports', 'cryptography', 'pyrage'))"
-        " for name in sys.modules))"
+        "sys.exit(any(name.startswith(('holdfast.sync.', 'cryptography', 'pyrage'))"
+        " and name != 'holdfast.sync.follower' for name in sys.modules))"
     )
     several.session("start", "Build the shop")
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

@@ -42,7 +42,7 @@ class Home:
         return checked(done.stdout)
 
     def notes(self, session: str) -> list[str]:
-        return [one["text"] for one in self("show", session)["session"]["notes"]]
+        return [item["text"] for item in self("show", session)["session"]["notes"]]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     desk("sync")
     laptop("sync")
     assert laptop.notes(session) == ["from the laptop", "from the desk"]
-    assert "workbench" in {one["name"] for one in laptop("device", "list")["devices"]}
+    assert "workbench" in {item["name"] for item in laptop("device", "list")["devices"]}
 
     # The code on paper lets a new device in; the workbench goes.
     code = laptop.run("device", "recovery-code").stdout

@@ -289,7 +289,7 @@ def test_deletion_that_a_background_process_notices_is_still_told(cli: Calling, 
     """Nobody reads what a drained hook tells: the next command of a person says it."""
     program.path.unlink()
     with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
-        keeper.absorb()
+        keeper.collect()
         assert keeper.session().document().status == "paused"
     assert "was deleted, so the session is paused" in cli("history").err
     assert cli("history").err == ""

@@ -34,7 +34,7 @@ def block(several: Several, *words: str) -> dict[str, Any]:
 
 def mirrored(several: Several) -> dict[str, Any]:
     """The block in the mirror's only session file."""
-    (found,) = [one for one in (several.project / CRAFT).iterdir() if one.name != "index.json"]
+    (found,) = [path for path in (several.project / CRAFT).iterdir() if path.name != "index.json"]
     return dict(json.loads(found.read_text())["teleportation"])
 
 
@@ -202,9 +202,11 @@ def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
-    assert {one for one in loaded if one.split(".")[0] in ("cryptography", "pyrage", "obstore", "keyring")} == set()
-    ours = {one for one in loaded if one.startswith(("holdfast.teleport", "holdfast.keeper.teleports"))}
-    assert bool(ours) is remote
+    assert {
+        name for name in loaded if name.split(".")[0] in ("cryptography", "pyrage", "obstore", "keyring")
+    } == set()
+    ours = {name for name in loaded if name.startswith(("holdfast.sync", "cryptography"))}
+    assert bool(ours - {"holdfast.sync", "holdfast.sync.follower"}) is remote
     assert json.loads(done.stdout)["session"]["sync"]["status"] == ("synced" if remote else "none")
 
 
@@ -273,7 +275,7 @@ def test_an_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> Non
     found = several.session("status")
     assert (found["goal"], found["conflicts"]) == ("Ship all of it", [])
     assert (mirrored(several)["enabled"], mirrored(several)["shared_with"]) == (True, None)
-    assert [one["type"] for one in several.document("log")["events"]].count("session.edited") == 1
+    assert [item["type"] for item in several.document("log")["events"]].count("session.edited") == 1
 
 
 def test_what_came_in_goes_out_as_it_was(several: Several, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_damaged_store_is_told_of(cli: Calling) -> None:
 def test_a_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
     """In our own words, as any other number that is none."""
     error = cli.refused(4, "ui", "--no-open", "--port", port)
-    assert error["message"] == f"{port} is no port"
+    assert error["message"] == f"{port} is not a port number"
     assert "1 to 65535" in error["hint"]
 
 

@@ -104,18 +104,18 @@ def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]
     done = hold("validate", *words, "--json")
     assert (done.code, done.err) == (code, ""), done.out
     found = checked(done.out)["files"]
-    for one in found:
-        assert set(one) == {"path", "format", "valid", "problems"}
-        assert one["valid"] is all(problem["severity"] != "error" for problem in one["problems"])
-        for problem in one["problems"]:
+    for match in found:
+        assert set(match) == {"path", "format", "valid", "problems"}
+        assert match["valid"] is all(problem["severity"] != "error" for problem in match["problems"])
+        for problem in match["problems"]:
             context = {key: problem.pop(key) for key in ("operation", "file", "feature_id", "details", "timestamp")}
             assert (context["operation"], context["file"], context["details"]) == (
-                "read", one["path"], problem["message"],
+                "read", match["path"], problem["message"],
             )  # fmt: skip
             assert context["timestamp"].endswith("Z")
             assert set(problem) == {"path", "message", "severity", "line"}
             assert problem["path"].startswith("$")
-    return {os.path.normpath(one["path"]).replace(os.sep, "/"): one for one in found}
+    return {os.path.normpath(match["path"]).replace(os.sep, "/"): match for match in found}
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -274,7 +274,7 @@ def test_every_session_file_of_a_project_is_found(hold: Calling) -> None:
     names = ("active-features.yaml", "search-2026-01-05/state.yaml", "search-2026-01-05/implementation-plan.yaml",
              "search-2026-01-05/history.jsonl")  # fmt: skip
     assert set(found) == {*there, *(f".ai-session/{name}" for name in names)}
-    assert {one["format"] for one in found.values()} == {"orchestrator", "contract"}
+    assert {entry["format"] for entry in found.values()} == {"orchestrator", "contract"}
     assert hold("validate", ".").out == "8 files checked: valid.\n"
 
 
@@ -283,14 +283,14 @@ def test_the_contracts_own_directories_can_be_named(hold: Calling, where: str) -
     feature(hold)
     assert f"{where}/history.jsonl".split("/")[-1] in {path.split("/")[-1] for path in files(hold, where)}
     hold.patch.chdir(hold.project / where)
-    assert all(one["format"] == "contract" for one in files(hold, ".").values())
+    assert all(file["format"] == "contract" for file in files(hold, ".").values())
 
 
 def test_a_copy_of_a_feature_is_recognised_by_its_shape(hold: Calling) -> None:
     feature(hold, "copy")
     found = files(hold, "copy")
     assert len(found) == 4
-    assert {one["format"] for one in found.values()} == {"contract"}
+    assert {entry["format"] for entry in found.values()} == {"contract"}
 
 
 def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling) -> None:
@@ -300,7 +300,7 @@ def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling)
     put(hold, "d/other.json", {"name": "x"})
     put(hold, "d/settings.json", '{"name": "x", }')
     found = files(hold, "d", code=4)
-    assert {path: one["valid"] for path, one in found.items()} == {
+    assert {path: entry["valid"] for path, entry in found.items()} == {
         "d/good.json": True, "d/bad.json": False, "d/torn.json": False,
     }  # fmt: skip
     assert set(files(hold, ".", "--format", "orchestrator", code=4)) == set(found)
@@ -322,7 +322,7 @@ def test_what_is_closed_is_told_and_the_rest_is_checked(hold: Calling) -> None:
     put(hold, "shut/x.json", SESSION).parent.chmod(0)
     found = files(hold, ".", code=4)
     (hold.project / "shut").chmod(0o700)
-    assert {path: one["valid"] for path, one in found.items()} == {
+    assert {path: entry["valid"] for path, entry in found.items()} == {
         ".claude/orchestrator-session.json": True, ".claude/session-state.json": False, "shut": False,
     }  # fmt: skip
 
@@ -422,7 +422,7 @@ def test_two_blanks_stand_before_every_message(hold: Calling, width: str) -> Non
 
 def test_a_shape_is_told_in_words(hold: Calling) -> None:
     put(hold, "x.json", changed(session_id="x", goal=" "))
-    said = {one["path"]: one["message"] for one in files(hold, "x.json", code=4)["x.json"]["problems"]}
+    said = {file["path"]: file["message"] for file in files(hold, "x.json", code=4)["x.json"]["problems"]}
     assert said["$.session_id"] == 'must be a day and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
     assert said["$.goal"] == "must not be blank"
 

@@ -256,9 +256,9 @@ def test_it_works_without_colour_and_in_ascii(tmp_path: Path, holdfast: Calling)
     holdfast("start", "Grüße")
     ascii_only = {"NO_COLOR": "1", "PYTHONIOENCODING": "ascii"}
     with a_terminal(tmp_path, holdfast) as coloured, a_terminal(tmp_path, holdfast, **ascii_only) as plain:
-        for one in (coloured, plain):
-            one.watch()
-            one.until("\n> ")
+        for item in (coloured, plain):
+            item.watch()
+            item.until("\n> ")
         assert "\x1b[32m" in "\n".join(coloured.lines(coloured=True))
         assert "\x1b[" not in "\n".join(plain.lines(coloured=True))
         assert plain.until(r"Gr\xfc\xdfe", "enter detail").isascii()
@@ -333,7 +333,7 @@ def test_a_crash_shows_its_error_in_the_shell(terminal: Terminal, holdfast: Call
     script = terminal.root / "crash.py"
     script.write_text(
         "import sys\n"
-        "from holdfast.cli.watching import loop\n"
+        "from holdfast.cli.watch import loop\n"
         "from holdfast.cli.main import main\n"
         "real = loop.press\n"
         "def press(scene, key, page):\n"

@@ -13,17 +13,17 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.cli.paint import Paint
-from holdfast.cli.watching import loop
-from holdfast.cli.watching.doing import Doing
-from holdfast.cli.watching.looking import Looking
-from holdfast.cli.watching.scene import Scene
+from holdfast.cli.watch import loop
+from holdfast.cli.watch.background import BackgroundCall
+from holdfast.cli.watch.data import WatchData
+from holdfast.cli.watch.scene import Scene
 from holdfast.core.errors import Busy, Damaged, Interrupted
 from holdfast.core.model import Row
-from holdfast.keeper import overview
-from holdfast.keeper.following import Change
-from holdfast.machine.terminal import Heard
+from holdfast.keeper.change_feed import Changes
+from holdfast.machine.terminal import WaitResult
+from holdfast.sessions import overview
 
-Step = Heard | bytes | Callable[[], object]
+Step = WaitResult | bytes | Callable[[], object]
 
 
 class Paper:
@@ -51,14 +51,14 @@ class Paper:
     def wake(self) -> None:
         pass
 
-    def wait(self, seconds: float | None) -> Heard:
+    def wait(self, seconds: float | None) -> WaitResult:
         assert seconds is not None
         assert seconds >= 0
         step = next(self._steps)
         if callable(step):
             step()
-            return Heard()
-        return Heard(typed=step) if isinstance(step, bytes) else step
+            return WaitResult()
+        return WaitResult(typed=step) if isinstance(step, bytes) else step
 
 
 @pytest.fixture
@@ -116,14 +116,19 @@ def test_a_store_that_is_busy_is_said_and_tried_again(keeper: Keeper, monkeypatc
     keeper.start("Add a search box")
     real, fails = overview.now, [False]
 
-    def now(asked: Keeper) -> list[overview.Glance]:
+    def now(asked: Keeper) -> list[overview.SessionCard]:
         if fails[0]:
             raise Busy("the store is busy", hint="Try again.")
         return real(asked)
 
     monkeypatch.setattr(overview, "now", now)
     paper = watch(
-        keeper, monkeypatch, lambda: fails.__setitem__(0, True), lambda: fails.__setitem__(0, False), Heard(), b"q"
+        keeper,
+        monkeypatch,
+        lambda: fails.__setitem__(0, True),
+        lambda: fails.__setitem__(0, False),
+        WaitResult(),
+        b"q",
     )
     troubled = next(n for n, text in enumerate(paper.written) if "The store is busy. Try again." in text)
     assert "Add a search box" not in paper.written[troubled], "only the changed lines are written"
@@ -133,7 +138,7 @@ def test_a_store_that_is_busy_is_said_and_tried_again(keeper: Keeper, monkeypatc
 def test_what_cannot_be_read_at_all_is_an_error(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Damage found at the beginning is told as by any command, and nothing is drawn."""
 
-    def now(_: Keeper) -> list[overview.Glance]:
+    def now(_: Keeper) -> list[overview.SessionCard]:
         raise Damaged("the store is damaged")
 
     monkeypatch.setattr(overview, "now", now)
@@ -144,9 +149,9 @@ def test_what_cannot_be_read_at_all_is_an_error(keeper: Keeper, monkeypatch: pyt
 def test_signals_end_it(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C is what it is everywhere, another signal is named."""
     with pytest.raises(KeyboardInterrupt):
-        watch(keeper, monkeypatch, Heard(stop=signal.SIGINT))
+        watch(keeper, monkeypatch, WaitResult(stop=signal.SIGINT))
     with pytest.raises(Interrupted, match="SIGTERM"):
-        watch(keeper, monkeypatch, Heard(stop=signal.SIGTERM))
+        watch(keeper, monkeypatch, WaitResult(stop=signal.SIGTERM))
 
 
 def test_a_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +168,7 @@ def test_a_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.Monke
 
 def test_after_another_program_everything_is_drawn_again(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Coming back from elsewhere, every line is written; without a reason, none is."""
-    paper = watch(keeper, monkeypatch, Heard(), Heard(redraw=True), b"q")
+    paper = watch(keeper, monkeypatch, WaitResult(), WaitResult(redraw=True), b"q")
     assert len(paper.written) == 2
     assert paper.written[0] == paper.written[1]
 
@@ -185,7 +190,20 @@ def test_a_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch:
 
     paper_written: list[str] = []
     monkeypatch.setattr(Paper, "write", lambda _, text: paper_written.append(text))
-    watch(keeper, monkeypatch, leave, Heard(), b"n", b"lost?", b"\r", b"\x1b", a_moment, come_back, Heard(), b"q")
+    watch(
+        keeper,
+        monkeypatch,
+        leave,
+        WaitResult(),
+        b"n",
+        b"lost?",
+        b"\r",
+        b"\x1b",
+        a_moment,
+        come_back,
+        WaitResult(),
+        b"q",
+    )
     told = "".join(paper_written)
     assert "The store cannot be read (no such file or directory)." in "".join(paper_written[: seen[0]])
     assert "deleted" not in told
@@ -224,7 +242,7 @@ def test_who_leaves_twice_need_not_wait(keeper: Keeper, monkeypatch: pytest.Monk
     with Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve") as holder, holder.transaction():
         paper = watch(keeper, monkeypatch, b"p", b"\r", b"\x1b", a_moment, b"q", b"q", soon=0.01)
         with pytest.raises(KeyboardInterrupt):
-            watch(keeper, monkeypatch, b"r", Heard(stop=signal.SIGINT), soon=0.01)
+            watch(keeper, monkeypatch, b"r", WaitResult(stop=signal.SIGINT), soon=0.01)
     assert "q again leaves" in "".join(paper.written)
 
 
@@ -236,16 +254,16 @@ def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pyt
         os.mkdir(place)
         with Keeper.open(place, home=keeper.home.path, actor="ada") as there:
             sessions.append(there.start(f"Goal {number}").id)
-    looking = Looking(keeper, None)
+    looking = WatchData(keeper, None)
     scene = looking.everything(Scene())
-    assert [one.session.goal for one in scene.glances] == [f"Goal {number}" for number in reversed(range(12))]
-    real, looks = overview.glance, []
+    assert [card.session.goal for card in scene.glances] == [f"Goal {number}" for number in reversed(range(12))]
+    real, looks = overview.session_card, []
 
-    def glance(asked: Keeper, session: str) -> overview.Glance:
+    def glance(asked: Keeper, session: str) -> overview.SessionCard:
         looks.append(session)
         return real(asked, session)
 
-    monkeypatch.setattr(overview, "glance", glance)
+    monkeypatch.setattr(overview, "session_card", glance)
     kept = keeper.session(sessions[3])
     kept.note("remember")
     scene = looking.changed(scene, {kept.id})
@@ -258,7 +276,9 @@ def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pyt
     scene = looking.changed(scene, {kept.id, began.id})
     assert looks == [began.id]
     assert len(scene.glances) == 12
-    assert [one.session.id for one in scene.glances] == [one.session.id for one in looking.everything(scene).glances]
+    assert [card.session.id for card in scene.glances] == [
+        card.session.id for card in looking.everything(scene).glances
+    ]
     assert scene.glances[0].attention
 
 
@@ -268,10 +288,10 @@ def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pyt
     paper = Paper()
     news = loop._News(paper.wake)
 
-    def begin(_: object) -> Doing:
+    def begin(_: object) -> BackgroundCall:
         raise AssertionError
 
-    running = loop._Loop(Looking(keeper, None), paper, Paint(80), news, begin)
+    running = loop._Loop(WatchData(keeper, None), paper, Paint(80), news, begin)
     running.look()
     real = overview.unfinished
 
@@ -281,7 +301,7 @@ def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pyt
     monkeypatch.setattr(overview, "unfinished", unfinished)
     monkeypatch.setattr(loop, "_AGAIN", 1_000.0)
     running._rested_at = 0.0
-    news.hear(Change(1, frozenset({session.id}), beyond=False))
+    news.hear(Changes(1, frozenset({session.id}), beyond=False))
     running._refresh()
     assert running._patience() > 900
     monkeypatch.setattr(overview, "unfinished", real)

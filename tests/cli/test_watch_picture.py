@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.watching.keys import Key
-from holdfast.cli.watching.lineedit import Line
-from holdfast.cli.watching.pressing import Deed, press
-from holdfast.cli.watching.scene import Asking, Happening, Said, Scene, ticks
-from holdfast.cli.watching.screen import Screen
-from holdfast.cli.watching.view import Frame, frame
+from holdfast.cli.watch.bindings import Deed, press
+from holdfast.cli.watch.keys import KeyPress
+from holdfast.cli.watch.line_edit import EditedLine
+from holdfast.cli.watch.loop import Screen
+from holdfast.cli.watch.scene import ActionResult, Asking, Happening, Scene, ticks
+from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
-from holdfast.core.agents import Failed
+from holdfast.core.agents import FailedAgents
 from holdfast.core.text import LONGEST_TEXT
 from holdfast.core.times import HOUR, MINUTE, text
-from holdfast.keeper.overview import Glance
+from holdfast.sessions.overview import SessionCard
 
 NOW = 1_794_000_000_000
 HOSTILE = st.text(
@@ -29,7 +29,7 @@ HOSTILE = st.text(
 )
 SIZES = st.builds(lambda c, r: os.terminal_size((c, r)), st.integers(1, 220), st.integers(1, 60))
 PRESSED = st.builds(
-    Key,
+    KeyPress,
     st.sampled_from([
         "text", "paste", "enter", "escape", "up", "down", "right", "left", "page down", "home", "end", "ctrl-u",
     ]),
@@ -48,7 +48,7 @@ def agent(name: str, status: str, said: str = "", progress: float | None = None)
     )  # fmt: skip
 
 
-def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Glance:
+def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> SessionCard:
     attention = facts.pop("attention", ())
     base: dict[str, Any] = {
         "id": f"{number:08x}-89ab-4def-8123-456789abcdef", "aliases": model.Aliases(), "goal": goal,
@@ -70,7 +70,7 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Gla
     }  # fmt: skip
     session = model.Session(**{**base, **facts})
     resume = "holdfast resume 00000000"
-    return Glance(session, frozenset(), (), Failed(), here=True, attention=attention, resume=resume)
+    return SessionCard(session, frozenset(), (), FailedAgents(), here=True, attention=attention, resume=resume)
 
 
 def task(name: str, words: str, status: str = "pending") -> model.Task:
@@ -80,7 +80,7 @@ def task(name: str, words: str, status: str = "pending") -> model.Task:
     )  # fmt: skip
 
 
-def full(said: str) -> Glance:
+def full(said: str) -> SessionCard:
     """A session with something of everything, each text being `said`."""
     found = glance(
         goal=said, project=said, scope=said, attention=(said, said),
@@ -92,7 +92,7 @@ def full(said: str) -> Glance:
     return found._replace(resume=said)
 
 
-def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = False, plain: bool = False) -> Frame:
+def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = False, plain: bool = False) -> WatchFrame:
     return frame(Paint(80, colour, ascii_only=plain), scene, os.terminal_size((columns, rows)))
 
 
@@ -101,7 +101,7 @@ def three() -> Scene:
     return Scene(glances, chosen=glances[0].session.id, now=NOW)
 
 
-def fits(drawn: Frame, size: os.terminal_size) -> None:
+def fits(drawn: WatchFrame, size: os.terminal_size) -> None:
     measure = Paint(80)
     assert len(drawn.lines) <= size.lines
     for line in drawn.lines:
@@ -129,11 +129,11 @@ def test_every_picture_fits_and_is_painted(
 ) -> None:
     """Whatever a session says, on a screen of any size: no line is wider, and no control character is in it."""
     glances = [full(said)] if only else [full(said), *(glance(n, said) for n in range(1, 12))]
-    asking = None if writing is None else Asking("note", glances[0].session.id, Line(writing, said))
+    asking = None if writing is None else Asking("note", glances[0].session.id, EditedLine(writing, said))
     scene = Scene(
         glances, chosen=glances[-1 if len(said) % 2 else 0].session.id,
         events=[Happening(NOW - n * HOUR * 7, "note.added", said) for n in range(30)], now=NOW, only=only, page=page,
-        scroll=scroll, asking=asking, said=Said(said, said, wrong=True) if said else None,
+        scroll=scroll, asking=asking, said=ActionResult(said, said, wrong=True) if said else None,
     )  # fmt: skip
     drawn = frame(look, scene, size)
     fits(drawn, size)
@@ -185,7 +185,7 @@ def test_without_sessions_it_says_what_to_do() -> None:
     told = "\n".join(draw(Scene(now=NOW)).lines)
     assert "holdfast start GOAL" in told
     for name in "prn":
-        scene, deed = press(Scene(now=NOW), Key("text", name))
+        scene, deed = press(Scene(now=NOW), KeyPress("text", name))
         assert deed is None
         assert scene.said is not None
         assert "holdfast start" in scene.said.hint
@@ -202,20 +202,21 @@ def test_many_sessions_scroll_with_the_choice() -> None:
 def test_keys_choose_and_open() -> None:
     """Arrows and letters switch, Enter opens, Escape comes back, and the ends are ends."""
     scene = three()
-    ids = [one.session.id for one in scene.glances]
+    ids = [card.session.id for card in scene.glances]
     for key, chosen in (
-        (Key("down"), 1), (Key("text", "j"), 2), (Key("down"), 2), (Key("text", "k"), 1), (Key("home"), 0),
-        (Key("up"), 0), (Key("text", "jj"), 2),
+        (KeyPress("down"), 1), (KeyPress("text", "j"), 2), (KeyPress("down"), 2), (KeyPress("text", "k"), 1),
+        (KeyPress("home"), 0),
+        (KeyPress("up"), 0), (KeyPress("text", "jj"), 2),
     ):  # fmt: skip
         scene, deed = press(scene, key)
         assert (scene.chosen, deed) == (ids[chosen], None)
-    scene, _ = press(scene, Key("enter"))
+    scene, _ = press(scene, KeyPress("enter"))
     assert scene.page == "detail"
-    scene, _ = press(scene, Key("page down"), 7)
+    scene, _ = press(scene, KeyPress("page down"), 7)
     assert scene.scroll == 7
-    assert press(scene, Key("escape"))[0].page == "list"
-    assert press(scene, Key("text", "?"))[0].page == "help"
-    assert press(scene, Key("text", "q"))[1] == Deed("quit")
+    assert press(scene, KeyPress("escape"))[0].page == "list"
+    assert press(scene, KeyPress("text", "?"))[0].page == "help"
+    assert press(scene, KeyPress("text", "q"))[1] == Deed("quit")
 
 
 def test_the_detail_ends_where_it_ends() -> None:
@@ -230,29 +231,29 @@ def test_the_detail_ends_where_it_ends() -> None:
 
 def test_a_note_is_written_and_sent() -> None:
     """The letters go into the line until Enter sends it, to the session that was chosen when it was begun."""
-    scene, _ = press(three(), Key("text", "n"))
+    scene, _ = press(three(), KeyPress("text", "n"))
     wanted = scene.chosen
-    scene, deed = press(scene, Key("text", "quit? p"))
-    scene, deed = press(scene, Key("paste", "\nmore"))
+    scene, deed = press(scene, KeyPress("text", "quit? p"))
+    scene, deed = press(scene, KeyPress("paste", "\nmore"))
     assert deed is None
     assert draw(scene).lines[-1] == r"Note: quit? p\nmore"
     assert draw(scene).cursor == (23, 19)
-    scene, deed = press(scene._replace(chosen=None), Key("enter"))
+    scene, deed = press(scene._replace(chosen=None), KeyPress("enter"))
     assert deed == Deed("note", wanted or "", "quit? p\nmore")
     assert scene.asking is not None, "what could not be recorded must not be lost"
-    assert press(scene, Key("escape"))[0].asking is None
+    assert press(scene, KeyPress("escape"))[0].asking is None
 
 
 def test_pasting_is_no_command() -> None:
     """Text that comes all at once while nothing is written does nothing, even if the terminal does not mark it."""
-    for key in (Key("paste", "q"), Key("text", "prnq and so on")):
+    for key in (KeyPress("paste", "q"), KeyPress("text", "prnq and so on")):
         assert press(three(), key) == (three(), None)
 
 
 def test_what_cannot_be_paused_is_not_asked_about() -> None:
     """The refusal comes before the question, with its hint."""
     paused = glance(status="paused")
-    scene, deed = press(Scene([paused], paused.session.id, now=NOW), Key("text", "p"))
+    scene, deed = press(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
     assert (scene.asking, deed) == (None, None)
     assert scene.said is not None
     assert scene.said.wrong
@@ -260,7 +261,7 @@ def test_what_cannot_be_paused_is_not_asked_about() -> None:
 
 
 @given(st.lists(PRESSED, max_size=12))
-def test_any_keys_in_any_order(pressed: list[Key]) -> None:
+def test_any_keys_in_any_order(pressed: list[KeyPress]) -> None:
     """No sequence of keys leads anywhere that cannot be drawn."""
     scene = three()
     for key in pressed:
@@ -307,17 +308,17 @@ def test_a_line_that_is_no_paint_is_made_harmless() -> None:
 
 def test_what_is_too_long_is_said_and_not_added() -> None:
     """A line ends at the keeper's limit for a text: the paste is refused, and what was written stays."""
-    scene, _ = press(three(), Key("text", "n"))
-    scene, _ = press(scene, Key("text", "kept"))
-    for much in (Key("paste", "x" * (LONGEST_TEXT - 3)), Key("flood")):
+    scene, _ = press(three(), KeyPress("text", "n"))
+    scene, _ = press(scene, KeyPress("text", "kept"))
+    for much in (KeyPress("paste", "x" * (LONGEST_TEXT - 3)), KeyPress("flood")):
         refused, deed = press(scene, much)
         assert deed is None
         assert refused.asking == scene.asking
         drawn = draw(refused)
         assert any("too long" in line and f"{LONGEST_TEXT:,}" in line for line in drawn.lines)
         assert drawn.lines[-1].startswith("Note: kept")
-        again, _ = press(refused, Key("text", "!"))
+        again, _ = press(refused, KeyPress("text", "!"))
         assert again.said is None
-    full_line, _ = press(scene, Key("paste", "x" * (LONGEST_TEXT - 4)))
+    full_line, _ = press(scene, KeyPress("paste", "x" * (LONGEST_TEXT - 4)))
     assert full_line.asking is not None
     assert full_line.asking.line.length == LONGEST_TEXT

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from holdfast.cli.cells import clusters, width_of
 from holdfast.cli.paint import Paint
-from holdfast.cli.watching import keys as reading
-from holdfast.cli.watching import lineedit
-from holdfast.cli.watching.keys import Key, Keys
-from holdfast.cli.watching.lineedit import Line, edit, shown
+from holdfast.cli.watch import keys as reading
+from holdfast.cli.watch import line_edit
+from holdfast.cli.watch.keys import KeyPress, KeyReader
+from holdfast.cli.watch.line_edit import EditedLine, edit, shown
 
 BYTES = st.lists(
     st.one_of(
@@ -23,7 +23,7 @@ BYTES = st.lists(
     max_size=12,
 )
 KEYS = st.builds(
-    Key,
+    KeyPress,
     st.sampled_from([
         "text", "paste", "left", "right", "home", "end", "backspace", "delete", "ctrl-u", "ctrl-k", "ctrl-w",
         "ctrl-a", "ctrl-e", "tab", "up", "anything",
@@ -35,31 +35,31 @@ KEYS = st.builds(
 @pytest.mark.parametrize(
     ("sent", "pressed"),
     [
-        (b"j", [Key("text", "j")]),
-        ("Grüße 漢".encode(), [Key("text", "Grüße 漢")]),
-        (b"\x1b[A\x1b[B\x1b[C\x1b[D", [Key("up"), Key("down"), Key("right"), Key("left")]),
-        (b"\x1bOA\x1bOH", [Key("up"), Key("home")]),
-        (b"\x1b[1;5A\x1b[1~\x1b[4~\x1b[3~", [Key("up"), Key("home"), Key("end"), Key("delete")]),
-        (b"\x1b[5~\x1b[6;2~", [Key("page up"), Key("page down")]),
-        (b"\r", [Key("enter")]),
-        (b"\n", [Key("enter")]),
-        (b"\x7f\x08", [Key("backspace"), Key("backspace")]),
-        (b"\x15\x01", [Key("ctrl-u"), Key("ctrl-a")]),
+        (b"j", [KeyPress("text", "j")]),
+        ("Grüße 漢".encode(), [KeyPress("text", "Grüße 漢")]),
+        (b"\x1b[A\x1b[B\x1b[C\x1b[D", [KeyPress("up"), KeyPress("down"), KeyPress("right"), KeyPress("left")]),
+        (b"\x1bOA\x1bOH", [KeyPress("up"), KeyPress("home")]),
+        (b"\x1b[1;5A\x1b[1~\x1b[4~\x1b[3~", [KeyPress("up"), KeyPress("home"), KeyPress("end"), KeyPress("delete")]),
+        (b"\x1b[5~\x1b[6;2~", [KeyPress("page up"), KeyPress("page down")]),
+        (b"\r", [KeyPress("enter")]),
+        (b"\n", [KeyPress("enter")]),
+        (b"\x7f\x08", [KeyPress("backspace"), KeyPress("backspace")]),
+        (b"\x15\x01", [KeyPress("ctrl-u"), KeyPress("ctrl-a")]),
         (
             b"a\x1b[200~one\r\ntwo\x1b[A\x1b[201~b",
-            [Key("text", "a"), Key("paste", "one\r\ntwo\x1b[A"), Key("text", "b")],
+            [KeyPress("text", "a"), KeyPress("paste", "one\r\ntwo\x1b[A"), KeyPress("text", "b")],
         ),
-        (b"\x1bx\x1b[99z\x1b[?1;2cq", [Key("text", "q")]),
-        (b"\x1b\x1b[A", [Key("escape"), Key("up")]),
-        (b"\x1b[\x01q", [Key("ctrl-a"), Key("text", "q")]),
-        (b"\xff\xc3(", [Key("text", "\ufffd\ufffd(")]),
+        (b"\x1bx\x1b[99z\x1b[?1;2cq", [KeyPress("text", "q")]),
+        (b"\x1b\x1b[A", [KeyPress("escape"), KeyPress("up")]),
+        (b"\x1b[\x01q", [KeyPress("ctrl-a"), KeyPress("text", "q")]),
+        (b"\xff\xc3(", [KeyPress("text", "\ufffd\ufffd(")]),
         (b"\x00\xc2\x9b", []),
     ],
 )
-def test_bytes_become_keys(sent: bytes, pressed: list[Key]) -> None:
-    """Keys as terminals send them, in either spelling; pasted text is one key; what means nothing is no key."""
-    assert Keys().feed(sent) == pressed
-    one_by_one = Keys()
+def test_bytes_become_keys(sent: bytes, pressed: list[KeyPress]) -> None:
+    """Keys as terminals send them, in either spelling; pasted text is one key; what means nothing is not a key."""
+    assert KeyReader().feed(sent) == pressed
+    one_by_one = KeyReader()
     joined = [key for byte in sent for key in one_by_one.feed(bytes([byte]))]
     assert "".join(key.text for key in joined) == "".join(key.text for key in pressed)
     assert [key.name for key in joined if key.name != "text"] == [key.name for key in pressed if key.name != "text"]
@@ -67,22 +67,22 @@ def test_bytes_become_keys(sent: bytes, pressed: list[Key]) -> None:
 
 def test_escape_alone_is_a_key_once_nothing_follows() -> None:
     """The first byte of an arrow and the Escape key are told apart by what comes next, or does not."""
-    keys = Keys()
+    keys = KeyReader()
     assert keys.feed(b"\x1b") == []
     assert keys.unsettled
-    assert keys.settle() == [Key("escape")]
+    assert keys.settle() == [KeyPress("escape")]
     assert not keys.unsettled
     assert keys.feed(b"\x1b") == []
-    assert keys.feed(b"[A") == [Key("up")]
+    assert keys.feed(b"[A") == [KeyPress("up")]
     assert keys.feed(b"\x1b[1;") == []
     assert keys.settle() == []
-    assert keys.feed(b"q") == [Key("text", "q")]
+    assert keys.feed(b"q") == [KeyPress("text", "q")]
 
 
 @given(BYTES)
 def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
     """Whatever comes, in whatever pieces, gives keys and never an exception; what was written holds no control."""
-    keys = Keys()
+    keys = KeyReader()
     for piece in pieces:
         for key in [*keys.feed(piece), *keys.settle()]:
             assert key.name
@@ -91,36 +91,36 @@ def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
 
 def test_a_line_is_edited_as_everywhere() -> None:
     """Writing, moving and taking away, by what a person sees as one character."""
-    line = Line()
+    line = EditedLine()
     for key in (
-        Key("text", "né"),
-        Key("text", "👩‍💻"),
-        Key("left"),
-        Key("left"),
-        Key("text", "x"),
-        Key("end"),
-        Key("text", "!"),
+        KeyPress("text", "né"),
+        KeyPress("text", "👩‍💻"),
+        KeyPress("left"),
+        KeyPress("left"),
+        KeyPress("text", "x"),
+        KeyPress("end"),
+        KeyPress("text", "!"),
     ):
         line = edit(line, key)
     assert line.text == "nxé👩‍💻!"
-    assert edit(edit(line, Key("backspace")), Key("backspace")).text == "nxé"
-    assert edit(edit(line, Key("home")), Key("delete")).text == "xé👩‍💻!"
-    assert edit(line, Key("ctrl-u")) == Line()
-    assert edit(Line("one two  ", "rest"), Key("ctrl-w")) == Line("one ", "rest")
-    assert edit(Line("one", " rest"), Key("ctrl-k")) == Line("one")
+    assert edit(edit(line, KeyPress("backspace")), KeyPress("backspace")).text == "nxé"
+    assert edit(edit(line, KeyPress("home")), KeyPress("delete")).text == "xé👩‍💻!"
+    assert edit(line, KeyPress("ctrl-u")) == EditedLine()
+    assert edit(EditedLine("one two  ", "rest"), KeyPress("ctrl-w")) == EditedLine("one ", "rest")
+    assert edit(EditedLine("one", " rest"), KeyPress("ctrl-k")) == EditedLine("one")
 
 
 def test_a_pasted_line_break_is_kept_and_does_not_send() -> None:
     """What was pasted is in the line as it was, line breaks of one kind, and without what steers terminals."""
-    line = edit(Line("a", "z"), Key("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
-    assert line == Line("aone\ntwo\nthree[2J\tx", "z")
+    line = edit(EditedLine("a", "z"), KeyPress("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
+    assert line == EditedLine("aone\ntwo\nthree[2J\tx", "z")
     assert shown(Paint(80), line, 60) == (r"aone\ntwo\nthree[2J\txz", 22)
 
 
 @given(st.lists(KEYS, max_size=20), st.integers(0, 40), st.booleans())
-def test_any_line_can_be_shown(pressed: list[Key], cells: int, ascii_only: bool) -> None:
+def test_any_line_can_be_shown(pressed: list[KeyPress], cells: int, ascii_only: bool) -> None:
     """However it came about: it fits, the cursor is in it, and only what is visible is shown."""
-    line = Line()
+    line = EditedLine()
     for key in pressed:
         line = edit(line, key)
     drawn, cursor = shown(Paint(80, ascii_only=ascii_only), line, cells)
@@ -133,19 +133,19 @@ def test_any_line_can_be_shown(pressed: list[Key], cells: int, ascii_only: bool)
 @given(st.text(st.characters(codec="utf-8"), max_size=12))
 def test_left_and_right_come_back(text: str) -> None:
     """Moving over the whole line and back changes nothing, and never splits what belongs together."""
-    line = Line(text)
+    line = EditedLine(text)
     for _ in clusters(text):
-        line = edit(line, Key("left"))
-    assert line == Line("", text)
+        line = edit(line, KeyPress("left"))
+    assert line == EditedLine("", text)
     while line.after:
-        line = edit(line, Key("right"))
-    assert line == Line(text)
+        line = edit(line, KeyPress("right"))
+    assert line == EditedLine(text)
 
 
 @pytest.mark.parametrize("words", ["word ", "one\ntwo ", "漢字 👩‍💻"])
 def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     """However long the line is, a key and a drawing look only at what is near the cursor."""
-    line = edit(Line(), Key("paste", words * 50_000))
+    line = edit(EditedLine(), KeyPress("paste", words * 50_000))
     assert line.length == len(words) * 50_000
     looked_at = []
 
@@ -153,9 +153,9 @@ def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: st
         looked_at.append(len(text))
         return clusters(text)
 
-    monkeypatch.setattr(lineedit, "clusters", counting)
+    monkeypatch.setattr(line_edit, "clusters", counting)
     for name in ("left", "left", "backspace", "right", "delete"):
-        line = edit(line, Key(name))
+        line = edit(line, KeyPress(name))
         drawn, cursor = shown(Paint(80), line, 60)
         assert drawn.startswith("…")
         assert width_of(drawn) <= 60
@@ -167,16 +167,16 @@ def test_a_long_paste_comes_in_pieces() -> None:
     """A large text, in the pieces a terminal gives it in, is one key with all of it."""
     text = "grüße\n" * 30_000
     sent = b"\x1b[200~" + text.encode() + b"\x1b[201~q"
-    keys = Keys()
+    keys = KeyReader()
     found = [key for start in range(0, len(sent), 4_095) for key in keys.feed(sent[start : start + 4_095])]
-    assert found == [Key("paste", text), Key("text", "q")]
+    assert found == [KeyPress("paste", text), KeyPress("text", "q")]
 
 
 def test_a_flood_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than anybody can mean is let pass by, and what comes after it is heard; the next paste counts anew."""
     monkeypatch.setattr(reading, "_FLOOD", 10)
-    keys = Keys()
-    assert keys.feed(b"\x1b[200~" + b"x" * 11 + b"\x1b[201~q") == [Key("flood"), Key("text", "q")]
-    assert keys.feed(b"\x1b[200~" + b"x" * 10 + b"\x1b[201~") == [Key("paste", "x" * 10)]
+    keys = KeyReader()
+    assert keys.feed(b"\x1b[200~" + b"x" * 11 + b"\x1b[201~q") == [KeyPress("flood"), KeyPress("text", "q")]
+    assert keys.feed(b"\x1b[200~" + b"x" * 10 + b"\x1b[201~") == [KeyPress("paste", "x" * 10)]
     assert keys.feed(b"\x1b[200~" + b"x" * 50) == []
-    assert keys.feed(b"y" * 50 + b"\x1b[201~j") == [Key("flood"), Key("text", "j")]
+    assert keys.feed(b"y" * 50 + b"\x1b[201~j") == [KeyPress("flood"), KeyPress("text", "j")]

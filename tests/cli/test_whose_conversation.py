@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.vocabulary import NativeLinked, NativeMoved
+from holdfast.core.events import NativeLinked, NativeMoved
 from tests.cli.guest_session import OWNER, TALK, Guested
 
 
@@ -68,9 +68,9 @@ def test_guests_command_does_not_reopen_our_conversation(guested: Guested) -> No
     """Neither where the guest recorded it nor where we move the conversation."""
     guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK, resume="rm -rf /home/ada"))
     own = f"claude --resume {TALK}"
-    assert [one["resume"] for one in guested.session("show", guested.shared)["native"]] == [own]
+    assert [item["resume"] for item in guested.session("show", guested.shared)["native"]] == [own]
     guested.document("conversation", "move", TALK, "--to", guested.private)
-    assert [one["resume"] for one in guested.session("show", guested.private)["conversations"]] == [own]
+    assert [item["resume"] for item in guested.session("show", guested.private)["conversations"]] == [own]
     assert "rm -rf" not in guested("log", guested.private).out + guested("briefing", guested.shared).out
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.capture import spool
+from holdfast.core.events import ConversationUpdated, Data, MessageExchanged, NativeLinked, SessionResumed
 from holdfast.core.times import HOUR, MINUTE, text
-from holdfast.core.vocabulary import ConversationUpdated, Data, MessageExchanged, NativeLinked, SessionResumed
 from holdfast.keeper import Keeper
-from holdfast.keeper.hours import HoursMemo, hours
+from holdfast.sessions.hours.cache import HoursMemo, hours
 from holdfast.store.interface import Draft
+from holdfast.workspace import spool
 from tests.cli.several_devices import Several
 
 TALK = "0f0e0d0c-1111-4222-8333-444455556666"
@@ -66,7 +66,7 @@ class Guested(Several):
     def counted(self, session: str) -> tuple[int, int]:
         """Prompts and tokens of the conversation in a session."""
         found = self.session("show", session)["conversations"]
-        return next((one["prompts"], one["tokens"]["output"]) for one in found if one["id"] == TALK)
+        return next((match["prompts"], match["tokens"]["output"]) for match in found if match["id"] == TALK)
 
     def worked(self) -> dict[str, dict[str | None, int]]:
         """Milliseconds by scope, as each of the commands and the page has them."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.event import seal
-from holdfast.core.vocabulary import AliasGiven, NoteAdded, Project, SessionEdited, SessionStarted
+from holdfast.core.envelope import seal
+from holdfast.core.events import AliasGiven, NoteAdded, ProjectFacts, SessionEdited, SessionStarted
 from holdfast.keeper import Keeper
-from holdfast.keeper.teleports import offers
 from holdfast.store.interface import Draft
-from holdfast.teleport import joining, sealing
+from holdfast.sync import join_vault, offers
+from holdfast.sync.protocol import sealing
 from tests.cli.several_devices import Several
 
 OWNER = "owner@example.org"
@@ -89,7 +89,7 @@ def test_share_of_an_own_id_is_refused_and_deletes_nothing(attacked: Attacked, w
     attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "laptop")
     attacked.stands()
-    assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
+    assert [item["name"] for item in attacked.document("remote", "list")["remotes"]] == ["home"]
 
 
 def test_share_of_an_own_id_is_refused_even_from_a_trusted_device(attacked: Attacked) -> None:
@@ -124,7 +124,7 @@ def test_second_device_that_accepted_the_id_gives_it_up_for_the_vaults_own(attac
     assert attacked.notes(attacked.victim) == ["before"]
     attacked.at("tablet")
     assert attacked.notes(attacked.victim) == ["before"]
-    assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
+    assert [item["name"] for item in attacked.document("remote", "list")["remotes"]] == ["home"]
     attacked.at("mallory")
     attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "tablet", "laptop")
@@ -260,7 +260,7 @@ def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeyp
     assert "2 more offers" in shown.out + shown.err
     monkeypatch.setattr(offers, "_MOST", 3)
     by_mallory = next(
-        one["name"] for one in attacked.document("accept", "--list")["offers"] if one["from"] == "mallory"
+        item["name"] for item in attacked.document("accept", "--list")["offers"] if item["from"] == "mallory"
     )
     monkeypatch.setattr(offers, "_MOST", 1)
     (taken,) = attacked.document("accept", by_mallory)["sessions"]
@@ -270,7 +270,7 @@ def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeyp
 def test_device_is_approved_by_its_fingerprint_among_many_requests(
     attacked: Attacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "_MOST", 1)
+    monkeypatch.setattr(join_vault, "_MOST", 1)
     for device in ("a", "b", "c", "d", "tablet"):
         attacked.at(device)
         attacked.document("remote", "add", "home", attacked.url)
@@ -369,7 +369,7 @@ def test_continue_prefers_an_own_session_to_one_that_others_date_ahead(attacked:
     attacked.at("guest")
     (offer,) = attacked.document("accept", attacked.url, "--list")["offers"]
     attacked.document("accept", attacked.url, offer["name"])
-    shown = {one["id"]: one["updated_at"] for one in attacked.document("history")["sessions"]}
+    shown = {item["id"]: item["updated_at"] for item in attacked.document("history")["sessions"]}
     assert shown[attacked.victim] > shown[own]
     assert attacked.session("continue")["id"] == own
 
@@ -536,9 +536,11 @@ def test_project_is_not_joined_to_another_by_who_shares_a_session_of_it(attacked
         assert project is not None
         keeper.start("Elsewhere", replace=True)  # the store knows another project by its address
         with keeper.transaction() as transaction:
-            transaction.know_project(Project(id="other", name="public", remote="example.org/public", path="/public"))
+            transaction.know_project(
+                ProjectFacts(id="other", name="public", remote="example.org/public", path="/public")
+            )
     attacked.at("mallory")
-    claimed = Project(id=project.id, name="joined", remote="example.org/public", roots=("c" * 40,))
+    claimed = ProjectFacts(id=project.id, name="joined", remote="example.org/public", roots=("c" * 40,))
     with Keeper.open(str(attacked.project), home=str(attacked.root / "home-mallory")) as keeper:
         session = str(uuid.uuid4())
         begins = SessionStarted(goal="Joint work", device="mallory", project=claimed)

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core.canonical import LARGEST, Json, canonical, digest
 from holdfast.core.clock import BOUND, moved, place, tick
-from holdfast.core.event import Event, Head, seal
+from holdfast.core.envelope import Event, StreamHead, seal
 from holdfast.core.fold import fold, pass_over
 from holdfast.core.state import State
 
@@ -64,7 +64,7 @@ class Author:
         self.honest = honest
         self.now = now
         self.known: dict[str, Event] = {}
-        self._head: Head | None = None
+        self._head: StreamHead | None = None
 
     def hear(self, events: Iterable[Event]) -> None:
         self.known.update({event.hash: event for event in events})
@@ -90,7 +90,9 @@ class Author:
         else:
             others = [event for event in self.known.values() if event.writer != self.writer]
             clock = chance.choice([*clocks, *(event.clock for event in self.known.values())])
-            seen = tuple(sorted({one.head for one in chance.sample(others, k=min(len(others), chance.randrange(3)))}))
+            seen = tuple(
+                sorted({other.head for other in chance.sample(others, k=min(len(others), chance.randrange(3)))})
+            )
         kind, data = chance.choice(KINDS)
         if not self._head:
             kind, data = "session.started", STARTED

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.attribution import RanCommand, Turn, attribute, maker_of
+from holdfast.core.attribution import AgentTurn, RanCommand, attribute, maker_of
 
 RAN = RanCommand(110, 150, commits=True)
 
 
-def turn(name: str = "claude:1", began: int = 100, ended: int | None = 200, **facts: object) -> Turn:
-    return Turn(name, f"session of {name}", began, 150, ended, **facts)  # type: ignore[arg-type]
+def turn(name: str = "claude:1", began: int = 100, ended: int | None = 200, **facts: object) -> AgentTurn:
+    return AgentTurn(name, f"session of {name}", began, 150, ended, **facts)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def turn(name: str = "claude:1", began: int = 100, ended: int | None = 200, **fa
     ],
 )
 def test_change_is_attributed_by_its_time(
-    turns: list[Turn], since: int, until: int, by: str, among: tuple[str, ...]
+    turns: list[AgentTurn], since: int, until: int, by: str, among: tuple[str, ...]
 ) -> None:
     found = attribute(turns, since, until)
     assert (found.by, found.conversations) == (by, among)
@@ -58,7 +58,7 @@ def test_change_is_attributed_by_its_time(
     ],
 )  # fmt: skip
 def test_maker_of_a_commit_is_certain_only_where_nobody_else_could_be(
-    turns: list[Turn], since: int, until: int, expected: tuple[str | None, str, tuple[str, ...]]
+    turns: list[AgentTurn], since: int, until: int, expected: tuple[str | None, str, tuple[str, ...]]
 ) -> None:
     found = maker_of(turns, since, until)
     assert (found.conversation, found.certainty, found.among) == expected
@@ -66,7 +66,7 @@ def test_maker_of_a_commit_is_certain_only_where_nobody_else_could_be(
 
 _TURNS = st.lists(
     st.builds(
-        lambda name, began, length, ran: Turn(
+        lambda name, began, length, ran: AgentTurn(
             f"claude:{name}", "s", began, began + length // 2, began + length,
             commands=[RanCommand(began, began + length, commits=True)] if ran else [],
         ),
@@ -77,10 +77,10 @@ _TURNS = st.lists(
 
 
 @given(_TURNS, st.integers(-5, 80), st.integers(0, 10))
-def test_certainty_is_never_claimed_while_two_are_at_work(turns: list[Turn], since: int, length: int) -> None:
+def test_certainty_is_never_claimed_while_two_are_at_work(turns: list[AgentTurn], since: int, length: int) -> None:
     """Whatever turns there were: a command, or a certain commit, means that only this conversation was at work."""
     until = since + length
-    working = {one.conversation for one in turns if one.began <= until and (one.ended or 0) >= since}
+    working = {item.conversation for item in turns if item.began <= until and (item.ended or 0) >= since}
     found = attribute(turns, since, until)
     if found.by == "command":
         assert working == set(found.conversations)

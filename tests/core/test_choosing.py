@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import view
-from holdfast.core.fold import fold
-from holdfast.core.registers import disputes
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentAborted,
     AgentResumed,
     AgentStarted,
@@ -18,6 +16,8 @@ from holdfast.core.vocabulary import (
     SessionCompleted,
     SessionPaused,
 )
+from holdfast.core.fold import fold
+from holdfast.core.registers import disputes
 from tests.support.histories import MINUTE, NOON, joined, started, together
 
 
@@ -29,7 +29,7 @@ def test_a_move_that_was_refused_is_settled_either_way(take: int) -> None:
     ended = device.record(AgentAborted(id="a1", ref=made.hash))
     went_on = device.record(AgentResumed(id="a1", ref=made.hash))
     (found,) = disputes(device.state())
-    assert (found.stands, [one.value for one in found.writes]) == (1, ["aborted", "running"])
+    assert (found.stands, [write.value for write in found.writes]) == (1, ["aborted", "running"])
     chosen, other = (ended, went_on) if take == 1 else (went_on, ended)
     device.record(ConflictResolved(field=found.field, chosen=chosen.hash, overruled=(other.hash,)))
     (settled,) = disputes(device.state())
@@ -46,7 +46,10 @@ def test_of_three_twins_the_pair_that_was_meant_is_settled() -> None:
     device.record(
         ConflictResolved(field="agents.a1", chosen=events[1].hash, overruled=(events[0].hash,)),
     )
-    assert [(one.id, one.chosen) for one in disputes(device.state())] == [(first.id, 2), (second.id, None)]
+    assert [(dispute.id, dispute.chosen) for dispute in disputes(device.state())] == [
+        (first.id, 2),
+        (second.id, None),
+    ]
 
 
 def test_names_of_one_phase_are_settled_one_by_one() -> None:
@@ -57,7 +60,7 @@ def test_names_of_one_phase_are_settled_one_by_one() -> None:
     first, second = disputes(device.state())
     assert first.id != second.id
     device.record(ConflictResolved(field="phases.p", chosen="", overruled=(events[0].hash,)))
-    assert [one.chosen for one in disputes(device.state())] == [1, None]
+    assert [dispute.chosen for dispute in disputes(device.state())] == [1, None]
 
 
 def test_an_ending_that_is_chosen_keeps_its_time() -> None:

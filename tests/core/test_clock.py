@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import BOUND, moved, place, stands_as_written, tick
-from holdfast.core.event import Event, Head, seal
+from holdfast.core.envelope import Event, StreamHead, seal
 from holdfast.core.fold import apply, fold, in_log_order, pass_over
 from holdfast.core.registers import disputes, value_of
 from holdfast.core.state import State, freeze
@@ -68,7 +68,7 @@ def test_it_never_stands_still(walls: list[int], last: int) -> None:
 def event(writer: str, seq: int, clock: int, prev: Event | None = None, *seen: Event) -> Event:
     return seal(
         session=SESSION, writer=writer, seq=seq, prev=prev.hash if prev else None, clock=clock, at=START, actor="a",
-        type="note.added", version=1, data=b'{"text":"x"}', salt=bytes(16), seen=tuple(one.head for one in seen),
+        type="note.added", version=1, data=b'{"text":"x"}', salt=bytes(16), seen=tuple(item.head for item in seen),
     )  # fmt: skip
 
 
@@ -82,8 +82,8 @@ def test_a_clock_beyond_the_bound_counts_from_what_the_event_follows() -> None:
     alone = event("c", 1, BOUND + 1)
     log = [first, other, beyond, after, behind, alone]
     assert moved(log) == {beyond.hash: 101, after.hash: 102, behind.hash: 103, alone.hash: 1}
-    assert [one.hash for one in in_log_order(log)] == [
-        one.hash for one in (alone, other, first, beyond, after, behind)
+    assert [item.hash for item in in_log_order(log)] == [
+        item.hash for item in (alone, other, first, beyond, after, behind)
     ]
     assert moved([beyond, after]) == {beyond.hash: 1, after.hash: 2}
     assert moved([other, beyond]) == {beyond.hash: 71}
@@ -95,8 +95,8 @@ def test_events_that_name_each_other_are_ordered_all_the_same() -> None:
     one, two = event("a", 1, LARGEST), event("b", 1, LARGEST)
     import msgspec
 
-    one = msgspec.structs.replace(one, seen=(Head("b", 1, two.hash),), prev=one.hash)
-    two = msgspec.structs.replace(two, seen=(Head("a", 1, one.hash),))
+    one = msgspec.structs.replace(one, seen=(StreamHead("b", 1, two.hash),), prev=one.hash)
+    two = msgspec.structs.replace(two, seen=(StreamHead("a", 1, one.hash),))
     assert len(in_log_order([one, two])) == 2
     assert fold([one, two]) == fold([two, one])
 
@@ -107,7 +107,7 @@ def test_a_long_stream_with_absurd_clocks_is_ordered_without_recursion() -> None
         log: list[Event] = []
         for seq in range(1, 5001):
             log.append(event("a", seq, clocks(seq), log[-1] if log else None))
-        assert [one.seq for one in in_log_order(reversed(log))] == list(range(1, 5001))
+        assert [item.seq for item in in_log_order(reversed(log))] == list(range(1, 5001))
 
 
 @settings(deadline=None)
@@ -117,11 +117,11 @@ def test_the_order_is_that_of_the_model(chance: random.Random, size: int) -> Non
     history = written_by(chance, events=size, clocks=(*ABSURD, *UNSTORABLE))
     for log in (history, chance.sample(history, k=chance.randint(1, size))):
         clocks, shuffled = effective(log), chance.sample(log, k=len(log))
-        assert moved(shuffled) == {one.hash: clocks[one.hash] for one in log if clocks[one.hash] != one.clock}
+        assert moved(shuffled) == {item.hash: clocks[item.hash] for item in log if clocks[item.hash] != item.clock}
         ordered = sorted(log, key=lambda one: place(one, moved(shuffled)))
         assert ordered == in_order(log)
-        places = {one.hash: number for number, one in enumerate(ordered)}
-        assert all(places[cause] < places[one.hash] for one in log for cause in ancestors(one, log))
+        places = {item.hash: number for number, item in enumerate(ordered)}
+        assert all(places[cause] < places[item.hash] for item in log for cause in ancestors(item, log))
         assert freeze(fold(shuffled)) == freeze(fold(log))
 
 
@@ -131,7 +131,10 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
     """Of an honest writer, each event is the last of all it knew; nothing that comes in afterwards changes that."""
     history = written_by(chance, events=size)
     author = Author("w9", honest=True)
-    streams = {writer: [one for one in history if one.writer == writer] for writer in {one.writer for one in history}}
+    streams = {
+        writer: [entry for entry in history if entry.writer == writer]
+        for writer in {entry.writer for entry in history}
+    }
     own: list[tuple[Event, set[str]]] = []
     while any(streams.values()):
         stream = chance.choice([stream for stream in streams.values() if stream])
@@ -142,14 +145,16 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
         assert in_order(author.known.values())[-1] == made
         assert made.hash not in moved(author.known.values())
         own.append((made, before))
-    ordered = [one.hash for one in in_log_order(author.known.values())]
+    ordered = [item.hash for item in in_log_order(author.known.values())]
     places = {name: number for number, name in enumerate(ordered)}
     for made, before in own:
         assert all(places[name] < places[made.hash] for name in before & places.keys())
     last = next((made for made, _ in reversed(own) if made.type in ("session.edited", "session.started")), None)
     if last is not None and own[-1][0] == last and last.type == "session.edited":
         assert value_of(author.state().registers["goal"]) == f"goal {len(author.known) - 1}"
-        assert not [one for one in disputes(author.state()) if one.field == "goal" and one.chosen is None]
+        assert not [
+            dispute for dispute in disputes(author.state()) if dispute.field == "goal" and dispute.chosen is None
+        ]
 
 
 @settings(deadline=None)
@@ -157,12 +162,12 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
 def test_what_is_added_as_written_is_what_folding_gives(chance: random.Random, size: int) -> None:
     """As long as every event is said to stand as written, adding them one by one is the fold of all of them."""
     history = sorted(written_by(chance, events=size), key=lambda one: one.written)
-    counting = {one.hash for one in in_log_order(history)}
+    counting = {item.hash for item in in_log_order(history)}
     state = State(session=SESSION)
-    for number, one in enumerate(history, start=1):
-        if not stands_as_written(state, one):
+    for number, entry in enumerate(history, start=1):
+        if not stands_as_written(state, entry):
             break
-        (apply if one.hash in counting else pass_over)(state, one)
+        (apply if entry.hash in counting else pass_over)(state, entry)
         whole = fold(history[:number])
         assert whole.moved == {}
         assert (whole.last, whole.heads, whole.seen) == (state.last, state.heads, state.seen)

@@ -7,10 +7,8 @@ from hypothesis import given
 
 from holdfast.core import view
 from holdfast.core.canonical import Json
-from holdfast.core.event import Event
-from holdfast.core.fold import fold
-from holdfast.core.model import Conflict
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event
+from holdfast.core.events import (
     AgentStarted,
     ConflictFound,
     ConflictResolved,
@@ -20,6 +18,8 @@ from holdfast.core.vocabulary import (
     SessionPaused,
     TaskAdded,
 )
+from holdfast.core.fold import fold
+from holdfast.core.model import Conflict
 from tests.support.histories import MINUTE, NOON, Device, History, histories, joined, started, together
 
 LATER = NOON + 60 * MINUTE
@@ -30,7 +30,7 @@ def shown(device: Device) -> list[Conflict]:
 
 
 def values(device: Device) -> list[list[Json]]:
-    return [[one.value for one in conflict.values] for conflict in shown(device)]
+    return [[value.value for value in conflict.values] for conflict in shown(device)]
 
 
 def found(device: Device, field: str, value: Json, stood: Json = None) -> Event:
@@ -52,9 +52,9 @@ def test_both_values_are_shown_and_ours_stands() -> None:
     found(device, "goal", "Theirs")
     session = view.session(device.state(), LATER)
     assert session.goal == "Ours"
-    assert [(one.field, one.chosen) for one in session.conflicts] == [("goal", None)]
+    assert [(conflict.field, conflict.chosen) for conflict in session.conflicts] == [("goal", None)]
     assert sorted(map(str, values(device)[0])) == ["Ours", "Theirs"]
-    assert {one.device for one in session.conflicts[0].values} == {"laptop"}
+    assert {value.device for value in session.conflicts[0].values} == {"laptop"}
     assert device.state().not_applied == 0
 
 
@@ -101,7 +101,7 @@ def test_a_device_that_has_not_heard_of_it_does_not_settle_it() -> None:
     found(device, "goal", "Theirs")
     edited(other, "Meanwhile")
     state = fold(together(device, other))
-    assert "Theirs" in {one.value for one in view.session(state, LATER).conflicts[0].values}
+    assert "Theirs" in {value.value for value in view.session(state, LATER).conflicts[0].values}
 
 
 def test_choosing_either_value_settles_it() -> None:
@@ -113,7 +113,7 @@ def test_choosing_either_value_settles_it() -> None:
         device.record(ConflictResolved(field="goal", chosen=chosen.hash, overruled=(over.hash,)))
         session = view.session(device.state(), LATER)
         assert session.goal == ("Theirs" if theirs else "Ours")
-        assert [one.chosen is None for one in session.conflicts] == [False]
+        assert [conflict.chosen is None for conflict in session.conflicts] == [False]
         past = session.conflicts[0]
         assert past.chosen is not None
         assert past.values[past.chosen - 1].value == session.goal
@@ -142,7 +142,7 @@ def test_an_ending_that_they_wrote_stands_before_work_that_goes_on() -> None:
     found(device, "status", "completed")
     session = view.session(device.state(), LATER)
     assert session.status == "completed"
-    assert [one.field for one in session.conflicts] == ["status"]
+    assert [conflict.field for conflict in session.conflicts] == ["status"]
 
 
 def test_our_ending_stands_before_their_work_that_goes_on() -> None:
@@ -170,9 +170,9 @@ def test_tasks_and_agents_are_found_by_their_public_names() -> None:
     found(device, "tasks.t1.status", "completed")
     found(device, "agents.a1.status", "paused")
     session = view.session(device.state(), LATER)
-    assert [(one.id, one.status) for one in session.tasks] == [("t1", "completed")]
-    assert [(one.id, one.status) for one in session.agents] == [("a1", "running")]
-    assert {one.field for one in session.conflicts} == {"tasks.t1.status", "agents.a1.status"}
+    assert [(task.id, task.status) for task in session.tasks] == [("t1", "completed")]
+    assert [(agent.id, agent.status) for agent in session.agents] == [("a1", "running")]
+    assert {conflict.field for conflict in session.conflicts} == {"tasks.t1.status", "agents.a1.status"}
 
 
 # ── what is no register ──────────────────────────────────────────────────────────────────────────────────
@@ -184,7 +184,10 @@ def test_what_is_no_register_becomes_a_clash_with_both_values() -> None:
     found(device, "agents.a1.task", "Read it", "Write it")
     found(device, "x-own.deep", {"a": [1]}, None)
     assert values(device) == [["Write it", "Read it"], [None, {"a": [1]}]]
-    assert [(one.field, one.chosen) for one in shown(device)] == [("agents.a1.task", None), ("x-own.deep", None)]
+    assert [(conflict.field, conflict.chosen) for conflict in shown(device)] == [
+        ("agents.a1.task", None),
+        ("x-own.deep", None),
+    ]
     assert view.session(device.state(), LATER).agents[0].task == "Write it"
 
 
@@ -192,7 +195,7 @@ def test_a_clash_is_settled_by_choosing() -> None:
     device = started()
     theirs = found(device, "x-own", "theirs", "ours")
     device.record(ConflictResolved(field="x-own", chosen=theirs.hash, overruled=()))
-    assert [one.chosen for one in shown(device)] == [2]
+    assert [conflict.chosen for conflict in shown(device)] == [2]
     assert device.state().not_applied == 0
 
 
@@ -216,7 +219,7 @@ def test_what_cannot_stand_in_a_field_never_does_even_if_somebody_chooses_it(fie
         "progress": ((0.25, 0.5, 1.0), session.progress),
     }[field]
     assert stands in kind
-    assert [one.chosen is None for one in session.conflicts] == [False]
+    assert [conflict.chosen is None for conflict in session.conflicts] == [False]
     assert device.state().not_applied == 0
 
 
@@ -232,7 +235,7 @@ def test_finding_a_conflict_is_no_sign_of_activity() -> None:
     device.wait(30 * MINUTE)
     device.record(ConflictFound(field="goal", value="Theirs"))
     work = view.worktime(device.state(), NOON + 30 * MINUTE)
-    assert [(one.kind, one.since) for one in work.pauses] == [("idle", NOON)]
+    assert [(pause.kind, pause.since) for pause in work.pauses] == [("idle", NOON)]
 
 
 # ── and beside it ────────────────────────────────────────────────────────────────────────────────────────
@@ -245,7 +248,7 @@ def test_an_error_that_was_noted_ends_nothing() -> None:
     session = view.session(device.state(), LATER)
     assert session.status == "in_progress"
     assert session.agents[0].status == "running"
-    assert [(one.message, one.category, one.agent) for one in device.state().failures] == [
+    assert [(failure.message, failure.category, failure.agent) for failure in device.state().failures] == [
         ("Rate limit", "transient", "a1")
     ]
 
@@ -255,7 +258,7 @@ def test_in_any_history_what_stands_is_one_of_the_values_shown(history: History)
     state = fold(history.events)
     for conflict in view.session(state, LATER).conflicts:
         if conflict.field == "goal" and conflict.chosen is None:
-            assert view.word(state, "goal") in [one.value for one in conflict.values]
+            assert view.word(state, "goal") in [value.value for value in conflict.values]
 
 
 def test_an_agent_whose_ending_stands_is_at_work_no_longer() -> None:

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "holdfast"
 THREADS = """
 import sys, threading
 import msgspec
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
 sys.setswitchinterval(1e-6)
 
 def nested():
@@ -49,7 +49,7 @@ def test_types_are_made_ready_wherever_something_is_decoded() -> None:
     wrong = [
         f"{path.relative_to(SOURCE)}:{call.lineno}"
         for path in SOURCE.rglob("*.py")
-        if path.name != "decoding.py"
+        if path.name != "decode.py"
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call) and not all(_is_ready(kind) for kind in _types(call))
     ]

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json, canonical
-from holdfast.core.event import Event
-from holdfast.core.fold import fold, in_log_order, read
-from holdfast.core.reading import erasures
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event
+from holdfast.core.event_data import erasures
+from holdfast.core.events import (
     TYPE_OF,
     AgentEdited,
     AgentStarted,
@@ -21,6 +20,7 @@ from holdfast.core.vocabulary import (
     SessionPaused,
     TaskAdded,
 )
+from holdfast.core.fold import fold, in_log_order, read
 from tests.support.histories import NOON, POOL, Device, erased, histories, joined, started, together
 
 
@@ -45,7 +45,7 @@ def test_it_is_as_if_the_events_had_said_so_all_along(history: object, data: st.
     chosen = data.draw(st.lists(st.sampled_from(events), unique_by=lambda event: event.hash))
     instead: dict[str, Json] = {}
     for event in chosen:
-        same = [plain(one) for one in POOL if TYPE_OF[type(one)].name == event.type]
+        same = [plain(data) for data in POOL if TYPE_OF[type(data)].name == event.type]
         if same:
             instead[event.hash] = data.draw(st.sampled_from(same))
     last = Device("w9", now=NOON)
@@ -71,8 +71,8 @@ def test_the_rest_of_what_it_said_survives_at_its_own_place() -> None:
         EventErased(hashes=(secret.hash,), instead={secret.hash: {"goal": "[cut]", "summary": "kept"}})
     )  # fmt: skip
     state = fold([erased(event) if event.hash == secret.hash else event for event in device.known.values()])
-    assert [one.value for one in state.registers["goal"]] == ["Another"]
-    assert [(one.value, one.hash) for one in state.registers["summary"]] == [("kept", secret.hash)]
+    assert [register.value for register in state.registers["goal"]] == ["Another"]
+    assert [(register.value, register.hash) for register in state.registers["summary"]] == [("kept", secret.hash)]
     assert state.not_applied == 0
 
 
@@ -90,8 +90,10 @@ def test_agents_and_tasks_stay_the_ones_that_others_refer_to() -> None:
     )
     gone = {agent.hash, task.hash}
     state = fold([erased(event) if event.hash in gone else event for event in device.known.values()])
-    assert [(one.ref, one.summary, one.task) for one in state.agents.values()] == [(agent.hash, "done so far", None)]
-    assert [(one.ref, one.text) for one in state.tasks.values()] == [(task.hash, "[cut]")]
+    assert [(agent.ref, agent.summary, agent.task) for agent in state.agents.values()] == [
+        (agent.hash, "done so far", None)
+    ]
+    assert [(task.ref, task.text) for task in state.tasks.values()] == [(task.hash, "[cut]")]
 
 
 def test_of_several_the_earliest_counts_and_nothing_at_all_is_stricter() -> None:
@@ -102,7 +104,7 @@ def test_of_several_the_earliest_counts_and_nothing_at_all_is_stricter() -> None
     second = device.record(EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "two"}}))
     third = device.record(EventErased(hashes=(secret.hash,)))
     events = [erased(event) if event.hash == secret.hash else event for event in device.known.values()]
-    without = {one.hash: [event for event in events if event.hash != one.hash] for one in (first, second, third)}
+    without = {item.hash: [event for event in events if event.hash != item.hash] for item in (first, second, third)}
     assert noted(without[third.hash]) == noted(without[third.hash][::-1]) == ["one"]
     assert noted([event for event in without[first.hash] if event.hash != third.hash]) == ["two"]
     assert noted(events) == noted(without[first.hash]) == []
@@ -130,7 +132,7 @@ def test_what_cannot_be_read_leaves_what_the_envelope_says() -> None:
     device.record(EventErased(hashes=(pause.hash, secret.hash), instead=odd))
     events = [erased(event) if event.hash in odd else event for event in device.known.values()]
     state = fold(events)
-    assert [one.value for one in state.registers["status"]] == ["paused"]
+    assert [register.value for register in state.registers["status"]] == ["paused"]
     assert (state.notes, state.not_applied) == ([], 1)
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import event as events
+from holdfast.core import envelope as events
 from holdfast.core.canonical import canonical
+from holdfast.core.envelope import Event, StreamHead, body_of, hash_of, problem, public, seal
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event, Head, body_of, hash_of, public, seal, trouble
 from holdfast.core.times import EARLIEST, LATEST
 
 DATA = b'{"text":"Hall\xc3\xb6chen"}'
@@ -34,7 +34,7 @@ def frozen() -> Event:
     return seal(
         session="0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b", writer="5d0f7a34c1e2", seq=7, prev="ab" * 32,
         clock=1794744000000123, at=1794744000456, actor='Ada "α" Byron\n', type="note.added", version=1, data=DATA,
-        salt=SALT, seen=(Head("aa", 3, "cd" * 32), Head("bb", 1, "ef" * 32)), key="hook:1",
+        salt=SALT, seen=(StreamHead("aa", 3, "cd" * 32), StreamHead("bb", 1, "ef" * 32)), key="hook:1",
     )  # fmt: skip
 
 
@@ -72,12 +72,12 @@ def test_erasing_keeps_the_chain_whole() -> None:
     """Without data and salt the event still has its hash, and nothing is wrong with it."""
     bare = msgspec.structs.replace(frozen(), data=None, salt=None)
     assert hash_of(bare) == HASH
-    assert trouble(bare) is None
+    assert problem(bare) is None
 
 
 def test_a_whole_event_is_no_trouble() -> None:
     """What was sealed verifies."""
-    assert trouble(frozen()) is None
+    assert problem(frozen()) is None
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_a_whole_event_is_no_trouble() -> None:
     [
         ("v", 2), ("session", "1b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"), ("writer", "5d0f7a34c1e3"), ("seq", 8),
         ("clock", 1794744000000124), ("at", 1794744000457), ("at", LATEST + 1), ("at", -(10**30)),
-        ("seen", ()), ("seen", (Head("aa", 3, "cd" * 32), Head("bb", 2, "ef" * 32))),
-        ("seen", (Head("bb", 1, "ef" * 32), Head("aa", 3, "cd" * 32))), ("key", None), ("key", "hook:2"),
+        ("seen", ()), ("seen", (StreamHead("aa", 3, "cd" * 32), StreamHead("bb", 2, "ef" * 32))),
+        ("seen", (StreamHead("bb", 1, "ef" * 32), StreamHead("aa", 3, "cd" * 32))), ("key", None), ("key", "hook:2"),
         ("actor", "Ada"), ("type", "note.adder"), ("body", "a" * 64), ("prev", None), ("prev", "ac" * 32),
         ("hash", "f" * 64), ("data", b'{"text":"Hallochen"}'), ("data", b""), ("salt", None), ("salt", b"\1" * 16),
         ("salt", SALT[:15]), ("salt", b""),
@@ -94,14 +94,14 @@ def test_a_whole_event_is_no_trouble() -> None:
 )  # fmt: skip
 def test_any_changed_field_is_noticed(field: str, value: object) -> None:
     """Whatever is changed in an event afterwards, checking it says so."""
-    assert trouble(msgspec.structs.replace(frozen(), **{field: value})) is not None
+    assert problem(msgspec.structs.replace(frozen(), **{field: value})) is not None
 
 
 def test_bytes_cannot_wander_between_salt_and_data() -> None:
     """The same bytes cut at another place have the same digest, and are refused nevertheless."""
     moved = msgspec.structs.replace(frozen(), salt=SALT[:12], data=SALT[12:] + DATA)
     assert body_of(SALT[12:] + DATA, SALT[:12]) == BODY
-    assert trouble(moved) is not None
+    assert problem(moved) is not None
 
 
 def test_times_beyond_the_calendar_are_brought_back() -> None:
@@ -112,14 +112,14 @@ def test_times_beyond_the_calendar_are_brought_back() -> None:
             salt=SALT,
         )  # fmt: skip
         assert event.at == kept
-        assert trouble(event) is None
+        assert problem(event) is None
 
 
 def test_position_orders_by_clock_writer_number_and_hash() -> None:
     """The one order every device agrees on does not look at the time."""
     event = frozen()
     assert event.written == (1794744000000123, "5d0f7a34c1e2", 7, HASH)
-    assert event.head == Head("5d0f7a34c1e2", 7, HASH)
+    assert event.head == StreamHead("5d0f7a34c1e2", 7, HASH)
 
 
 def test_the_public_form_has_every_field() -> None:
@@ -136,7 +136,7 @@ def test_the_public_form_has_every_field() -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"{", b"", b'{"x":"\xff"}', b"[" * 100_000])
 def test_the_public_form_of_garbage(data: bytes) -> None:
-    """Data that is no JSON is shown as text, never as an exception."""
+    """Data that is not JSON is shown as text, never as an exception."""
     shown = public(msgspec.structs.replace(frozen(), data=data))
     assert isinstance(shown["data"], str)
 

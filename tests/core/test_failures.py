@@ -99,7 +99,7 @@ def test_it_opens_only_after_three_failures(made: list[tuple[int, bool]], later:
         now += wait
         tried.append(Attempt(now, succeeded))
     found = circuit(tried, now + later)
-    marks = "".join("o" if one.succeeded else "x" for one in tried)
+    marks = "".join("o" if attempt.succeeded else "x" for attempt in tried)
     if "xxx" not in marks:
         assert found.state == "closed"
     if found.state == "open":

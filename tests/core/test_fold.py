@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from holdfast.core import reminders, view
 from holdfast.core.agents import status_of
 from holdfast.core.canonical import canonical
-from holdfast.core.event import Event, Head
-from holdfast.core.fold import _RULES, apply, fold, in_log_order, pass_over, read
-from holdfast.core.lifecycle import FINAL
-from holdfast.core.model import Conflict, Session
-from holdfast.core.reminders import Rule
-from holdfast.core.state import State, freeze, thaw
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event, StreamHead
+from holdfast.core.events import (
     KINDS,
     AgentCompleted,
     AgentFailed,
@@ -50,6 +45,11 @@ from holdfast.core.vocabulary import (
     TaskDropped,
     TaskStarted,
 )
+from holdfast.core.fold import _RULES, apply, fold, in_log_order, pass_over, read
+from holdfast.core.lifecycle import FINAL
+from holdfast.core.model import Conflict, Session
+from holdfast.core.reminders import Rule
+from holdfast.core.state import State, freeze, thaw
 from tests.support.histories import (
     GARBAGE,
     MINUTE,
@@ -76,7 +76,7 @@ def conflicts(*devices: Device) -> list[Conflict]:
 
 
 def values(conflict: Conflict) -> set[object]:
-    return {one.value for one in conflict.values}
+    return {value.value for value in conflict.values}
 
 
 def step_by_step(state: State, events: Iterable[Event], keys: set[str]) -> State:
@@ -178,7 +178,7 @@ def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
         return  # doubles, choices and what was written unseen are another matter
     past = {hash_: seen for device in history.devices for hash_, seen in device.past.items()}
     writes = {hash_ for hash_, event in kept.items() if getattr(read(event), "goal", None) is not None}
-    alone = {one for one in writes if not any(one in past[other] for other in writes)}
+    alone = {name for name in writes if not any(name in past[other] for other in writes)}
     assert {write.hash for write in fold(history.events).registers["goal"]} == alone
 
 
@@ -253,7 +253,7 @@ def test_erased_moves_still_move() -> None:
     """What an event did to the lifecycle is in its envelope; what it said is gone."""
     device = started()
     event = device.record(SessionCompleted(summary="secret"))
-    document = shown([*(one for one in device.known.values() if one is not event), erased(event)])
+    document = shown([*(item for item in device.known.values() if item is not event), erased(event)])
     assert document.status == "completed"
     assert document.summary is None
 
@@ -313,7 +313,7 @@ def test_seen_may_name_anybody() -> None:
     """A head of a stream nobody knows, however far, is no reason to stumble."""
     device = started()
     event = device.record(NoteAdded(text="n"))
-    odd = msgspec.structs.replace(event, seen=(Head("nobody", 2**53 - 1, "00" * 32), Head("w1", -5, "")))
+    odd = msgspec.structs.replace(event, seen=(StreamHead("nobody", 2**53 - 1, "00" * 32), StreamHead("w1", -5, "")))
     assert len(shown([*device.known.values(), msgspec.structs.replace(odd, hash="ff" * 32)]).notes) == 2
 
 

@@ -16,10 +16,8 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical, digest
-from holdfast.core.event import Event, seal
-from holdfast.core.fold import apply, read
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event, seal
+from holdfast.core.events import (
     KINDS,
     TYPE_OF,
     AgentAborted,
@@ -82,6 +80,8 @@ from holdfast.core.vocabulary import (
     WorkedRecorded,
     WorkRecorded,
 )
+from holdfast.core.fold import apply, read
+from holdfast.core.state import State
 from tests.support.histories import MINUTE, NOON, PROJECT, SESSION
 
 Maker = Callable[[int], Data]
@@ -201,7 +201,7 @@ def with_compared_texts(data: Data) -> Data:
         if isinstance(value, str):
             found[name] = Compared(value)
         elif isinstance(value, tuple):
-            found[name] = tuple(Compared(one) for one in value)
+            found[name] = tuple(Compared(item) for item in value)
     return msgspec.structs.replace(data, **found)
 
 

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from holdfast.core.events import KINDS
 from holdfast.core.lifecycle import (
     AGENT,
     FINAL,
@@ -19,7 +20,6 @@ from holdfast.core.lifecycle import (
     refusal,
     session_allows,
 )
-from holdfast.core.vocabulary import KINDS
 
 # "created → in_progress; in_progress ↔ paused; in_progress or paused → completed or error; error → in_progress;
 # everything unfinished → aborted. Completed and aborted are terminal. `resume` of a session that is in_progress

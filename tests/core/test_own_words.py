@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core import own_words, routing
-from holdfast.core.fold import fold
-from holdfast.core.state import Mark, State
-from holdfast.core.vocabulary import (
+from holdfast.conversations.ingest import routing
+from holdfast.core import own_events
+from holdfast.core.events import (
     TYPE_OF,
     ConflictResolved,
     Data,
@@ -16,7 +15,9 @@ from holdfast.core.vocabulary import (
     SessionResumed,
     SessionUnarchived,
 )
-from holdfast.keeper.replacing import REPLACED
+from holdfast.core.fold import fold
+from holdfast.core.state import PauseMark, State
+from holdfast.sessions.start import REPLACED
 from tests.support.histories import MINUTE, NOON, POOL, Device, joined, started, together
 
 HISTORIES: dict[str, tuple[Data, ...]] = {
@@ -31,12 +32,12 @@ def ours(writer: str) -> bool:
     return writer in ("w1", "w3")
 
 
-def words(state: State) -> tuple[int | None, int, bool, Mark | None, int | None, routing.Candidate]:
-    mark = own_words.latest_mark(state, ours)
+def words(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | None, routing.Candidate]:
+    mark = own_events.latest_mark(state, ours)
     return (
-        own_words.taken_up_at(state, ours), own_words.last_sign(state, ours), own_words.is_put_away(state, ours),
-        None if mark is None else Mark(mark.at, mark.kind, mark.reason, writer=mark.writer),
-        own_words.last_word_at(state, ours), routing.candidate(state, ours),
+        own_events.taken_up_at(state, ours), own_events.last_sign(state, ours), own_events.is_put_away(state, ours),
+        None if mark is None else PauseMark(mark.at, mark.kind, mark.reason, writer=mark.writer),
+        own_events.last_word_at(state, ours), routing.candidate(state, ours),
     )  # fmt: skip
 
 
@@ -68,17 +69,17 @@ def test_own_words_are_those_of_all_our_devices_in_log_order() -> None:
     guest.record(SessionArchived())
     for events in (together(laptop, tablet, guest), together(guest, tablet, laptop)[::-1]):
         state = fold(events)
-        assert own_words.taken_up_at(state, ours) == NOON + MINUTE
-        assert not own_words.is_put_away(state, ours)
-        assert own_words.has_others(state, ours)
-    assert not own_words.has_others(tablet.state(), ours)
+        assert own_events.taken_up_at(state, ours) == NOON + MINUTE
+        assert not own_events.is_put_away(state, ours)
+        assert own_events.has_others(state, ours)
+    assert not own_events.has_others(tablet.state(), ours)
 
 
 def test_own_words_of_a_session_that_others_began_are_none_until_we_take_it_up() -> None:
     theirs = Device("w2")
     theirs.hear(started())
     state = started().state()
-    assert own_words.taken_up_at(state, lambda writer: writer == "w2") is None
-    assert own_words.last_sign(state, lambda writer: writer == "w2") == 0
+    assert own_events.taken_up_at(state, lambda writer: writer == "w2") is None
+    assert own_events.last_sign(state, lambda writer: writer == "w2") == 0
     theirs.record(SessionResumed())
-    assert own_words.taken_up_at(theirs.state(), lambda writer: writer == "w2") == NOON
+    assert own_events.taken_up_at(theirs.state(), lambda writer: writer == "w2") == NOON

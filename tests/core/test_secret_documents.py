@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.secret_documents import redact_document
+from holdfast.core.secrets.documents import redact_document
 from tests.support.secret_corpus import SHAPED, Sample, benign, secrets
 
 SAMPLES = secrets(seed=44)
@@ -27,9 +27,9 @@ def value(seed: int = 1) -> str:
 def everywhere(document: Json) -> str:
     """Every text of a document, keys included."""
     if isinstance(document, dict):
-        return "\n".join(f"{key}\n{everywhere(one)}" for key, one in document.items())
+        return "\n".join(f"{key}\n{everywhere(item)}" for key, item in document.items())
     if isinstance(document, list):
-        return "\n".join(everywhere(one) for one in document)
+        return "\n".join(everywhere(item) for item in document)
     return document if isinstance(document, str) else ""
 
 
@@ -127,7 +127,7 @@ def test_a_document_without_secrets_is_the_same_object(document: Json) -> None:
 
 
 def test_harmless_texts_of_every_kind_stay_as_they_are() -> None:
-    document: Json = [one.text for one in benign()]
+    document: Json = [item.text for item in benign()]
     clean = redact_document(document)
     assert clean.value is document, clean.found
 

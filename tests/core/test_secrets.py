@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.secrets import KINDS, redact
+from holdfast.core.secrets.patterns import KINDS, redact
 from tests.support import secret_corpus as corpus
 
 SECRETS = corpus.secrets()
@@ -273,7 +273,8 @@ def test_importing_compiles_nothing() -> None:
     code = (
         "import re; real = re.compile; calls = []\n"
         "re.compile = lambda *a: calls.append(a) or real(*a)\n"
-        "import holdfast.core.secrets, holdfast.core.secret_values as s; print(len(calls), len(s._compiled))"
+        "import holdfast.core.secrets.patterns, holdfast.core.secrets.values as s\n"
+        "print(len(calls), len(s._compiled))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["0", "0"]

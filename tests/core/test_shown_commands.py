@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from holdfast.capture.registry import NAMES
+from holdfast.conversations.adapters.index import NAMES
 from holdfast.core.state import NativeState
 from holdfast.core.view import reopening
 
@@ -38,6 +38,6 @@ def test_no_command_is_shown_when_none_was_recorded_or_the_agent_is_unknown() ->
 
 @pytest.mark.parametrize("agent", NAMES)
 def test_command_that_is_shown_is_the_one_that_the_agents_hooks_record(agent: str) -> None:
-    recorded = import_module(f"holdfast.capture.{agent}.hooks").resume(ID)
+    recorded = import_module(f"holdfast.conversations.adapters.{agent}.hooks").resume(ID)
     assert recorded is not None
     assert shown(agent, ID, recorded) == recorded

@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core import view
-from holdfast.core.fold import fold
-from holdfast.core.model import Aliases, Row, Session
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentFailed,
@@ -45,6 +43,8 @@ from holdfast.core.vocabulary import (
     WaitingEnded,
     WaitingStarted,
 )
+from holdfast.core.fold import fold
+from holdfast.core.model import Aliases, Row, Session
 from tests.support.histories import MINUTE, NOON, PROJECT, SESSION, Device, joined, started, together
 
 # The contract's document. A list stands for a list of such objects, None for anything else.

@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import reminders, view
-from holdfast.core.fold import fold
-from holdfast.core.model import Time
-from holdfast.core.reminders import Rule
-from holdfast.core.state import Mark, Run, State, TimeState
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentFailed,
@@ -41,11 +37,15 @@ from holdfast.core.vocabulary import (
     SessionResumed,
     SessionTimedOut,
     TaskAdded,
-    Timer,
+    TimerRules,
     WorkedRecorded,
     WorkRecorded,
 )
-from holdfast.core.worktime import Rest, Stretch, WorkTime, add_attended, add_sign, measure
+from holdfast.core.fold import fold
+from holdfast.core.model import Time
+from holdfast.core.reminders import Rule
+from holdfast.core.state import AgentRun, PauseMark, State, TimeState
+from holdfast.core.worktime import ForegroundRun, Rest, WorkTime, add_attended, add_sign, measure
 from tests.support.histories import (
     MINUTE,
     NOON,
@@ -85,15 +85,15 @@ def lawful(work: WorkTime, start: int) -> None:
 _moment = st.integers(-5, 60)
 _threshold = st.integers(-2, 20)
 _mark = st.builds(
-    Mark, _moment, st.sampled_from(["manual", "timeout", "resumed", "resumed", "away", "worked"]), st.none(),
+    PauseMark, _moment, st.sampled_from(["manual", "timeout", "resumed", "resumed", "away", "worked"]), st.none(),
     st.none() | _moment,
 )  # fmt: skip
-_stretch = st.builds(Stretch, _moment, st.none() | _moment, st.just("agent"))
+_stretch = st.builds(ForegroundRun, _moment, st.none() | _moment, st.just("agent"))
 
 
 @st.composite
 def times(draw: st.DrawFn) -> TimeState:
-    time = TimeState(timer=Timer(idle=draw(_threshold), task=draw(_threshold)), start=draw(st.integers(-3, 10)))
+    time = TimeState(timer=TimerRules(idle=draw(_threshold), task=draw(_threshold)), start=draw(st.integers(-3, 10)))
     for at in draw(st.lists(_moment, max_size=12)):
         add_sign(time, at)
     time.marks = draw(st.lists(_mark, max_size=8))
@@ -105,7 +105,7 @@ _cuts = st.lists(_moment, max_size=6)
 
 @given(times(), _cuts, st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
 def test_any_facts_add_up(
-    time: TimeState, cuts: list[int], stretches: list[Stretch], end: int | None, now: int
+    time: TimeState, cuts: list[int], stretches: list[ForegroundRun], end: int | None, now: int
 ) -> None:
     """Any signs, marks, agents and thresholds, however contradictory, give pauses that add up and never overlap."""
     for cut in cuts:
@@ -115,10 +115,10 @@ def test_any_facts_add_up(
 
 @given(times(), _cuts, st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
 def test_every_millisecond_is_classified_by_the_strongest_cause(
-    time: TimeState, cuts: list[int], stretches: list[Stretch], end: int | None, now: int
+    time: TimeState, cuts: list[int], stretches: list[ForegroundRun], end: int | None, now: int
 ) -> None:
     """A slow second implementation, one millisecond at a time, finds the same pauses of the same kinds."""
-    time.timer = Timer(idle=max(time.timer.idle, 0), task=max(time.timer.task, 0))
+    time.timer = TimerRules(idle=max(time.timer.idle, 0), task=max(time.timer.task, 0))
     for cut in cuts:
         add_attended(time, cut, cut)
     signs = {point for run in time.active for point in (run.since, run.until) if point is not None}
@@ -179,7 +179,7 @@ def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: rand
     """However late a sign is heard of, the stretches of activity come out the same."""
 
     def stretches(order: list[int]) -> TimeState:
-        time = TimeState(timer=Timer(idle=idle))
+        time = TimeState(timer=TimerRules(idle=idle))
         for at in order:
             add_sign(time, at)
         return time
@@ -188,22 +188,22 @@ def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: rand
     chance.shuffle(shuffled)
     assert stretches(shuffled) == stretches(sorted(set(signs)))
     active = stretches(shuffled).active
-    assert all(one.until is not None and two.since - one.until > idle for one, two in pairwise(active))
+    assert all(run.until is not None and two.since - run.until > idle for run, two in pairwise(active))
 
 
 def test_the_moment_zero_is_a_moment() -> None:
     """A stretch that ends at the very epoch ends there."""
-    time = TimeState(timer=Timer(idle=3))
+    time = TimeState(timer=TimerRules(idle=3))
     for sign in (-3, 0, 3):
         add_sign(time, sign)
-    assert time.active == [Run(-3, 3)]
+    assert time.active == [AgentRun(-3, 3)]
 
 
 @given(histories(), st.integers(-(10**13), 10**13), _threshold, _threshold)
 def test_any_history_adds_up(history: History, later: int, idle: int, task: int) -> None:
     """Whatever was recorded, by whomever, with whatever clocks and thresholds: working + paused = elapsed."""
     state = fold(history.events)
-    for timer in (state.time.timer, Timer(idle=idle * MINUTE, task=task * MINUTE)):
+    for timer in (state.time.timer, TimerRules(idle=idle * MINUTE, task=task * MINUTE)):
         state.time.timer = timer
         for now in (NOON + later, state.updated_at):
             work = view.worktime(state, now)
@@ -249,10 +249,14 @@ def after(device: Device, ms: int, data: Data) -> None:
 
 def test_the_thresholds() -> None:
     """Idle 5 minutes, a task agent 10, reminders at 40, 60 and 90; all can be set."""
-    assert msgspec.to_builtins(Timer()) == {}
-    assert (Timer().idle, Timer().task) == (5 * MINUTE, 10 * MINUTE)
-    assert (Timer().break_40, Timer().warning_60, Timer().timeout_90) == (40 * MINUTE, 60 * MINUTE, 90 * MINUTE)
-    device = started(timer=Timer(idle=MINUTE))
+    assert msgspec.to_builtins(TimerRules()) == {}
+    assert (TimerRules().idle, TimerRules().task) == (5 * MINUTE, 10 * MINUTE)
+    assert (TimerRules().break_40, TimerRules().warning_60, TimerRules().timeout_90) == (
+        40 * MINUTE,
+        60 * MINUTE,
+        90 * MINUTE,
+    )
+    device = started(timer=TimerRules(idle=MINUTE))
     after(device, 2 * MINUTE, MessageExchanged())
     assert told(device, 2 * MINUTE) == [("idle", 0, 2 * MINUTE)]
 
@@ -751,7 +755,7 @@ def test_a_pause_of_any_kind_is_a_break_once_it_is_as_long_as_the_idle_threshold
     kind: str, length: int, is_break: bool
 ) -> None:
     """An idle pause is always one, since it is longer."""
-    device = started(timer=Timer(task=MINUTE))
+    device = started(timer=TimerRules(task=MINUTE))
     worked(device, 0, 20)
     begin = 20 * MINUTE
     match kind:
@@ -816,7 +820,7 @@ def test_a_line_that_is_switched_off_is_never_due(rule: Rule) -> None:
     worked(device, 0, 88)
     rest = ["warning_60", "timeout_90"]
     assert due(device, 90, rule._replace(off=frozenset({"break_40"}))) == rest
-    device = started(timer=Timer(break_40=reminders.OFF))
+    device = started(timer=TimerRules(break_40=reminders.OFF))
     worked(device, 0, 88)
     assert due(device, 90, rule) == rest
 
@@ -826,12 +830,12 @@ def test_the_standing_reminder_ends_with_the_break_that_it_asks_for() -> None:
     worked(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
     standing = {
-        minute: reminders.standing(device.state(), START + minute * MINUTE, Rule) for minute in (40, 45, 46, 60)
+        minute: reminders.crossed_limits(device.state(), START + minute * MINUTE, Rule) for minute in (40, 45, 46, 60)
     }
     assert standing == {40: "break_40", 45: "break_40", 46: None, 60: None}
     after(device, 60 * MINUTE, MessageExchanged())
-    assert reminders.standing(device.state(), START + 63 * MINUTE, Rule) is None
-    assert reminders.standing(device.state(), START + 63 * MINUTE, lambda: Rule(pauses=True)) == "break_40"
+    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, Rule) is None
+    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, lambda: Rule(pauses=True)) == "break_40"
 
 
 def timed_out() -> Device:
@@ -924,14 +928,14 @@ def test_before_the_start_nothing_has_passed() -> None:
 # ── What another program said had begun ──────────────────────────────────────────────────────────────────
 
 _claim = st.builds(
-    Mark, _moment, st.just("away"), st.none() | st.just("said"), _moment,
+    PauseMark, _moment, st.just("away"), st.none() | st.just("said"), _moment,
     st.sampled_from(["idle", "task", "manual", "timeout", "odd"]),
 )  # fmt: skip
 
 
 @given(times(), st.lists(_claim, max_size=6), st.data())
 def test_pauses_that_others_counted_or_saw_begin_add_up_too(
-    time: TimeState, claims: list[Mark], data: st.DataObject
+    time: TimeState, claims: list[PauseMark], data: st.DataObject
 ) -> None:
     """Whatever another program claims, also of pauses with no end, working and paused make elapsed."""
     for claim in claims:
@@ -993,8 +997,8 @@ def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() ->
 def _two_signs(*between: WorkRecorded | AwayRecorded) -> State:
     device = started()
     device.wait(40 * MINUTE)
-    for one in between:
-        device.record(one)
+    for item in between:
+        device.record(item)
     device.record(MessageExchanged())
     return device.state()
 
@@ -1002,10 +1006,12 @@ def _two_signs(*between: WorkRecorded | AwayRecorded) -> State:
 def test_a_stretch_that_another_program_watched_has_no_idle_gap() -> None:
     whole = WorkRecorded(since=NOON, until=NOON + 40 * MINUTE)
     assert view.worktime(_two_signs(whole), NOON + 40 * MINUTE).pauses == ()
-    assert [one.kind for one in view.worktime(_two_signs(), NOON + 40 * MINUTE).pauses] == ["idle"]
+    assert [pause.kind for pause in view.worktime(_two_signs(), NOON + 40 * MINUTE).pauses] == ["idle"]
     half = WorkRecorded(since=NOON, until=NOON + 30 * MINUTE)
     pauses = view.worktime(_two_signs(half), NOON + 40 * MINUTE).pauses
-    assert [(one.kind, one.since, one.until) for one in pauses] == [("idle", NOON + 30 * MINUTE, NOON + 40 * MINUTE)]
+    assert [(pause.kind, pause.since, pause.until) for pause in pauses] == [
+        ("idle", NOON + 30 * MINUTE, NOON + 40 * MINUTE)
+    ]
 
 
 def test_a_stretch_that_cannot_have_been_is_nothing() -> None:
@@ -1021,7 +1027,9 @@ def test_a_pause_within_a_watched_stretch_is_still_a_pause() -> None:
         AwayRecorded(since=NOON + 10 * MINUTE, until=NOON + 20 * MINUTE, reason="Tea", kind="idle"),
     )
     pauses = view.worktime(state, NOON + 40 * MINUTE).pauses
-    assert [(one.kind, one.since - NOON, one.length) for one in pauses] == [("idle", 10 * MINUTE, 10 * MINUTE)]
+    assert [(pause.kind, pause.since - NOON, pause.length) for pause in pauses] == [
+        ("idle", 10 * MINUTE, 10 * MINUTE)
+    ]
 
 
 def test_each_kind_of_past_pause_is_shown_as_what_it_was() -> None:
@@ -1031,4 +1039,4 @@ def test_each_kind_of_past_pause_is_shown_as_what_it_was() -> None:
             AwayRecorded(since=NOON + MINUTE, until=NOON + 2 * MINUTE, reason="Said", kind=kind),
         )
         pauses = view.worktime(state, NOON + 40 * MINUTE).pauses
-        assert [(one.kind, one.reason, one.length) for one in pauses] == [(kind, "Said", MINUTE)]
+        assert [(pause.kind, pause.reason, pause.length) for pause in pauses] == [(kind, "Said", MINUTE)]

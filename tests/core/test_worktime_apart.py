@@ -11,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import agents, view
-from holdfast.core.event import Event
-from holdfast.core.fold import apply, fold, in_log_order
-from holdfast.core.lifecycle import session_allows
-from holdfast.core.registers import disputes
-from holdfast.core.state import State, freeze, thaw
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event
+from holdfast.core.events import (
     KINDS,
     TYPE_OF,
     AgentCompleted,
@@ -30,6 +26,10 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
     WorkRecorded,
 )
+from holdfast.core.fold import apply, fold, in_log_order
+from holdfast.core.lifecycle import session_allows
+from holdfast.core.registers import disputes
+from holdfast.core.state import State, freeze, thaw
 from holdfast.core.worktime import WorkTime
 from tests.support.histories import MINUTE, NOON, SESSION, Device, joined, started, together
 
@@ -60,7 +60,7 @@ def told(minute: float, *devices: Device) -> list[tuple[str, float, float | None
 def _lawful(measured: WorkTime) -> None:
     assert measured.working + measured.paused == measured.elapsed
     assert measured.paused == sum(rest.length for rest in measured.pauses)
-    assert all(one.since + one.length <= two.since for one, two in pairwise(measured.pauses))
+    assert all(rest.since + rest.length <= two.since for rest, two in pairwise(measured.pauses))
     assert measured.working >= 0
 
 
@@ -362,16 +362,16 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
     pauses = [event for event in everything if event.type in ("session.paused", "session.timed_out")]
     for device in devices:
         own = [e for e in device.known.values() if e.writer == device.writer and KINDS[e.type].sign]
-        for one, two in pairwise(sorted(own, key=lambda event: event.seq)):
+        for item, two in pairwise(sorted(own, key=lambda event: event.seq)):
             known = fold([*(by_name[name] for name in device.past[two.hash]), two])
             alone = _minutes(known, _minute(two))
-            for minute in range(_minute(one), _minute(two)):
+            for minute in range(_minute(item), _minute(two)):
                 # A pause that began after the first sign, or whose writer knew of it, holds until the second.
                 disturbed = any(
-                    _minute(pause) <= minute and (_minute(one) < _minute(pause) or one.hash in past[pause.hash])
+                    _minute(pause) <= minute and (_minute(item) < _minute(pause) or item.hash in past[pause.hash])
                     for pause in pauses
                 )
-                is_short = _minute(two) - _minute(one) <= _IDLE
+                is_short = _minute(two) - _minute(item) <= _IDLE
                 if alone[minute] == "work" and is_short and not disturbed:
                     assert merged[minute] in ("work", "task")
 

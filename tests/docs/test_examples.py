@@ -354,7 +354,7 @@ def test_every_page_can_be_reached() -> None:
 
 def test_the_worked_example_is_what_holdfast_computes() -> None:
     """The event in docs/internals/log.md has the digests that the program gives it."""
-    from holdfast.core.event import seal
+    from holdfast.core.envelope import seal
     from holdfast.core.times import millis
 
     page = ROOT / "docs" / "internals" / "log.md"

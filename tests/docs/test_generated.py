@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from holdfast.core.events import KINDS
 from holdfast.core.lifecycle import TABLES
-from holdfast.core.vocabulary import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 
 import pytest
 
-from holdfast.capture import spool
-from holdfast.keeper.captures import installing
-from holdfast.machine import errorlog
+from holdfast.conversations.hooks import install as hook_install
+from holdfast.machine import error_log
+from holdfast.workspace import spool
 from tests.faults.program import Desk
 
 if sys.platform == "win32":
@@ -50,7 +50,7 @@ def asked(text: str = "Add login", *, talk: str = "talk-1", cwd: Path | str, **m
 def install(home: str) -> str:
     """What `connect` puts into the home; gives the path of the script."""
     Path(home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    installing.install(home, system=sys.platform)
+    hook_install.install(home, system=sys.platform)
     return os.path.join(home, "hooks", "hook")
 
 
@@ -77,14 +77,14 @@ class Hooked(Desk):
     def take_in(self) -> None:
         """What waits becomes events, by a command that came for something else."""
         with self.keeper() as keeper:
-            keeper.absorb()
+            keeper.collect()
 
     def commands(self) -> dict[str, list[str]]:
         """What was heard of each conversation, in order, after taking in what waits."""
         return commands(self)
 
     def noted(self) -> list[str]:
-        return [str(line["message"]) for line in errorlog.lines(str(self.home))]
+        return [str(line["message"]) for line in error_log.lines(str(self.home))]
 
     def settled(self) -> None:
         """Nothing waits any more, nothing was put aside, and the store is sound."""
@@ -97,7 +97,7 @@ def commands(desk: Desk) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with desk.keeper() as keeper:
         for _ in range(100):  # so many at a time
-            keeper.absorb()
+            keeper.collect()
             if not spool.anything(str(desk.home)):
                 break
         store = keeper.store()

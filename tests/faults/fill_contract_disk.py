@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Failed, HoldfastError
-from holdfast.mirror.contract import acknowledging, creating, history, layout, registry, updating
-from holdfast.mirror.contract.examining import examine
-from holdfast.mirror.contract.restoring import restore
+from holdfast.formats.mirror.contract import acknowledgment, create, history, layout, registry, update
+from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.restore import restore
 
 FIRST, SECOND = "first-2026-11-15", "second-2026-11-15"
 
@@ -63,10 +63,10 @@ def attempts(root: str, spec: str) -> dict[str, Callable[[], object]]:
     line: dict[str, Any] = {"timestamp": "2026-11-15T10:01:00Z", "command": "x" * 5000,
             "x-holdfast": {"hash": "h", "writer": "w", "seq": 1}}  # fmt: skip
     return {
-        "create": lambda: creating.create(root, document(SECOND)),
-        "update": lambda: updating.update(root, document(FIRST, 1, "y" * 9000), [line]),
+        "create": lambda: create.create(root, document(SECOND)),
+        "update": lambda: update.update(root, document(FIRST, 1, "y" * 9000), [line]),
         "register": lambda: registry.put(root, {**document(FIRST, 1)["entry"], "note": "z" * 9000}),
-        "acknowledge": lambda: acknowledging.acknowledge(root, spec, "agent", now=0),
+        "acknowledge": lambda: acknowledgment.acknowledge(root, spec, "agent", now=0),
     }
 
 
@@ -78,7 +78,7 @@ def main() -> None:
     spec = place / "spec.md"
     spec.write_text("# Rules\n")
     root = disk / ".ai-session"
-    creating.create(str(root), document(FIRST))
+    create.create(str(root), document(FIRST))
     fill(disk)
     for number in range(1000):
         try:
@@ -100,15 +100,15 @@ def main() -> None:
     history_name = f"{FIRST}/history.jsonl"
     if not after.pop(history_name).startswith(before.pop(history_name)) or after != before:
         wrong.append(f"a failed attempt changed something: {sorted(after)}")
-    if [one for one in os.listdir(root) if one.startswith(".creating-")]:
+    if [name for name in os.listdir(root) if name.startswith(".creating-")]:
         wrong.append("a temporary directory is left")
     subprocess.run(["mount", "-o", f"remount,{relief}", str(disk)], check=True)
-    creating.settle(str(root))
+    create.settle(str(root))
     wrong += [finding.detail for finding in examine(str(root))]
     for attempt in attempts(str(root), str(spec)).values():
         attempt()
     wrong += restore(str(root), now=0)
-    events = [one for _, one in history.read(layout.feature(str(root), FIRST).history) if isinstance(one, dict)]
+    events = [item for _, item in history.read(layout.feature(str(root), FIRST).history) if isinstance(item, dict)]
     if len(events) != 1:
         wrong.append(f"{len(events)} lines in the history")
     print(json.dumps({"said": said, "wrong": wrong}))

@@ -80,8 +80,8 @@ class Room:
             return None
         code, log = self.run("log")
         self.expect(code == 0, "log does not work")
-        texts = [one["data"]["text"] for one in log.get("events", ()) if one["type"] == "note.added"]
-        self.expect([one["text"] for one in session["notes"]] == texts, "the state is not what the log says")
+        texts = [event["data"]["text"] for event in log.get("events", ()) if event["type"] == "note.added"]
+        self.expect([item["text"] for item in session["notes"]] == texts, "the state is not what the log says")
         return texts
 
     def expect(self, condition: bool, what: str) -> None:
@@ -118,7 +118,7 @@ def suffer(room: Room, write: Callable[[str], int], relieve: Callable[[], None])
     room.expect(code == 0, "writing does not work again")
     room.expect(room.notes() == [*acknowledged, "after"], "what is shown afterwards is not what was acknowledged")
     code, told = room.run("doctor")
-    failing = [one for one in told.get("checks", ()) if one["status"] == "failed" and one["name"] != "space"]
+    failing = [line for line in told.get("checks", ()) if line["status"] == "failed" and line["name"] != "space"]
     room.expect(not failing, f"doctor: {failing}")
     left = [name for name in os.listdir(room.disk / "home") if name.endswith(".tmp")]
     room.expect(not left, f"left behind: {left}")

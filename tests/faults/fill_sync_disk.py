@@ -81,14 +81,14 @@ class Devices:
         found = []
         for device in ("a", "b"):
             sessions = self.run(device, "history", "--all-projects")["sessions"]
-            found.append(sorted(json.dumps(self.run(device, "log", one["id"])["events"]) for one in sessions))
-            failing = [one for one in self.run(device, "doctor")["checks"] if one["status"] == "failed"]
+            found.append(sorted(json.dumps(self.run(device, "log", session["id"])["events"]) for session in sessions))
+            failing = [item for item in self.run(device, "doctor")["checks"] if item["status"] == "failed"]
             if failing:
                 self.wrong.append(f"{device}: doctor: {failing}")
         if found[0] != found[1]:
             self.wrong.append("they do not have the same")
         for device in ("a", "b"):
-            if not any(f"said by {device}" in one for one in found[0]):
+            if not any(f"said by {device}" in name for name in found[0]):
                 self.wrong.append(f"what {device} said is lost")
         left = [str(path) for place in self.places.values() for path in place.glob(".holdfast-*")]
         if left:

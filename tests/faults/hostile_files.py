@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.mirror.layouts import LAYOUTS
+from holdfast.formats.mirror.layouts import LAYOUTS
 
 MIB: Final = 1 << 20
 SETTINGS: Final = ".holdfast.toml"

@@ -91,7 +91,7 @@ def typed(answer: Out) -> None:
     """A code of the contract, one sentence for people, no traceback and nothing we had not thought of."""
     assert answer.code in CODES, answer
     assert "Traceback" not in answer.out + answer.err, answer
-    assert "unexpected" not in answer.out + answer.err, answer
+    assert "unexpected happened" not in answer.out + answer.err, answer
     if answer.code:
         assert answer.err.startswith("holdfast: ") or '"error":' in answer.out, answer
 

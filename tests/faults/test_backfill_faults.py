@@ -118,7 +118,7 @@ class Past(Desk):
                 "sessionId": talk, "cwd": str(self.project),
                 "message": {"role": role, "id": f"m{number}", "content": [{"type": "text", "text": f"Add {talk}"}]},
             })  # fmt: skip
-        return b"".join(json.dumps(one).encode() + b"\n" for one in said)
+        return b"".join(json.dumps(entry).encode() + b"\n" for entry in said)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_transcripts_that_are_damaged(past: Past) -> None:
     assert past.call("backfill", "claude").code == 0
     assert tree(past.me) == before
     goals = past.call("history", "--all-projects", "--limit", "100000", "--json").document["sessions"]
-    assert "Add sound" in [one["goal"] for one in goals]
+    assert "Add sound" in [item["goal"] for item in goals]
     past.sound()
     tell(fault="F22", transcripts=count)
 

@@ -15,9 +15,9 @@ import pytest
 
 from holdfast.core.errors import Invalid
 from holdfast.formats import registry
-from holdfast.formats.recovery.recovering import recovered
-from holdfast.formats.text import reading
-from holdfast.formats.text.nodes import DEEPEST
+from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.text import read
+from holdfast.formats.text.yaml_nodes import DEEPEST
 from tests.faults.fuzz import document_path
 from tests.support import spec_examples
 from tests.support.scale import scale
@@ -56,7 +56,7 @@ def test_every_byte_changed(name: str) -> None:
 
 def documents() -> dict[str, Any]:
     """Every document with the format that reads it; the contract's files as they are put together, too."""
-    state, plan, registry_ = (reading.read_yaml(raw, name).value for name, raw in spec_examples.YAML_FILES.items())
+    state, plan, registry_ = (read.read_yaml(raw, name).value for name, raw in spec_examples.YAML_FILES.items())
     line = json.loads(spec_examples.CONTRACT_HISTORY)
     assert isinstance(registry_, dict)
     entries = registry_["active_features"]
@@ -77,7 +77,7 @@ def swapped(value: Any, odd: list[Any]) -> Iterator[Any]:
     yield from odd
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield {other: one for other, one in value.items() if other != key}
+            yield {other: item for other, item in value.items() if other != key}
             yield from ({**value, key: other} for other in swapped(inner, odd))
     elif isinstance(value, list):
         for position, inner in enumerate(value):
@@ -99,7 +99,7 @@ def test_keys_that_stand_twice(name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     twice = raw.replace(b'"status"', b'"status": "x", "status"', 1)
     with pytest.raises(Invalid, match="twice"):
-        reading.read_json(twice, "x.json")
+        read.read_json(twice, "x.json")
     assert recovered(twice).value == json.loads(raw)
 
 
@@ -111,13 +111,13 @@ def test_nested_a_thousand_deep() -> None:
             b"- " * min(depth, 1000) + b"x",
         ):
             with pytest.raises(Invalid, match="nested too deeply"):
-                reading.read(raw, "x.yaml" if raw.startswith(b"-") else "x.json")
+                read.read(raw, "x.yaml" if raw.startswith(b"-") else "x.json")
             document_path.recover(raw)
 
 
 def test_the_limit_on_size_is_named() -> None:
     raw = b'{"goal": "' + b"x" * (64 * MIB) + b'"}'
-    for attempt in (reading.read_json, reading.read_yaml, recovered):
+    for attempt in (read.read_json, read.read_yaml, recovered):
         with pytest.raises(Invalid, match="4 MiB"):
             attempt(raw, "x.json")
 
@@ -174,11 +174,11 @@ def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> 
         """
         import sys
         from holdfast.core.errors import HoldfastError
-        from holdfast.formats.text import reading
-        from holdfast.formats.recovery.recovering import recovered
+        from holdfast.formats.text import read
+        from holdfast.formats.recovery.recover import recovered
         raw = open(sys.argv[1], "rb").read()
         try:
-            reading.read(raw, sys.argv[1])
+            read.read(raw, sys.argv[1])
         except HoldfastError:
             pass
         found = recovered(raw, sys.argv[1])

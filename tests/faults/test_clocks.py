@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
+from holdfast.core.envelope import seal
 from holdfast.core.errors import HoldfastError
-from holdfast.core.event import seal
 from holdfast.core.times import LATEST
 from holdfast.machine.wall import BUILD_DATE, Wall
 from tests.faults.program import Desk, lawful, typed
@@ -70,7 +70,7 @@ def judge(keeper: Keeper, session: str) -> None:
     events = keeper.events(session)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     clocks = [event.clock for event in events]
-    assert all(one < other for one, other in pairwise(clocks))
+    assert all(number < other for number, other in pairwise(clocks))
     moments = [event.at for event in events]
     assert moments == sorted(moments)
     lawful(keeper.session(session).document())
@@ -165,7 +165,7 @@ def test_clock_times_on_the_days_that_clocks_are_changed(
 ) -> None:
     """`HH:MM` means what the clock on the wall said at that hour, hours after midnight UTC of the day before."""
     desk = Desk(tmp_path)
-    monkeypatch.setattr("holdfast.keeper.keeper.Wall", lambda: wall(lambda: noon * SECOND))
+    monkeypatch.setattr("holdfast.workspace.workspace.Wall", lambda: wall(lambda: noon * SECOND))
     midnight = noon // 86_400 * 86_400 - 86_400
     for written, hours in typed_times.items():
         answer = desk.call("start", "G", "--replace", "--at", written, "--json", project=new(tmp_path))
@@ -197,7 +197,7 @@ def test_the_command_line_under_wrong_clocks(tmp_path: Path, monkeypatch: pytest
         reading = next(clocks)
         return wall(lambda: reading)
 
-    monkeypatch.setattr("holdfast.keeper.keeper.Wall", false_clock)
+    monkeypatch.setattr("holdfast.workspace.workspace.Wall", false_clock)
     verbs = "start G, note x, pause, status, resume, agent start a --type t, history, agent done a, log, stop"
     for words in verbs.split(", "):
         answer = desk.call(*words.split())

@@ -45,19 +45,19 @@ def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
 WRITE = textwrap.dedent("""
     import json, sys
     from holdfast.core.errors import HoldfastError
-    from holdfast.mirror.contract import creating, updating
+    from holdfast.formats.mirror.contract import create, update
     from tests.faults.fill_contract_disk import FIRST, SECOND, document
     said = []
     for attempt in (
-        lambda: creating.create(sys.argv[1], document(SECOND)),
-        lambda: updating.update(sys.argv[1], document(FIRST, 1), [{"command": "x"}]),
+        lambda: create.create(sys.argv[1], document(SECOND)),
+        lambda: update.update(sys.argv[1], document(FIRST, 1), [{"command": "x"}]),
     ):
         try:
             attempt()
             said.append("done")
         except HoldfastError as error:
             said.append([error.kind, error.operation, error.feature_id])
-    files = updating.read(sys.argv[1], FIRST)
+    files = update.read(sys.argv[1], FIRST)
     said.append([files.state is not None, files.plan is not None])
     print(json.dumps(said))
 """)
@@ -68,11 +68,11 @@ def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
     """Writing is refused in words and nothing changes; reading works."""
     if not checks_permissions(tmp_path / "probe"):
         pytest.skip("this system lets every process write everywhere")
-    from holdfast.mirror.contract import creating
+    from holdfast.formats.mirror.contract import create
     from tests.faults.fill_contract_disk import FIRST, SECOND, document
 
     root = tmp_path / ".ai-session"
-    creating.create(str(root), document(FIRST))
+    create.create(str(root), document(FIRST))
     before = tree(root)
     for path in (root / FIRST, root):
         path.chmod(0o500)

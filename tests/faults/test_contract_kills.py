@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.formats.text.reading import read_yaml
-from holdfast.mirror.contract import creating, history, layout, registry
-from holdfast.mirror.contract.examining import examine
-from holdfast.mirror.contract.restoring import restore
+from holdfast.formats.mirror.contract import create, history, layout, registry
+from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.restore import restore
+from holdfast.formats.text.read import read_yaml
 from tests.support.scale import scale
 
 FEATURES = ("one-2026-11-15", "two-2026-11-15")
@@ -33,13 +33,13 @@ WORK = textwrap.dedent("""
     import os, signal, sys
     import msgspec
     from holdfast.core.canonical import canonical
-    from holdfast.core.event import seal
+    from holdfast.core.envelope import seal
     from holdfast.core.fold import fold
-    from holdfast.core.vocabulary import TYPE_OF, NoteAdded, Project, SessionStarted
+    from holdfast.core.events import TYPE_OF, NoteAdded, ProjectFacts, SessionStarted
     from holdfast.formats.contract.history import line as written
     from holdfast.formats import registry as formats  # loaded before anything is counted
-    from holdfast.formats.text import yamltext
-    from holdfast.mirror.contract import creating, history, layout, updating
+    from holdfast.formats.text import yaml
+    from holdfast.formats.mirror.contract import create, history, layout, update
 
     root, last, features, lines_each = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(), int(sys.argv[4])
     calls = 0
@@ -71,7 +71,8 @@ WORK = textwrap.dedent("""
     def lines(name):
         # Of real events: the first begins the session, the others say something.
         session, prev, state = "00000000-0000-4000-8000-000000000000", None, None
-        told = [SessionStarted(goal="N", project=Project(id="p", name="p"), device="d", aliases={"contract": name})]
+        project = ProjectFacts(id="p", name="p")
+        told = [SessionStarted(goal="N", project=project, device="d", aliases={"contract": name})]
         told += [NoteAdded(text=f"{number}") for number in range(2, lines_each + 1)]
         made, events = [], []
         for seq, data in enumerate(told, 1):
@@ -88,12 +89,12 @@ WORK = textwrap.dedent("""
     for name in ("open", "write", "fsync", "rename", "mkdir", "rmdir", "unlink", "ftruncate"):
         counted(name)
     for name in features:
-        creating.settle(root)
+        create.settle(root)
         if not os.path.lexists(layout.feature(root, name).path):
-            creating.create(root, document(name, 0))
+            create.create(root, document(name, 0))
         print("made", name, flush=True)
         for number in range(1, lines_each + 1):
-            updating.update(root, document(name, number), [ready[name][number - 1]])
+            update.update(root, document(name, number), [ready[name][number - 1]])
             print("line", name, number, flush=True)
     print("calls", calls, flush=True)
 """)
@@ -142,23 +143,23 @@ def judge(root: Path, told: list[list[str]], *, killed: bool = False) -> None:
     if not root.exists():
         assert told == []
         return
-    creating.settle(str(root))
-    features = [one.id for one in layout.features(str(root))]
-    assert sorted(str(one["feature_id"]) for one in registry.entries(str(root))) == features
+    create.settle(str(root))
+    features = [feature.id for feature in layout.features(str(root))]
+    assert sorted(str(entry["feature_id"]) for entry in registry.entries(str(root))) == features
     visible = {name for name in os.listdir(root) if not name.startswith(".")}
     assert visible <= {"README.md", "active-features.yaml", *FEATURES}
     assert not [name for name in os.listdir(root) if name.startswith(".creating-")]
     found = examine(str(root))
-    if killed and any(is_cut(Path(one.history)) for one in layout.features(str(root))):
-        assert [one.kind for one in found] == ["unused"]
+    if killed and any(is_cut(Path(feature.history)) for feature in layout.features(str(root))):
+        assert [finding.kind for finding in found] == ["unused"]
     else:
         assert found == []
     assert restore(str(root), now=0) == []
     for kind, name, *number in told:
         assert name in features
         if kind == "line":
-            lines = [one for _, one in history.read(layout.feature(str(root), name).history)]
-            assert int(number[0]) in [history.event_of(one).seq for one in lines if isinstance(one, dict)]  # type: ignore[union-attr]
+            lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
+            assert int(number[0]) in [history.event_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
     for feature in layout.features(str(root)):
         assert set(os.listdir(feature.path)) >= {
             "artifacts",
@@ -218,12 +219,12 @@ def test_killed_at_any_time_while_others_go_on(tmp_path: Path) -> None:
         rest = [" ".join(FEATURES), str(LINES)]
         victims = [subprocess.Popen([*words, str(rng.randrange(1, 120)), *rest], stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL) for _ in range(3)]  # fmt: skip
-        for one in victims:
-            one.wait()
+        for popen in victims:
+            popen.wait()
         code, told = work(root)
         assert code == 0
         judge(root, told[:-1])
         for name in FEATURES:
-            lines = [one for _, one in history.read(layout.feature(str(root), name).history)]
-            numbers = [history.event_of(one).seq for one in lines if isinstance(one, dict)]  # type: ignore[union-attr]
+            lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
+            numbers = [history.event_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
             assert sorted(numbers) == [*range(1, LINES + 1)]

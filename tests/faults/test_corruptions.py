@@ -17,8 +17,8 @@ import apsw
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.core.events import SessionStarted
 from holdfast.core.state import State, freeze, thaw
-from holdfast.core.vocabulary import SessionStarted
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore, schema
 from tests.faults.harness.damaged import (
@@ -128,9 +128,9 @@ ROWS: dict[str, Damage] = {
     "a time beyond the calendar": Damage(event("at = 9000000000000000000"), {"chain"}, 1),
     "the version": Damage(event("v = 7"), {"chain"}, 1),
     "the type": Damage(event("type = 'session.deleted'"), {"chain"}, 1),
-    "a type that is no text": Damage(event("type = CAST(x'ff00fe' AS TEXT)"), {"chain"}, 1),
+    "a type that is not text": Damage(event("type = CAST(x'ff00fe' AS TEXT)"), {"chain"}, 1),
     "the actor": Damage(event("actor = 'mallory'"), {"chain"}, 1),
-    "an actor that is no text": Damage(event("actor = CAST(x'c3' AS TEXT)"), {"chain"}, 1),
+    "an actor that is not text": Damage(event("actor = CAST(x'c3' AS TEXT)"), {"chain"}, 1),
     "a key": Damage(event("key = 'made up'"), {"chain"}, 1),
     "the heads seen": Damage(event("seen = NULL", seq=1, writer=2), {"chain"}, 1),
     "heads that are no heads": Damage(event("seen = x'ff'"), {"chain"}, 1),
@@ -186,7 +186,7 @@ ROWS: dict[str, Damage] = {
     "an alias is gone": Damage(sql("DELETE FROM aliases"), {"search"}),
     "an alias nobody gave": Damage(sql("INSERT INTO aliases VALUES ('mine', :other)"), {"search"}),
     "the goal in the listing": Damage(sql("UPDATE sessions SET goal = 'Something else'"), {"listing"}),
-    "a goal that is no text": Damage(sql("UPDATE sessions SET goal = CAST(x'ff' AS TEXT)"), {"listing"}),
+    "a goal that is not text": Damage(sql("UPDATE sessions SET goal = CAST(x'ff' AS TEXT)"), {"listing"}),
     "the status in the listing": Damage(sql("UPDATE sessions SET status = 'completed'"), {"listing"}),
     "the time in the listing": Damage(sql("UPDATE sessions SET working_ms = working_ms + 1"), {"listing"}),
     "a session listed as deleted": Damage(sql("UPDATE sessions SET deleted = 1 WHERE ref = :main"), {"listing"}),
@@ -195,9 +195,9 @@ ROWS: dict[str, Damage] = {
     "an index is gone": Damage(sql("DROP INDEX events_in_order"), {"file"}),
     "a table is gone": Damage(sql("DROP TABLE words"), {"file"}),
     "the table of projects is gone": Damage(sql("DROP TABLE projects"), {"file"}),
-    "a current session that is no text": Damage(sql("UPDATE places SET session = CAST(session AS BLOB)"), {"file"}),
-    "a work tree that is no text": Damage(sql("UPDATE places SET path = CAST(path AS BLOB)"), {"file"}),
-    "a project that is no text": Damage(sql("UPDATE evidence SET value = CAST(value AS BLOB)"), {"file"}),
+    "a current session that is not text": Damage(sql("UPDATE places SET session = CAST(session AS BLOB)"), {"file"}),
+    "a work tree that is not text": Damage(sql("UPDATE places SET path = CAST(path AS BLOB)"), {"file"}),
+    "a project that is not text": Damage(sql("UPDATE evidence SET value = CAST(value AS BLOB)"), {"file"}),
     "something kept that is text": Damage(sql("UPDATE memory SET value = CAST(value AS TEXT)"), {"file"}),
     "an actor that is bytes": Damage(event("actor = CAST(actor AS BLOB)"), {"chain"}),
     "data that is text": Damage(event("data = CAST(data AS TEXT)"), {"chain"}),
@@ -346,7 +346,7 @@ def _suffer(damage: Damage, ground: Ground, capsys: pytest.CaptureFixture[str]) 
     lost = len(ground.events.keys() - left.keys())
     assert lost <= damage.lost, repaired.repaired
     if lost and damage.lost != ALL:
-        assert any("could not be saved" in one for one in repaired.repaired), "what is lost is said"
+        assert any("could not be saved" in name for name in repaired.repaired), "what is lost is said"
         assert after.wrong() == {"aside"} or damage.named == {"listing"}
     return repaired
 

@@ -153,12 +153,12 @@ def test_links_planted_where_holdfast_writes(desk: Desk, name: str, target: str)
         desk.call(*words)
     assert precious.read_text() == "precious"
     assert not missing.exists()
-    assert [one.name for one in desk.root.iterdir() if one.name not in ("home", "project")] == ["precious"]
+    assert [path.name for path in desk.root.iterdir() if path.name not in ("home", "project")] == ["precious"]
 
 
 def test_a_log_of_errors_that_is_a_link_is_not_followed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even while reporting a fault of our own."""
-    from holdfast.keeper.session import KeptSession
+    from holdfast.keeper.session import SessionHandle
 
     begun(desk)
     precious = desk.root / "precious"
@@ -168,7 +168,7 @@ def test_a_log_of_errors_that_is_a_link_is_not_followed(desk: Desk, monkeypatch:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(KeptSession, "note", broken)
+    monkeypatch.setattr(SessionHandle, "note", broken)
     with pytest.raises(AssertionError, match="unexpected"):
         desk.call("note", "x")
     assert precious.read_text() == "precious"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.cli.declare import Command
+from holdfast.cli.declaration import Command
 from holdfast.cli.table import COMMANDS
 from tests.faults.harness.figures import tell
 from tests.faults.harness.room import Room

@@ -36,8 +36,8 @@ def trials(tmp_path: Path, *lines: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["trial"] for one in found] == list(lines)
-    assert [one for one in found if one["wrong"]] == []
+    assert [match["trial"] for match in found] == list(lines)
+    assert [match for match in found if match["wrong"]] == []
 
 
 def sizes() -> list[int]:

@@ -66,8 +66,8 @@ if SECONDS:  # a minute for each target, in `make torture` only
             words, env=processes.environ_with_tests(), capture_output=True, check=False, timeout=SECONDS * 3 + 120
         )
         crashes = [
-            (one.name, one.read_bytes())
-            for one in tmp_path.iterdir()
-            if one.name.startswith(("crash", "timeout", "oom"))
+            (path.name, path.read_bytes())
+            for path in tmp_path.iterdir()
+            if path.name.startswith(("crash", "timeout", "oom"))
         ]
         assert (done.returncode, crashes) == (0, []), done.stderr.decode("utf-8", "replace")[-4000:]

@@ -17,7 +17,7 @@ import apsw
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.core.vocabulary import NoteAdded
+from holdfast.core.events import NoteAdded
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
 from tests.faults.harness.damaged import (

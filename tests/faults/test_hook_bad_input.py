@@ -17,8 +17,8 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.capture import spool
-from holdfast.capture.registry import NAMES
+from holdfast.conversations.adapters.index import NAMES
+from holdfast.workspace import spool
 from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, asked, need_namespaces, ran
 from tests.faults.harness.figures import tell
 from tests.faults.program import tree
@@ -62,8 +62,8 @@ def test_nonsense_is_kept_and_not_answered(hooked: Hooked, way: Way) -> None:
     unread = hooked.home / "spool" / spool.UNREAD
     kept = [path.read_bytes() for path in unread.iterdir()] if unread.exists() else []
     # A blank is nothing to one way and a payload to the other; and an object with an id in it is a conversation.
-    expected = [one for name, one in BAD.items() if name != "a number as its event"]
-    assert sorted(one for one in kept if one.strip()) == sorted(expected)
+    expected = [data for name, data in BAD.items() if name != "a number as its event"]
+    assert sorted(data for data in kept if data.strip()) == sorted(expected)
     assert spool.waiting(str(hooked.home)) == []
     assert sorted(os.listdir(hooked.project)) == []
     hooked.sound()
@@ -116,7 +116,7 @@ def test_hostile_names_are_words(hooked: Hooked) -> None:
             given = json.loads(ran(f"{number}/{field}", talk=f"t{number}", cwd=hooked.project))
             assert hooked.say(json.dumps(given | {field: name}).encode(), way) == SILENT
     hooked.take_in()
-    assert {one for one in os.listdir(hooked.root) if one not in ("home", "project")} == set()
+    assert {name for name in os.listdir(hooked.root) if name not in ("home", "project")} == set()
     assert tree(hooked.project) == {}
     assert {path.name for path in hooked.home.iterdir()} <= {
         "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened", "errors.log",
@@ -261,9 +261,9 @@ def test_every_agent_in_every_way(hooked: Hooked, agent: str) -> None:
         {"taskId": {}, "hookName": "TaskStart", "workspaceRoots": "/"}, {"type": "session.created", "properties": 1},
         {"conversation_id": 1e99, "hook_event_name": "beforeSubmitPrompt", "workspace_roots": [{}]},
     ]  # fmt: skip
-    for number, one in enumerate(said):
+    for number, item in enumerate(said):
         way = WAYS[number % len(WAYS)] if scale(0, 1, 1) else ("tell", "python")[number % 2 if number < 2 else 0]
-        assert hooked.say(json.dumps(one).encode(), way, agent=agent) == SILENT, one
+        assert hooked.say(json.dumps(item).encode(), way, agent=agent) == SILENT, item
     _age(hooked)
     hooked.take_in()
     assert spool.waiting(str(hooked.home)) == []
@@ -277,10 +277,10 @@ def test_many_drains_are_stirred_at_once(hooked: Hooked) -> None:
         for number in range(count):
             assert hooked.say(ran(f"{talk}/{number}", talk=talk, cwd=hooked.project), "stir") == SILENT
 
-    threads = [threading.Thread(target=work, args=(f"talk-{one}",)) for one in range(3)]
+    threads = [threading.Thread(target=work, args=(f"talk-{number}",)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert hooked.commands() == {f"talk-{one}": [str(number) for number in range(count)] for one in range(3)}
+    assert hooked.commands() == {f"talk-{item}": [str(number) for number in range(count)] for item in range(3)}
     hooked.settled()

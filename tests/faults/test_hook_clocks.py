@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.capture import spool
 from holdfast.machine.wall import Wall
+from holdfast.workspace import spool
 from tests.faults.connected_agent import Hooked, asked, ran
 from tests.faults.harness.figures import tell
 from tests.faults.program import lawful
@@ -54,11 +54,11 @@ def test_a_clock_that_is_set_between_two_hooks(tmp_path: Path, step: int) -> Non
         clocked.leave(ran("talk-1/0", cwd=clocked.project), NOW + 1_000)
         if not together:
             with clocked.at(NOW + 2_000) as keeper:
-                keeper.absorb()
+                keeper.collect()
         after = max(0, NOW + 2_000 + step)
         clocked.leave(ran("talk-1/1", cwd=clocked.project), after)
         with clocked.at(after) as keeper:
-            keeper.absorb()
+            keeper.collect()
             (row,) = keeper.history(all_projects=True)
             lawful(keeper.session(row.id).document())
         assert sorted(clocked.commands()["talk-1"]) == ["0", "1"]
@@ -75,14 +75,14 @@ def test_files_from_the_future_and_from_1970(tmp_path: Path) -> None:
                       max(0, NOW + chance.choice(STEPS) + chance.choice(STEPS)))  # fmt: skip
     for number in range(10):
         with clocked.at(max(1, NOW + chance.choice(STEPS))) as keeper:
-            keeper.absorb()
+            keeper.collect()
             for row in keeper.history(all_projects=True):
                 lawful(keeper.session(row.id).document())
             assert keeper.session().note(f"{number}") is not None
     with clocked.at(NOW) as keeper:
-        keeper.absorb()
+        keeper.collect()
     found = clocked.commands()
-    assert sorted(int(one) for numbers in found.values() for one in numbers) == list(range(count))
+    assert sorted(int(number) for numbers in found.values() for number in numbers) == list(range(count))
     clocked.settled()
     tell(fault="F8", hooks=count)
 
@@ -95,10 +95,10 @@ def test_half_a_payload_is_waited_for_only_so_long(tmp_path: Path, step: int) ->
     half = clocked.leave(b'{"session_id":', NOW + step, own=os.getpid())
     clocked.leave(ran("talk-1/0", cwd=clocked.project), NOW + step + 1)
     with clocked.at(NOW) as keeper:
-        keeper.absorb()
+        keeper.collect()
     assert half.exists() is (abs(step) < 10_000)
     with clocked.at(NOW + 60_000) as keeper:
-        keeper.absorb()
+        keeper.collect()
     assert not half.exists()
     assert clocked.commands() == {"talk-1": ["0"]}
     assert len(spool.unread(str(clocked.home))) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture import spool
+from holdfast.workspace import spool
 from tests.faults.connected_agent import HANGING, Hooked, need_namespaces, ran
 from tests.faults.harness import agents_at_once
 from tests.faults.harness.agents_at_once import AGENTS, DRAINERS, differences, said, speak_and_drain
@@ -111,9 +111,9 @@ def test_the_same_words_again_are_one_event_only_when_they_were_heard_twice(tmp_
             )
             for source in ("user", "project")
         ]
-        for one in both:
-            one.communicate(given, timeout=HANGING)
-            assert one.returncode == 0
+        for popen in both:
+            popen.communicate(given, timeout=HANGING)
+            assert popen.returncode == 0
     assert hooked.commands() == {"talk-1": [str(number) for number in range(count)]}
     assert spool.waiting(str(hooked.home)) == []
     hooked.settled()

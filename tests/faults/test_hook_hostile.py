@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.capture import spool
-from holdfast.capture.conformance import HOSTILE, Sample, samples_in
-from holdfast.capture.registry import NAMES
+from holdfast.conversations.adapters.index import NAMES
+from holdfast.conversations.conformance import HOSTILE, Sample, samples_in
+from holdfast.workspace import spool
 from tests.faults.connected_agent import Hooked
 from tests.faults.harness.figures import tell
 from tests.faults.program import tree, typed
@@ -26,7 +26,7 @@ from tests.faults.test_hostile_ids import PARTS
 from tests.faults.test_hostile_text import PIECES, raw_characters
 from tests.support.scale import scale
 
-SAMPLES = Path(__file__).parent.parent / "capture" / "payloads"
+SAMPLES = Path(__file__).parent.parent / "conversations" / "payloads"
 # Names: who speaks, where, of which file, with which model. The store keeps names; words are cut.
 OWN = {"session_id", "sessionId", "taskId", "conversation_id", "rootSessionId", "cwd", "working_dir",
        "workspaceRoots",
@@ -50,13 +50,13 @@ def samples(agent: str) -> list[Sample]:
 
 
 def places(value: Any, here: Place = ()) -> Iterator[Place]:
-    """Where a payload holds something that is no list and no object."""
+    """Where a payload holds something that is not a list and no object."""
     if isinstance(value, dict):
-        for name, one in value.items():
-            yield from places(one, (*here, name))
+        for name, item in value.items():
+            yield from places(item, (*here, name))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from places(one, (*here, number))
+        for number, item in enumerate(value):
+            yield from places(item, (*here, number))
     else:
         yield here
 
@@ -109,7 +109,7 @@ def test_hostile_words_in_every_field(hooked: Hooked, agent: str) -> None:
     assert {path.name for path in hooked.home.iterdir()} <= {
         "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened", "errors.log",
     }  # fmt: skip
-    troubles = [one for one in hooked.noted() if "names no conversation" not in one and "JSON object" not in one]
+    troubles = [name for name in hooked.noted() if "names no conversation" not in name and "JSON object" not in name]
     assert troubles == [], "a payload that could not be understood, or taken in"
     hooked.sound()
     for words in (("history", "--all-projects"), ("status",), ("log",), ("briefing",)):
@@ -137,8 +137,8 @@ def test_secrets_in_every_field(hooked: Hooked, agent: str) -> None:
         number += len(said)
         said.append({**payload, "unknown": {"deep": [secret(number)]}, secret(number + 1): 1})
         number += 2
-        for one in said:
-            leave(hooked, agent, one)
+        for item in said:
+            leave(hooked, agent, item)
         take_in(hooked)
     assert spool.waiting(str(hooked.home)) == []
     assert number > 50

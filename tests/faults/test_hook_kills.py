@@ -19,9 +19,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.capture import spool
 from holdfast.machine import files
 from holdfast.store.sqlite import SqliteStore
+from holdfast.workspace import spool
 from tests.faults.connected_agent import HANGING, Hooked, asked, install, ran
 from tests.faults.harness import judge
 from tests.faults.harness.figures import tell
@@ -84,7 +84,7 @@ def heard(room: Room) -> list[str]:
         events = [event for session in store.sessions() for event in store.events(session)]
     finally:
         store.close()
-    return [msgspec.json.decode(one.data or b"{}")["command"] for one in events if one.type == "command.ran"]
+    return [msgspec.json.decode(event.data or b"{}")["command"] for event in events if event.type == "command.ran"]
 
 
 def settled(room: Room, *, unread: int = 0) -> None:
@@ -235,7 +235,7 @@ def test_a_hook_that_is_refused(room: Room, answering: bool, tmp_path: Path) -> 
     room.prepare(before)
     first = room.run(("hook", "claude"), stdin=str(given), strace=("-e", WATCH))
     found = [call for call in calls(first.trace, room.root) if not call.to_person]
-    chosen = sampled([(*one, lasting) for one in errors(found) for lasting in ("", "+")], FAULTS, seed=5)
+    chosen = sampled([(*error, lasting) for error in errors(found) for lasting in ("", "+")], FAULTS, seed=5)
     for call, error, lasting in chosen:
         if error == "EINTR" and lasting:
             continue  # to repeat for ever is right then
@@ -310,7 +310,7 @@ def test_a_script_that_is_killed(tmp_path: Path) -> None:
         kills += len(_SIGNAL.findall((tmp_path / "trace").read_text()))
         left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
         assert len(left) <= 1
-        assert all(_whole(payload, store).startswith(one) for one in left)
+        assert all(_whole(payload, store).startswith(rest) for rest in left)
         following = ran("next", cwd=project)
         done = subprocess.run([hook, "claude", "tell", "user"], input=following, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -343,7 +343,7 @@ def test_a_script_that_is_refused(tmp_path: Path) -> None:
         if name not in ("openat", "close"):
             assert (done.returncode, done.stdout) == (0, b""), (name, error, nth)
         left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
-        assert left in ([], [_whole(payload, store)]), (name, error, nth, [len(one) for one in left])
+        assert left in ([], [_whole(payload, store)]), (name, error, nth, [len(rest) for rest in left])
         kept += len(left)
     assert kept
     tell(fault="F3", verb="script", injections=len(chosen), kept=kept)

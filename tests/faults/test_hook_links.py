@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture import spool
-from holdfast.machine import errorlog
+from holdfast.machine import error_log
+from holdfast.workspace import spool
 from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, asked, ran
 from tests.faults.program import tree
 
@@ -122,7 +122,7 @@ def test_everything_is_private(tmp_path: Path, mask: int) -> None:
     status = [*before, hooked.hook, "claude", "status", "user"]
     subprocess.run(status, input=start, env=hooked.environ, cwd=hooked.project, check=True, capture_output=True)
     hooked.take_in()
-    errorlog.note(str(hooked.home), "test", "x")
+    error_log.note(str(hooked.home), "test", "x")
     assert wide(hooked.home) == []
     assert {"spool", "errors.log", "glances"} <= set(os.listdir(hooked.home))
     assert sorted(hooked.commands()["talk-1"]) == ["0", "1", "2", "3"]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.capture import spool
+from holdfast.workspace import spool
 from tests.faults.connected_agent import commands
 from tests.faults.harness import judge
 from tests.faults.harness.disk import Disk, State, states
@@ -68,7 +68,7 @@ class Machine:
         """Power is back: what was promised and is not there. Anything doubled or torn is an AssertionError."""
         empty(self.root)
         write_tree(self.root, state.files)
-        found = [int(one) for one in commands(self.desk).get("all", [])]
+        found = [int(command) for command in commands(self.desk).get("all", [])]
         assert len(found) == len(set(found)), f"told twice: {found}"
         assert set(found) <= set(range(HOOKS))
         assert spool.waiting(str(self.desk.home)) == []

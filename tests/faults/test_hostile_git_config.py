@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.declare import Argument, Command
+from holdfast.cli.declaration import Argument, Command
 from holdfast.cli.table import COMMANDS
-from holdfast.machine.git import Git
-from holdfast.machine.git_history import GitHistory
-from holdfast.machine.git_reader import GitReader
+from holdfast.machine.git.branches import GitBranches
+from holdfast.machine.git.history import GitHistory
+from holdfast.machine.git.reader import GitReader
 from tests.faults.connected_agent import Hooked, asked, ran
 from tests.faults.harness.hostile_git import PROGRAMS, Traps, explained, git
 from tests.faults.harness.room import Room
@@ -94,14 +94,14 @@ def test_file_runs_no_filter_whatever_its_name_is_made_of(desk: Desk, traps: Tra
 
 def test_mcp_record_runs_no_clean_filter(desk: Desk, traps: Traps) -> None:
     """The MCP server records a new file and a tracked one."""
-    from holdfast.mcp.ground import Ground, Told
+    from holdfast.mcp.context import McpContext, SurfaceFacts
     from holdfast.mcp.server import HoldfastServer
     from mcp import Client
 
     traps.plant(desk.project)
     (desk.project / "new.txt").write_text("1\n")
     (desk.project / "tracked.txt").write_text("1\n")
-    ground = Ground(Told(directory=str(desk.project), home=str(desk.home), actor="ada"))
+    ground = McpContext(SurfaceFacts(directory=str(desk.project), home=str(desk.home), actor="ada"))
 
     async def talk() -> bool:
         async with Client(HoldfastServer(ground)) as client:
@@ -137,7 +137,7 @@ def test_resume_of_another_devices_session_runs_no_program(traps: Traps) -> None
         answer = room.at("b", "resume", session, "--force", "--json")
         assert answer.code == 0, answer
         assert traps.names() == []
-        differences = {one["what"]: one["detail"] for one in json.loads(answer.out)["ground"]}
+        differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["ground"]}
         assert "tracked.txt" in differences["dirty"], differences
         assert "inner" in differences["dirty"], differences
 
@@ -420,7 +420,7 @@ def test_reader_and_git_run_no_program_in_any_of_their_methods(tmp_path: Path, t
     more: dict[str, dict[str, Any]] = {"find_commit": {"tree": None, "message": "x"}}
     reading = {name for name in dir(GitReader) if not name.startswith("_")} - {"root"}
     for name in sorted({*reading, "merged_tree", "index_tree", "staged", "unwritable"}):
-        getattr(Git(str(project)), name)(*arguments.get(name, ()), **more.get(name, {}))
+        getattr(GitBranches(str(project)), name)(*arguments.get(name, ()), **more.get(name, {}))
         assert traps.names() == [], name
 
 
@@ -500,7 +500,7 @@ def test_table_of_keys_holds_all_that_the_installed_gits_documentation_names() -
 
 def test_every_key_of_the_table_is_known_to_our_configuration_as_unwanted(tmp_path: Path) -> None:
     """Of a configuration with all of them nothing is left that names a program."""
-    from holdfast.machine import git_config
+    from holdfast.machine.git import config as git_config
 
     traps = Traps(tmp_path / "traps")
     project = repository(tmp_path / "project")

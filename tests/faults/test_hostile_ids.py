@@ -80,7 +80,7 @@ def test_hostile_ids_at_every_entry(tmp_path: Path) -> None:
     for identity in chosen:
         for entry, words in ENTRIES.items():
             answer = desk.call(*[word.replace("ID", identity) if "ID" in word else word for word in words])
-            assert not {one for one in answer.out + answer.err if ord(one) < 32 and one != "\n"}, (
+            assert not {name for name in answer.out + answer.err if ord(name) < 32 and name != "\n"}, (
                 entry,
                 ascii(identity),
             )

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.declare import Command
+from holdfast.cli.declaration import Command
 from holdfast.cli.table import COMMANDS
 from tests.faults.connected_agent import Hooked, asked, ran
 from tests.faults.harness.room import Tree, Warm, bind, empty, read_tree, write_tree
@@ -186,7 +186,7 @@ LOOKED = [("status",), ("doctor",), ("connect", "claude", "--scope", "project")]
 
 def chosen(hostile: list[Hostile], sample: int) -> list[object]:
     picked = hostile if ALL else random.Random(27).sample(hostile, sample)
-    return [pytest.param(one, id=one.name) for one in picked]
+    return [pytest.param(hostile, id=hostile.name) for hostile in picked]
 
 
 def typed(answer: Out, words: Sequence[str]) -> None:
@@ -282,7 +282,7 @@ def test_a_history_of_60_mb_cost_the_doctor_650_mib(tmp_path: Path, size: int) -
     with path.open("ab") as file:
         file.write(LINE * (size * 1_000_000 // len(LINE)))
     answer = project.do(("doctor", "--json"))
-    check = next(one for one in json.loads(answer.out)["checks"] if one["name"] == "contract")
+    check = next(item for item in json.loads(answer.out)["checks"] if item["name"] == "contract")
     assert check["status"] == "warning"
     assert "more than 4 MiB of other programs" in check["detail"]
     assert project.do(("note", "y")).code == 0
@@ -303,7 +303,7 @@ def test_validate_of_a_history_of_millions_of_lines_ran_out_of_memory(
         file.write(line * (scale(sample, 60, 60) * 1_000_000 // len(line)))
     answer = project.do(("validate", ".", "--json"))
     typed(answer, ("validate", "."))
-    problems = next(one for one in json.loads(answer.out)["files"] if one["path"].endswith(path.name))["problems"]
+    problems = next(item for item in json.loads(answer.out)["files"] if item["path"].endswith(path.name))["problems"]
     assert 0 < len(problems) <= 1_010
 
 
@@ -314,12 +314,12 @@ def test_every_command_that_looks_has_its_words() -> None:
     for path in looking():
         bare = next((known for known in _WORDS if path[: len(known)] == known), path)
         command = _command(bare)
-        needed = [one.name for one in command.arguments if one.required]
+        needed = [argument.name for argument in command.arguments if argument.required]
         assert not needed or bare in _WORDS, f"say what `{' '.join(bare)}` is asked, in _WORDS or _APART"
 
 
 def _command(path: tuple[str, ...]) -> Command:
     commands = COMMANDS
     for name in path[:-1]:
-        commands = next(one for one in commands if one.name == name).verbs
-    return next(one for one in commands if one.name == path[-1])
+        commands = next(command for command in commands if command.name == name).verbs
+    return next(command for command in commands if command.name == path[-1])

@@ -32,12 +32,12 @@ LOOKING = (["status"], ["show", "@"], ["log"], ["history"], ["timeline"], ["budg
 
 def storable(text: str) -> bool:
     """The rule, said once more: something to read, no lone surrogate, no NUL."""
-    return bool(text.strip()) and "\0" not in text and not any(0xD800 <= ord(one) <= 0xDFFF for one in text)
+    return bool(text.strip()) and "\0" not in text and not any(0xD800 <= ord(name) <= 0xDFFF for name in text)
 
 
 def raw_characters(shown: str) -> set[str]:
     """What must never reach a terminal as it is."""
-    return {one for one in shown if (unicodedata.category(one) in ("Cc", "Cs") and one != "\n") or one in HIDDEN}
+    return {name for name in shown if (unicodedata.category(name) in ("Cc", "Cs") and name != "\n") or name in HIDDEN}
 
 
 def made(rng: random.Random) -> str:
@@ -94,13 +94,13 @@ def test_every_field_takes_or_refuses_every_piece_and_no_screen_shows_it_raw(tmp
         assert answer.code == 0, (words, answer.err)
         found = raw_characters(answer.out + answer.err)
         # A report is a document with characters of its own; what a terminal acts on must not be among them.
-        assert not {one for one in found if unicodedata.category(one) == "Cc"}, (words, found)
+        assert not {name for name in found if unicodedata.category(name) == "Cc"}, (words, found)
         if words[0] != "report":
             assert not found, (words, found)
         told = desk.call(*words, "--json")
         assert told.code == 0, (words, told)
         json.loads(told.out)
-        assert not {one for one in told.out if ord(one) < 32 and one != "\n"}
+        assert not {name for name in told.out if ord(name) < 32 and name != "\n"}
     desk.sound()
 
 

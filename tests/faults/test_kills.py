@@ -47,7 +47,7 @@ def notes(room: Room) -> list[str]:
 def settle(found: list[str], acked: list[str], life: str) -> None:
     """Of one life: everything acknowledged is there, in order, once, and at most one more that was under way."""
     mine = [text for text in found if text.startswith(f"{life}-")]
-    assert mine[: len(acked)] == acked, f"acknowledged and lost: {[one for one in acked if one not in mine]}"
+    assert mine[: len(acked)] == acked, f"acknowledged and lost: {[name for name in acked if name not in mine]}"
     assert len(mine) <= len(acked) + 1, f"never acknowledged: {mine[len(acked) :]}"
 
 
@@ -80,7 +80,7 @@ def test_killed_while_running_commands(seed: int, kills: int) -> None:
                 room.put({})
             acked = room.write_until_killed(chance.uniform(0, 0.1), argvs=_commands(life))
             acknowledged += len(acked)
-            done = [one for one in acked if "-" in one]
+            done = [name for name in acked if "-" in name]
             settle(notes(room) if Path(room.store).exists() else [], done, str(life))
             assert judge.leftovers(room.home) == []
         assert room.run(("start", "what comes next", "--replace")).code == 0
@@ -124,7 +124,7 @@ def test_killed_when_started_cold(seed: int, kills: int, tmp_path: Path) -> None
             if process.returncode == 0:
                 answered.append(text)
             found = notes(room)
-            assert [one for one in answered if one not in found] == []
+            assert [name for name in answered if name not in found] == []
             assert len(found) == len(set(found))
             if killed == kills:
                 break

@@ -21,16 +21,14 @@ from hypothesis.stateful import (
 )
 
 from holdfast import Keeper
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
-from holdfast.core.event import Event
-from holdfast.core.fold import fold
-from holdfast.core.state import freeze
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     Data,
     NoteAdded,
-    Project,
+    ProjectFacts,
     SessionCompleted,
     SessionDeleted,
     SessionEdited,
@@ -39,6 +37,8 @@ from holdfast.core.vocabulary import (
     SessionStarted,
     TaskAdded,
 )
+from holdfast.core.fold import fold
+from holdfast.core.state import freeze
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
 from tests.faults.program import lawful
@@ -97,7 +97,7 @@ class Stores(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         for session in SESSIONS:
-            project = Project(id="p", name="project")
+            project = ProjectFacts(id="p", name="project")
             self._record(0, session, SessionStarted(goal="G", project=project, device="one"))
 
     @rule(
@@ -182,7 +182,7 @@ class Deleting(Stores):
             for session in SESSIONS:
                 stored = list(store.events(session))
                 assert {event.hash for event in stored} == {
-                    one.hash for one in held.values() if one.session == session
+                    event.hash for event in held.values() if event.session == session
                 }
                 gone = any(event.type == "session.deleted" for event in stored)
                 left = [event for event in stored if event.data is not None and event.type != "session.deleted"]

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.formats import registry
-from holdfast.formats.keeping import shown
+from holdfast.formats.stored_remainder import shown
 from tests.support.scale import scale
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
@@ -54,14 +54,14 @@ def in_step(keeper: Keeper, project: Path) -> None:
     state = keeper.state(session.id)
     for name, path in (("orchestrator", ORCHESTRATOR), ("timer", TIMER), ("craft", f"{CRAFT}/{session.id}.json")):
         assert json.loads((project / path).read_text()) == shown(state, registry.named(name)), name
-    assert [one.trouble for one in keeper.mirrors.status()] == [None] * 4
-    (feature,) = [one for one in (project / ".ai-session").iterdir() if one.is_dir()]
+    assert [mirrored.trouble for mirrored in keeper.mirrors.status()] == [None] * 4
+    (feature,) = [path for path in (project / ".ai-session").iterdir() if path.is_dir()]
     hashes = [json.loads(line)["x-holdfast"]["hash"] for line in (feature / "history.jsonl").read_text().splitlines()]
-    assert hashes == [one.hash for one in keeper.events(session.id)]
+    assert hashes == [event.hash for event in keeper.events(session.id)]
 
 
 def snapshot(folder: Path) -> dict[str, bytes | None]:
-    return {str(one): one.read_bytes() if one.is_file() else None for one in sorted(folder.rglob("*"))}
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
 # ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
@@ -89,17 +89,17 @@ def test_a_folder_that_is_none(
     session = keeper.start("Build the shop")
     session.note("on")
     assert session.document().notes[0].text == "on"
-    assert any(name in sentence and "could not be written" in sentence for sentence in keeper.told)
+    assert any(name in sentence and "could not be written" in sentence for sentence in keeper.notices)
     (mirror,) = keeper.mirrors.status()
     assert mirror.trouble
-    check = next(one for one in keeper.doctor()[0] if one.name == "mirrors")
+    check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert (check.status, name in check.detail) == ("warning", True)
     assert list(outside.iterdir()) == []
     way.unlink()
-    keeper.told.clear()
+    keeper.notices.clear()
     assert session.document().notes[0].text == "on"
     (mirror,) = keeper.mirrors.status()
-    assert (mirror.trouble, bool(mirror.paths), keeper.told) == (None, True, [])
+    assert (mirror.trouble, bool(mirror.paths), keeper.notices) == (None, True, [])
 
 
 def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, outside: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, out
     session.decide("Brick")
     session.document()
     assert snapshot(outside) == before
-    assert len([one for one in keeper.mirrors.status() if one.trouble]) == 4
+    assert len([mirrored for mirrored in keeper.mirrors.status() if mirrored.trouble]) == 4
     for folder in (".claude", ".craft", ".ai-session"):
         (project / folder).unlink()
         os.rename(project / f"{folder}-away", project / folder)
@@ -151,8 +151,8 @@ def test_something_else_where_a_mirrored_file_belongs(
     before = snapshot(outside)
     session.note("on")
     assert session.document().notes[0].text == "on"
-    assert any("could not be written" in sentence for sentence in keeper.told)
-    assert [bool(one.trouble) for one in keeper.mirrors.status()].count(True) == 1
+    assert any("could not be written" in sentence for sentence in keeper.notices)
+    assert [bool(mirrored.trouble) for mirrored in keeper.mirrors.status()].count(True) == 1
     assert snapshot(outside) == before
     if (project / path).is_dir() and not (project / path).is_symlink():
         (project / path).rmdir()
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_written(folder: str, keeper: Keeper, project: P
     try:
         session.note("on")
         assert session.document().notes[0].text == "on"
-        assert any(one.trouble for one in keeper.mirrors.status())
+        assert any(mirrored.trouble for mirrored in keeper.mirrors.status())
     finally:
         (project / folder).chmod(0o700)
     session.note("free")
@@ -197,8 +197,8 @@ def test_a_disk_that_fails_every_write(keeper: Keeper, project: Path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         session.decide("Brick")
-        assert [one.chosen for one in session.document().decisions] == ["Brick"]
-        assert all(one.trouble for one in keeper.mirrors.status())
+        assert [decision.chosen for decision in session.document().decisions] == ["Brick"]
+        assert all(mirrored.trouble for mirrored in keeper.mirrors.status())
         after = {path: data for path, data in snapshot(project).items() if not path.endswith(".lock")}
         assert after == {path: data for path, data in before.items() if not path.endswith(".lock")}
     session.decide("Stone")
@@ -226,14 +226,14 @@ with Keeper.open(str(disk), home=str(place / "home")) as keeper:
                 while file.write(bytes(size)): pass
             except OSError: pass
     session.decide("Brick")
-    told = list(keeper.told)
+    told = list(keeper.notices)
     before = (disk / ".claude/orchestrator-session.json").read_text()
     (disk / "fill").unlink()
-    keeper.told.clear()
+    keeper.notices.clear()
     chosen = [one.chosen for one in session.document().decisions]
     after = json.loads((disk / ".claude/orchestrator-session.json").read_text())
     print(json.dumps([told, json.loads(before)["decisions_made"], chosen, after["decisions_made"][0]["decision"],
-                      [one.trouble for one in keeper.mirrors.status()], keeper.told]))
+                      [one.trouble for one in keeper.mirrors.status()], keeper.notices]))
 """
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True, text=True
@@ -281,12 +281,12 @@ def test_killed_at_any_moment(seed: int, keeper: Keeper, project: Path) -> None:
             time.sleep(chance.uniform(0.0, 0.25))
             worker.send_signal(signal.SIGKILL)
             said += [f"{life}-{line.strip()}" for line in worker.stdout if line.strip()]
-        chosen = [one.chosen for one in session.document().decisions]
-        assert [one for one in chosen if one in said] == said
+        chosen = [decision.chosen for decision in session.document().decisions]
+        assert [name for name in chosen if name in said] == said
         assert len(set(chosen)) == len(chosen)
         in_step(keeper, project)
         assert list(project.rglob("*.rejected-*")) == []
-    assert keeper.told == []
+    assert keeper.notices == []
 
 
 # ── read while written ───────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +310,7 @@ def test_a_reader_never_sees_a_torn_or_missing_file(keeper: Keeper, project: Pat
     for name in FORMATS:
         keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
-    (feature,) = [one for one in (project / ".ai-session").iterdir() if one.is_dir()]
+    (feature,) = [path for path in (project / ".ai-session").iterdir() if path.is_dir()]
     watched = [
         project / ORCHESTRATOR, project / TIMER, project / CRAFT / f"{session.id}.json",
         project / CRAFT / "index.json",

@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.cli.declare import Command
+from holdfast.cli.declaration import Command
 from holdfast.cli.main import main
 from holdfast.cli.table import COMMANDS
 from tests.faults.harness.travel import TRIPS

@@ -83,7 +83,7 @@ class Model:
 
     def _touch(self, number: int | None) -> None:
         if number is not None:
-            self.order = [*(one for one in self.order if one != number), number]
+            self.order = [*(item for item in self.order if item != number), number]
 
 
 def test_every_short_sequence_of_verbs(tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_every_short_sequence_of_verbs(tmp_path: Path) -> None:
             with desk.keeper(project) as keeper:
                 # Within one millisecond the order of creation is not told by the clock.
                 found = [keeper.session(row.id).document() for row in keeper.history(limit=None)]
-                assert sorted(one.status for one in found) == sorted(model.status), sequence
-                agents = sorted(agent.status for one in found for agent in one.agents)
+                assert sorted(session.status for session in found) == sorted(model.status), sequence
+                agents = sorted(agent.status for session in found for agent in session.agents)
                 assert agents == sorted(agent for agent in model.agents if agent is not None), sequence
                 current = keeper.current()
                 assert (current is None) == (model.current is None), sequence
-                for one in found:
-                    lawful(one)
+                for session in found:
+                    lawful(session)
     assert number == {2: 156, 3: 1_884}[longest]
     desk.sound()

@@ -219,7 +219,7 @@ def test_many_events_in_little_memory(tmp_path: Path) -> None:
     code = """
         import sys
         from holdfast import Keeper
-        from holdfast.core.vocabulary import MessageExchanged
+        from holdfast.core.events import MessageExchanged
         from holdfast.store.interface import Draft
         with Keeper.open(".", home=sys.argv[1]) as keeper:
             session = keeper.start("G").id

@@ -39,7 +39,7 @@ def begun(room: Travel, device: str, *argv: str) -> subprocess.Popen[bytes]:
 
 
 def all_well(processes: Sequence[subprocess.Popen[bytes]]) -> list[dict[str, object]]:
-    ended = [(one.communicate(timeout=240), one.returncode) for one in processes]
+    ended = [(process.communicate(timeout=240), process.returncode) for process in processes]
     assert [code for _, code in ended] == [0] * len(ended), ended
     return [json.loads(out) for (out, _), _ in ended]
 
@@ -51,8 +51,8 @@ def test_several_syncs_at_once_in_one_home(room: Travel) -> None:
     room.reach("busy")
     before = room.logs()
     told = all_well([begun(room, "a", "sync") for _ in range(3)])
-    assert sorted(int(str(one["pushed"])) for one in told) == [0, 0, alone["pushed"]]
-    assert sum(int(str(one["pulled"])) for one in told) == alone["pulled"]
+    assert sorted(int(str(line["pushed"])) for line in told) == [0, 0, alone["pushed"]]
+    assert sum(int(str(line["pulled"])) for line in told) == alone["pulled"]
     converge(room, "ab")
     kept(before, room.logs())
 
@@ -87,8 +87,8 @@ def test_syncing_while_another_process_records(room: Travel) -> None:
     wanted = [f"recorded {number}" for number in range(NOTES)]
     session = room.session("a")
     for device in "ab":
-        notes = [one["text"] for one in room.done(device, "show", session)["session"]["notes"]]
-        assert [one for one in notes if one.startswith("recorded")] == wanted, f"after {syncs} syncs, at {device}"
+        notes = [item["text"] for item in room.done(device, "show", session)["session"]["notes"]]
+        assert [note for note in notes if note.startswith("recorded")] == wanted, f"after {syncs} syncs, at {device}"
     assert room.log("a") == room.log("b")
 
 
@@ -99,11 +99,11 @@ def test_what_is_added_at_once_stays(room: Travel) -> None:
     assert len(room.done("a", "people", "list")["people"]) == 3
     adding = [begun(room, "a", "remote", "add", "more", f"folder:{room.root}/more{number}") for number in range(2)]
     codes = []
-    for one in adding:
-        one.communicate(timeout=240)
-        codes.append(one.returncode)
+    for popen in adding:
+        popen.communicate(timeout=240)
+        codes.append(popen.returncode)
     assert sorted(codes) == [0, 5]
-    assert [one["name"] for one in room.done("a", "remote", "list")["remotes"]] == ["home", "more"]
+    assert [item["name"] for item in room.done("a", "remote", "list")["remotes"]] == ["home", "more"]
     made = [begun(room, "g", "device", "show") for _ in range(3)]
-    assert len({json.dumps(one["device"]) for one in all_well(made)}) == 1
+    assert len({json.dumps(entry["device"]) for entry in all_well(made)}) == 1
     assert not Path(os.path.join(room.homes["g"], "remotes.json")).exists()

@@ -54,7 +54,7 @@ URLS = (
 
 def test_hostile_words_at_every_entry_of_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes of the contract, nothing but text on the terminal, and not one file outside home and project."""
-    monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)
+    monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)
     monkeypatch.setenv("PATH", os.environ["PATH"])
     desk = Desk(tmp_path)
     desk.home.mkdir(mode=0o700)
@@ -95,7 +95,7 @@ def test_hostile_words_at_every_entry_of_travel(tmp_path: Path, monkeypatch: pyt
 
 
 def controls(text: str) -> set[str]:
-    return {one for one in text if (ord(one) < 32 and one != "\n") or one in "\x7f\x9b\u202e"}
+    return {name for name in text if (ord(name) < 32 and name != "\n") or name in "\x7f\x9b\u202e"}
 
 
 # ── a newer Holdfast was here ────────────────────────────────────────────────────────────────────────────
@@ -150,8 +150,8 @@ def test_what_is_not_known_here_is_kept_in_the_lists(room: Travel) -> None:
         _changed(path, quota={"bytes": 5}, color="red")
         for argv in argvs:
             room.done("a", *argv)
-            found = [one for one in json.loads(path.read_bytes()) if one.get("color") == "red"]
-            assert [one["quota"] for one in found] == [{"bytes": 5}], f"{name} after {argv}"
+            found = [item for item in json.loads(path.read_bytes()) if item.get("color") == "red"]
+            assert [match["quota"] for match in found] == [{"bytes": 5}], f"{name} after {argv}"
 
 
 def test_a_kind_of_remote_that_is_not_known_here(room: Travel) -> None:

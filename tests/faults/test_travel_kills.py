@@ -84,8 +84,8 @@ def test_stopped_between_the_keys_and_the_id_they_vouch_for(room: Travel, device
     with open(path, "wb") as file:
         file.write(earlier)
     room.note(device)
-    for one in "ab":
-        room.done(one, "remote", "add", "home", room.url)
+    for name in "ab":
+        room.done(name, "remote", "add", "home", room.url)
     room.join("b")
     converge(room, "ab")
 
@@ -105,9 +105,9 @@ def test_a_sync_in_the_background_that_is_killed(room: Travel) -> None:
     assert answer.code == 0
     assert not os.path.exists(os.path.join(room.home, "sync.wanted"))
     chosen = sampled(calls(answer.trace, room.root), 2 * KILLS, seed=1)
-    for one in chosen:
+    for item in chosen:
         before = asked()
-        inject = f"inject={one.name}:signal=KILL:when={one.nth}"
+        inject = f"inject={item.name}:signal=KILL:when={item.nth}"
         room.at("a", call=call, strace=("-e", WATCH, "-e", inject))
         try:
             assert room.at("a", "status").code == 0
@@ -118,7 +118,7 @@ def test_a_sync_in_the_background_that_is_killed(room: Travel) -> None:
             kept(before, room.logs())
             assert judge.leftovers(room.home) == []
         except Exception as error:
-            error.add_note(f"killed at {one.name} number {one.nth}: {one.line}")
+            error.add_note(f"killed at {item.name} number {item.nth}: {item.line}")
             raise
     tell(fault="F2", verb="background sync", kills=len(chosen))
 
@@ -145,7 +145,7 @@ def test_a_refused_call_is_told_and_everybody_goes_on(room: Travel, trip: Trip) 
         try:
             told(answer, silent=call.to_person or (bool(lasting) and call.name == "write"))
             if not lasting and "unlink" not in call.name:
-                left = [one for home in (*room.homes.values(), room.remote) for one in temporaries(home)]
+                left = [name for home in (*room.homes.values(), room.remote) for name in temporaries(home)]
                 assert left == [], f"left behind: {left}"
             goes_on(room, trip, before)
         except Exception as wrong:

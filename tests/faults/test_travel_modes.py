@@ -40,7 +40,7 @@ def room() -> Iterator[Travel]:
 def wide(*places: str, file: int = 0o600, folder: int = 0o700) -> list[str]:
     """What has another mode than it should."""
     found = []
-    for path in (one for place in places for one in (Path(place), *Path(place).rglob("*"))):
+    for path in (path for place in places for path in (Path(place), *Path(place).rglob("*"))):
         if not path.exists():
             continue
         mode = stat.S_IMODE(path.lstat().st_mode)
@@ -59,7 +59,7 @@ def test_every_file_of_travel_is_private(under: Travel) -> None:
     under.reach("busy")
     assert under.at("a", call=[*BACKGROUND, under.home]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.last"))
-    assert under.at("a", call=["holdfast.keeper.teleports.background", "_mark", under.home]).code == 0
+    assert under.at("a", call=["holdfast.sync.background", "_mark", under.home]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.wanted"))
     assert wide(*under.homes.values(), under.remote) == []
 

@@ -45,5 +45,5 @@ def test_killed_at_random_while_it_travels(kind: str) -> None:
         converge(room, "ab")
         kept(before, room.logs())
         everything = json.dumps([room.done("a", "show", session) for session in room.log("b")])
-        assert [one for one in said if everything.count(json.dumps(one)) != 1] == []
+        assert [name for name in said if everything.count(json.dumps(name)) != 1] == []
     tell(fault="F1", how=f"travelling, {kind}", kills=killed)

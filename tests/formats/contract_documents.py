@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import millis, text
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 
 _FROM = millis("2024-02-28T00:00:00Z") // 1000
 _TO = millis("2026-10-01T00:00:00Z") // 1000

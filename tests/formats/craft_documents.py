@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import text as written
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 from tests.support import spec_examples
 
 START = 1_768_660_200_000  # 2026-01-17T14:30:00Z

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import text
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 
 Entry: TypeAlias = dict[str, Json]
 

@@ -6,7 +6,7 @@ import json
 
 from holdfast.core.canonical import Json
 from holdfast.formats import registry
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 from tests.support import spec_examples
 
 RULES = registry.named("orchestrator")
@@ -31,4 +31,6 @@ def with_agent(position: int, **parts: Json) -> Document:
 
 
 def messages(document: Document) -> list[tuple[str, str]]:
-    return [(".".join(map(str, one.place)), one.severity) for one in RULES.problems(document, "orchestrator")]
+    return [
+        (".".join(map(str, problem.place)), problem.severity) for problem in RULES.problems(document, "orchestrator")
+    ]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
 
 
 class StubFormat(Format):
@@ -33,13 +33,15 @@ class StubFormat(Format):
     def is_sound(self, raw: bytes, kind: str) -> bool:
         raise NotImplementedError
 
-    def tidy(self, value: Json, ground: Ground) -> Tidied:
+    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
         raise NotImplementedError
 
     def alias(self, document: Document) -> str:
         raise NotImplementedError
 
-    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+    def changes(
+        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+    ) -> list[TimedEvent]:
         raise NotImplementedError
 
     def render(self, state: State) -> Document:

@@ -17,10 +17,10 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.text import LONGEST_TEXT
 from holdfast.core.times import millis
 from holdfast.formats import registry
-from holdfast.formats.interface import Document, Format, Place, Problem
-from holdfast.formats.places import at
-from holdfast.keeper.documents.importing import take_in
-from holdfast.keeper.documents.validating import Validator
+from holdfast.formats.base import Document, Format, Place, Problem
+from holdfast.formats.document_paths import at
+from holdfast.formats.import_ import take_in
+from holdfast.formats.validate import Validator
 from holdfast.keeper.keeper import Keeper
 from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
 
@@ -37,7 +37,7 @@ def texts(value: Json, place: Place = ()) -> list[Place]:
     if isinstance(value, str):
         return [place]
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, one in inner for found in texts(one, (*place, key))]
+    return [found for key, item in inner for found in texts(item, (*place, key))]
 
 
 def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> bool:
@@ -50,19 +50,19 @@ def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> b
         paths.append(str(path))
     now = millis("2030-01-01T00:00:00Z")
     checks = Validator(format_name=None, lenient=lenient, now=now, offset=lambda _: timedelta(0))
-    return all(one.valid for one in checks.check(paths))
+    return all(verdict.valid for verdict in checks.check(paths))
 
 
 def allowed(document: Document, name: str) -> bool:
     """By the specification alone."""
     rules = registry.named(name)
-    found = [one for kind, value in rules.files(document) for one in _problems(rules, value, kind)]
-    return all(one.severity != "error" for one in found)
+    found = [problem for kind, value in rules.files(document) for problem in _problems(rules, value, kind)]
+    return all(problem.severity != "error" for problem in found)
 
 
 def _problems(rules: Format, value: Json, kind: str) -> list[Problem]:
     lines = value if kind.endswith("-history") and isinstance(value, list) else [value]
-    return [one for line in lines for one in rules.problems(line, kind)]
+    return [problem for line in lines for problem in rules.problems(line, kind)]
 
 
 def is_imported(document: Document, name: str, folder: Path) -> bool:

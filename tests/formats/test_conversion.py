@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
+from holdfast.core.events import ProjectFacts
 from holdfast.core.times import millis
-from holdfast.core.vocabulary import Project
-from holdfast.formats import places, registry
-from holdfast.formats.conversion import KEY, carried, converted, state_of
+from holdfast.formats import document_paths, registry
+from holdfast.formats.base import Document, Format, ImportContext
+from holdfast.formats.convert import KEY, carried, converted, state_of
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Format, Ground
-from holdfast.formats.text.jsontext import written
+from holdfast.formats.text.json import written
 from tests.support.spec_examples import documents
 
-GROUND = Ground(
-    Project(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),
+GROUND = ImportContext(
+    ProjectFacts(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),
     lambda _: timedelta(0),
 )  # fmt: skip
 NAMES = registry.NAMES
@@ -74,7 +74,7 @@ def test_what_is_not_carried_is_told_place_by_place(source: str, target: str) ->
     assert len(told) == 1
     assert told[0].message.startswith(f"{target} cannot say it: ")
     assert all(len(note.message) < 120 and note.message.isprintable() for note in losses)
-    assert places.written(told[0].place).endswith(".x-own")
+    assert document_paths.written(told[0].place).endswith(".x-own")
 
 
 def test_luggage_survives_the_way_through_a_third_format() -> None:
@@ -121,8 +121,8 @@ def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None
     plain = converted(document, orchestrator, craft, GROUND).document
     others: list[Json] = [1, None, [], {}, {"x": 1}]
     hiding: list[Json] = [{"v": value, "w": plain} for value in others]
-    hiding += [{"i": {key: {"v": 5, "w": one}}} for key, one in plain.items()]
-    hiding += [{"n": {key: one}} for key, one in plain.items()]
+    hiding += [{"i": {key: {"v": 5, "w": item}}} for key, item in plain.items()]
+    hiding += [{"n": {key: item}} for key, item in plain.items()]
     hiding.append({"n": plain})
     for luggage in hiding:
         loaded: Document = {**document, "x-holdfast": {KEY: json.dumps({"craft": luggage})}}

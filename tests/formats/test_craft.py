@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.fold import fold
-from holdfast.core.model import Row
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentInterrupted,
     AgentPaused,
@@ -35,14 +32,16 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
     TaskDropped,
 )
-from holdfast.formats import craft, places, registry
+from holdfast.core.fold import fold
+from holdfast.core.model import Row
+from holdfast.core.state import State
+from holdfast.formats import craft, document_paths, registry
+from holdfast.formats.base import Document, Problem, TimedEvent
 from holdfast.formats.conformance import GROUND, FormatConformance
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Document, Heard, Problem
-from holdfast.formats.keeping import shown
-from holdfast.formats.merging import merged
+from holdfast.formats.merge import merged
+from holdfast.formats.stored_remainder import shown
 from tests.formats.craft_documents import START, documents, edits, example
 from tests.support.histories import History, histories
 
@@ -78,10 +77,10 @@ def agent(document: Document, place: int = 0) -> Document:
 
 
 def said(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
-    return [(places.written(problem.place), problem.message) for problem in FORMAT.problems(document, kind)]
+    return [(document_paths.written(problem.place), problem.message) for problem in FORMAT.problems(document, kind)]
 
 
-def edited(before: Document, after: Document) -> tuple[State, list[Heard], State]:
+def edited(before: Document, after: Document) -> tuple[State, list[TimedEvent], State]:
     """The state before an edit, the events made of it, and the state after."""
     started = FORMAT.changes(None, before, None, GROUND)
     state = state_of(before, FORMAT, GROUND)
@@ -89,13 +88,13 @@ def edited(before: Document, after: Document) -> tuple[State, list[Heard], State
     return state, more, folded([*started, *more], state.session)
 
 
-def datas(heard: list[Heard]) -> list[object]:
-    return [one.data for one in heard]
+def datas(heard: list[TimedEvent]) -> list[object]:
+    return [event.data for event in heard]
 
 
-def session(*more: Heard) -> State:
+def session(*more: TimedEvent) -> State:
     start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
-    return folded([Heard(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+    return folded([TimedEvent(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
 # ── strict ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +200,7 @@ def decision() -> Document:
         (
             with_two_agents({"blocking_on": "nobody"}),
             "$.agents[0].blocking_on",
-            "names 'nobody', which is no agent of the session",
+            "names 'nobody', which is not an agent of the session",
         ),
         (with_two_agents({"blocking_on": "arch-1"}), "$.agents[0].blocking_on", "names the agent itself"),
         (
@@ -412,8 +411,8 @@ def test_a_count_in_a_file_does_not_flood_the_log() -> None:
     )
     obj(document["context_usage"])["compression_count"] = 10**9
     heard = datas(FORMAT.changes(None, document, None, GROUND))
-    assert sum(isinstance(one, AgentRetried) for one in heard) == 20
-    assert sum(isinstance(one, ContextCompressed) for one in heard) == 50
+    assert sum(isinstance(item, AgentRetried) for item in heard) == 20
+    assert sum(isinstance(item, ContextCompressed) for item in heard) == 50
 
 
 def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
@@ -435,23 +434,23 @@ def test_the_status_of_a_session_comes_last(status: str) -> None:
 
 def test_progress_that_follows_from_the_tasks_is_not_set_by_hand() -> None:
     heard = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, GROUND)
-    assert not any(isinstance(one, SessionEdited) for one in datas(heard))
+    assert not any(isinstance(item, SessionEdited) for item in datas(heard))
 
 
 def test_a_time_in_the_future_is_now() -> None:
     document = {**tidied(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
-    assert {one.at for one in FORMAT.changes(None, document, None, GROUND)} == {GROUND.now}
+    assert {change.at for change in FORMAT.changes(None, document, None, GROUND)} == {GROUND.now}
 
 
 # ── rendering ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_paused_aborted_and_interrupted_agents_are_shown_in_words_craft_knows() -> None:
-    started = [Heard(START, AgentStarted(id=f"a{number}", type="t")) for number in range(2)]
+    started = [TimedEvent(START, AgentStarted(id=f"a{number}", type="t")) for number in range(2)]
     state = session(
         *started,
-        Heard(START + 1000, AgentPaused(id="a0")),
-        Heard(START + 2000, AgentInterrupted(id="a1", last_seen=START + 500)),
+        TimedEvent(START + 1000, AgentPaused(id="a0")),
+        TimedEvent(START + 2000, AgentInterrupted(id="a1", last_seen=START + 500)),
     )
     document = FORMAT.render(state)
     assert said(document) == []
@@ -461,7 +460,9 @@ def test_paused_aborted_and_interrupted_agents_are_shown_in_words_craft_knows() 
 
 
 def test_agents_of_one_name_made_by_two_devices_are_both_shown() -> None:
-    state = session(Heard(START, AgentStarted(id="a", type="one")), Heard(START, AgentStarted(id="a", type="two")))
+    state = session(
+        TimedEvent(START, AgentStarted(id="a", type="one")), TimedEvent(START, AgentStarted(id="a", type="two"))
+    )
     document = FORMAT.render(state)
     assert said(document) == []
     assert [(agent(document, place)["id"], agent(document, place)["type"]) for place in (0, 1)] == [
@@ -472,17 +473,17 @@ def test_agents_of_one_name_made_by_two_devices_are_both_shown() -> None:
 
 def test_a_state_full_of_oddities_is_a_valid_document() -> None:
     state = session(
-        Heard(START, AgentStarted(id="no name!", type=" ", blocking_on="b")),
-        Heard(START + 5, AgentStarted(id="b", type="t", blocking_on="no name!")),
-        Heard(START - 5, AgentCompleted(id="b")),
-        Heard(START, FileChanged(path="../../etc", action="created")),
-        Heard(START, FileChanged(path="ok", action="renamed", agent="?", lines_added=-1, hash_after="short")),
-        Heard(START, SessionEdited(mode="turbo", goal=" ", progress=7.0)),
-        Heard(START, ContextMeasured(tokens=-5, agent="x")),
-        Heard(START, TaskAdded(id="t1", text="")),
-        Heard(START, TaskAdded(id="t2", text="gone")),
-        Heard(START, TaskDropped(id="t2")),
-        Heard(START, DecisionMade(chosen="")),
+        TimedEvent(START, AgentStarted(id="no name!", type=" ", blocking_on="b")),
+        TimedEvent(START + 5, AgentStarted(id="b", type="t", blocking_on="no name!")),
+        TimedEvent(START - 5, AgentCompleted(id="b")),
+        TimedEvent(START, FileChanged(path="../../etc", action="created")),
+        TimedEvent(START, FileChanged(path="ok", action="renamed", agent="?", lines_added=-1, hash_after="short")),
+        TimedEvent(START, SessionEdited(mode="turbo", goal=" ", progress=7.0)),
+        TimedEvent(START, ContextMeasured(tokens=-5, agent="x")),
+        TimedEvent(START, TaskAdded(id="t1", text="")),
+        TimedEvent(START, TaskAdded(id="t2", text="gone")),
+        TimedEvent(START, TaskDropped(id="t2")),
+        TimedEvent(START, DecisionMade(chosen="")),
     )
     document = FORMAT.render(state)
     assert said(document) == []
@@ -509,16 +510,16 @@ def test_without_a_remote_a_session_travels_nowhere() -> None:
 
 
 def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
-    from holdfast.formats.keeping import keep
+    from holdfast.formats.stored_remainder import keep
 
     heard = FORMAT.changes(None, tidied(), None, GROUND)
     bare = folded(heard, str(tidied()["session_id"]))
     kept = keep(bare, FORMAT, tidied())
     assert kept is not None
     last = heard[-1].at
-    state = folded([*heard, Heard(last, kept)], bare.session)
+    state = folded([*heard, TimedEvent(last, kept)], bare.session)
     assert shown(state, FORMAT) == tidied()
-    later = folded([*heard, Heard(last, kept), Heard(last + 60_000, NoteAdded(text="more"))], bare.session)
+    later = folded([*heard, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session)
     travel = obj(shown(later, FORMAT)["teleportation"])
     assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro", "iMac"])
     assert shown(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
@@ -534,12 +535,12 @@ def test_what_an_edit_says_is_shown_afterwards(pair: tuple[Document, Document]) 
     document = FORMAT.render(then)
     for key in ("goal", "status"):
         assert document[key] == after[key]
-    wanted = {str(obj(one)["id"]): obj(one) for one in arr(after["agents"])}
-    found = {str(obj(one)["id"]): obj(one) for one in arr(document["agents"])}
+    wanted = {str(obj(item)["id"]): obj(item) for item in arr(after["agents"])}
+    found = {str(obj(item)["id"]): obj(item) for item in arr(document["agents"])}
     assert found.keys() == wanted.keys()
-    for name, one in wanted.items():
-        assert found[name]["status"] == one["status"]
-        assert (found[name]["result"] == "aborted") == (one.get("result") == "aborted")
+    for name, entry in wanted.items():
+        assert found[name]["status"] == entry["status"]
+        assert (found[name]["result"] == "aborted") == (entry.get("result") == "aborted")
     for key in ("completed_work",):
         for text in arr(after[key]):
             assert text in arr(document[key]) or not str(text).strip()
@@ -550,17 +551,17 @@ def test_a_pending_task_that_turns_up_as_done_is_completed() -> None:
     after = tidied()
     arr(after["completed_work"]).append(arr(after["pending_tasks"]).pop(1))
     _, more, then = edited(tidied(), after)
-    assert [type(one) for one in datas(more)] == [TaskCompleted]
+    assert [type(item) for item in datas(more)] == [TaskCompleted]
     assert FORMAT.render(then)["pending_tasks"] == after["pending_tasks"]
     assert FORMAT.render(then)["completed_work"] == after["completed_work"]
 
 
 def test_a_blocked_task_can_be_done_too() -> None:
-    state = session(Heard(START, TaskAdded(id="t1", text="Wait")), Heard(START, TaskBlocked(id="t1")))
+    state = session(TimedEvent(START, TaskAdded(id="t1", text="Wait")), TimedEvent(START, TaskBlocked(id="t1")))
     before = FORMAT.render(state)
     after: Document = {**before, "completed_work": ["Wait"], "pending_tasks": []}
     more = FORMAT.changes(before, after, state, GROUND)
-    assert [type(one).__name__ for one in datas(more)] == ["TaskStarted", "TaskCompleted"]
+    assert [type(item).__name__ for item in datas(more)] == ["TaskStarted", "TaskCompleted"]
 
 
 def test_what_is_left_out_was_not_dropped() -> None:
@@ -599,12 +600,12 @@ def test_what_is_said_to_have_happened_before_the_session_is_shown_once_and_as_i
     arr(after["decisions_made"]).extend([decided, dict(decided)])
     arr(after["files_modified"]).append(touched)
     _, more, then = edited(before, after)
-    assert [(one.at, type(one.data).__name__) for one in more] == [
+    assert [(event.at, type(event.data).__name__) for event in more] == [
         (START, "DecisionMade"), (START, "DecisionMade"), (START, "FileChanged"),
     ]  # fmt: skip
     meant = merged(before, FORMAT.render(then), after, FORMAT, in_their_words=True).document
-    assert [one for one in arr(meant["decisions_made"]) if obj(one)["chosen"] == "JWT"] == [decided, decided]
-    assert [one for one in arr(meant["files_modified"]) if obj(one)["lines_added"] == 1] == [touched]
+    assert [item for item in arr(meant["decisions_made"]) if obj(item)["chosen"] == "JWT"] == [decided, decided]
+    assert [item for item in arr(meant["files_modified"]) if obj(item)["lines_added"] == 1] == [touched]
 
 
 def test_what_only_derived_fields_say_is_no_change() -> None:
@@ -636,7 +637,7 @@ def test_a_paused_agent_that_goes_on_and_was_tried_again_meanwhile_resumes_first
     before = with_two_agents({}, {"status": "pending", "error": error})
     after = with_two_agents({}, {"status": "running", "error": {**error, "retry_count": 2}})
     _, more, then = edited(before, after)
-    assert [type(one).__name__ for one in datas(more)] == ["AgentResumed", *["AgentFailed", "AgentRetried"] * 2]
+    assert [type(item).__name__ for item in datas(more)] == ["AgentResumed", *["AgentFailed", "AgentRetried"] * 2]
     assert then.clashes == []
 
 

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.formats import places
+from holdfast.formats import document_paths
+from holdfast.formats.base import Document, ImportContext, Tidied
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Ground, Tidied
 from holdfast.formats.remainder import remainder, restored
 from tests.formats.craft_documents import anything, documents, example
 
 
-def tidied(document: Json, ground: Ground = GROUND) -> Tidied:
+def tidied(document: Json, ground: ImportContext = GROUND) -> Tidied:
     """What is left is valid, tidy, and makes the round trip."""
     made = FORMAT.tidy(document, ground)
-    assert [one for one in FORMAT.broken(made.document, "craft") if one.severity == "error"] == []
+    assert [problem for problem in FORMAT.broken(made.document, "craft") if problem.severity == "error"] == []
     again = FORMAT.tidy(made.document, ground)
     assert same(again.document, made.document)
     assert again.notes == []
@@ -38,7 +38,7 @@ def tidied(document: Json, ground: Ground = GROUND) -> Tidied:
 
 
 def notes(made: Tidied) -> list[tuple[str, str]]:
-    return [(places.written(note.place), note.message) for note in made.notes]
+    return [(document_paths.written(note.place), note.message) for note in made.notes]
 
 
 def valid() -> Document:
@@ -70,7 +70,7 @@ def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
             "$.files_modified[0].hash_after",
             "has 40 characters; a SHA-256 has 64 hexadecimal digits; kept as hash_after_as_found",
         ),
-        ("$.session_id", f"'abc12345-def6-7890-ghij-klmnopqrstuv' is no UUID of version 4: {instead}"),
+        ("$.session_id", f"'abc12345-def6-7890-ghij-klmnopqrstuv' is not a UUID of version 4: {instead}"),
     ]
     assert FORMAT.alias(made.document) == "abc12345-def6-7890-ghij-klmnopqrstuv"
     file = entry(made.document, "files_modified")
@@ -205,7 +205,7 @@ def test_the_orchestrators_words_are_understood() -> None:
         (
             with_agent(blocking_on="nobody"),
             "$.agents[0].blocking_on",
-            "names 'nobody', which is no agent of the session; kept as blocking_on_as_found",
+            "names 'nobody', which is not an agent of the session; kept as blocking_on_as_found",
         ),
         (
             with_agent(id="Arch One!"),
@@ -261,7 +261,7 @@ def test_an_absolute_path_inside_the_project_is_made_relative_and_others_are_kep
     assert entry(made, "files_modified")["path"] == "src/a.ts"
     aside = made["files_elsewhere"]
     assert isinstance(aside, list)
-    assert [obj(one)["path"] for one in aside] == ["/etc/hosts", "../sibling"]
+    assert [obj(item)["path"] for item in aside] == ["/etc/hosts", "../sibling"]
 
 
 def test_keys_nobody_knows_stay_as_they_are() -> None:

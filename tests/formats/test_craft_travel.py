@@ -8,24 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.model import Sync
+from holdfast.core.events import NoteAdded, SessionStarted
+from holdfast.core.model import Sync, SyncFacts
 from holdfast.core.state import State
-from holdfast.core.vocabulary import NoteAdded, SessionStarted
 from holdfast.formats import registry
+from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Document, Heard, Travel
-from holdfast.formats.keeping import keep, shown
-from holdfast.formats.merging import merged
+from holdfast.formats.merge import merged
+from holdfast.formats.stored_remainder import keep, shown
 from tests.formats.craft_documents import START, documents, example
 
-SYNCED = Travel(
+SYNCED = SyncFacts(
     Sync(remote="home", status="synced", last_sync="2026-01-05T08:30:00.000Z", shared_with=["bea@example.org"]), "s3"
 )
 TRAVELS = st.builds(
-    Travel,
+    SyncFacts,
     st.builds(
         Sync,
         remote=st.just("home"),
@@ -40,7 +39,7 @@ TRAVELS = st.builds(
 
 def session() -> State:
     start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
-    return folded([Heard(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+    return folded([TimedEvent(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
 def block(document: Document) -> dict[str, Json]:
@@ -61,7 +60,7 @@ def test_a_session_with_a_remote_says_how_it_travels() -> None:
 def test_the_words_of_the_format(status: str, said: str) -> None:
     """Each standing has its word in the format."""
     sync = msgspec.convert({"remote": "home", "status": status, "error": "away" if said == "error" else None}, Sync)
-    found = block(shown(session(), FORMAT, Travel(sync, "local")))
+    found = block(shown(session(), FORMAT, SyncFacts(sync, "local")))
     assert (found["sync_status"], found["shared_with"], found["last_sync"]) == (said, None, None)
     assert found["sync_error"] == sync.error
 
@@ -72,7 +71,7 @@ def imported() -> State:
     bare = folded(heard, str(tidy["session_id"]))
     kept = keep(bare, FORMAT, tidy)
     assert kept is not None
-    return folded([*heard, Heard(heard[-1].at, kept)], bare.session)
+    return folded([*heard, TimedEvent(heard[-1].at, kept)], bare.session)
 
 
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
@@ -87,11 +86,11 @@ def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
 
 
 @given(documents(), TRAVELS)
-def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: Travel) -> None:
+def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: SyncFacts) -> None:
     """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
     state = state_of(document, FORMAT, GROUND)
     ours, written = FORMAT.render(state), shown(state, FORMAT, travel)
-    assert [one for one in FORMAT.problems(written, "craft") if one.severity == "error"] == []
+    assert [problem for problem in FORMAT.problems(written, "craft") if problem.severity == "error"] == []
     for base in (ours, written, None):
         together = merged(base, ours, written, FORMAT)
         assert together.clashes == []
@@ -99,7 +98,7 @@ def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: Trav
 
 
 @given(TRAVELS)
-def test_an_edit_beside_the_block_is_still_seen(travel: Travel) -> None:
+def test_an_edit_beside_the_block_is_still_seen(travel: SyncFacts) -> None:
     """Who edits a file that says how the session travels changes what they changed, and nothing else."""
     state = session()
     ours = FORMAT.render(state)
@@ -112,8 +111,8 @@ def test_formats_without_words_for_it_say_nothing(name: str) -> None:
     """Only craft speaks of travelling: for the others a remote changes nothing."""
     state = folded(
         [
-            Heard(START, SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")),
-            Heard(START + 1, NoteAdded(text="x")),
+            TimedEvent(START, SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")),
+            TimedEvent(START + 1, NoteAdded(text="x")),
         ],
         "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",
     )

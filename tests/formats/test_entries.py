@@ -58,7 +58,7 @@ def test_lists_without_rules_know_their_entries_by_id() -> None:
 
 def test_a_decision_is_the_same_however_its_time_is_spelled() -> None:
     spellings = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000Z", "2026-01-01t01:00:00+01:00", "2026-01-01 00:00Z")
-    assert {names([{"at": one, "text": "A"}], ("decided",))[0] for one in spellings} == {
+    assert {names([{"at": name, "text": "A"}], ("decided",))[0] for name in spellings} == {
         "2026-01-01T00:00:00.000Z\nA"
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.formats.finding import foreign, likely, placed, recognised
+from holdfast.formats.detect import foreign, likely, placed, recognised
 
 TIMER: dict[str, Any] = {
     "sessionId": "20260105-a-b", "branchName": "session/20260105-a-b", "startTime": "2026-01-05T08:00:00Z",

@@ -15,11 +15,11 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     CommandRan,
     Data,
     PhaseAdded,
-    Project,
+    ProjectFacts,
     SessionCompleted,
     SessionEdited,
     SessionFailed,
@@ -34,14 +34,13 @@ from holdfast.core.vocabulary import (
     TaskReopened,
     TaskStarted,
 )
+from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import GROUND, FormatConformance
 from holdfast.formats.contract import FORMAT
-from holdfast.formats.contract.documents import HISTORY, PLAN, REGISTRY, STATE, model_name, model_note
-from holdfast.formats.conversion import state_of
+from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, model_name, model_note
+from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Document, Heard
-from holdfast.formats.text.reading import read_yaml
+from holdfast.formats.text.read import read_yaml
 from tests.formats.contract_documents import documents, edits
 
 # The text's example of state.yaml, and of a line of history.
@@ -114,7 +113,7 @@ def test_the_texts_line_of_history_is_valid_and_becomes_a_command() -> None:
     """It succeeded, so it has no `error`; its task is null, which the text allows."""
     assert FORMAT.problems(LINE_EXAMPLE, HISTORY) == []
     heard = FORMAT.changes(None, {**example(), "history": [LINE_EXAMPLE]}, None, GROUND)
-    assert [one.data for one in heard if isinstance(one.data, CommandRan)] == [
+    assert [event.data for event in heard if isinstance(event.data, CommandRan)] == [
         CommandRan(command="plan Create AI orchestrator", code=0, agent="agent-1", duration_ms=5234)
     ]
 
@@ -267,7 +266,7 @@ def test_a_model_goes_under_its_family_or_what_the_settings_say_or_sonnet() -> N
 
 
 def changed(before: Document, after: Document) -> list[Data]:
-    return [one.data for one in FORMAT.changes(before, after, state_of(before, FORMAT, GROUND), GROUND)]
+    return [change.data for change in FORMAT.changes(before, after, state_of(before, FORMAT, GROUND), GROUND)]
 
 
 def test_a_task_that_was_completed_in_the_plan_is_completed_with_its_files() -> None:
@@ -328,7 +327,7 @@ def test_only_new_lines_of_others_are_heard() -> None:
         **example(),
         "history": [LINE_EXAMPLE, LINE_EXAMPLE, own, {**LINE_EXAMPLE, "command": "build"}],
     }
-    assert [one.command for one in changed(before, after) if isinstance(one, CommandRan)] == [
+    assert [data.command for data in changed(before, after) if isinstance(data, CommandRan)] == [
         "plan Create AI orchestrator",
         "build Create AI orchestrator",
     ]
@@ -349,12 +348,12 @@ happenings = st.one_of(
     *(st.builds(kind) for kind in (SessionPaused, SessionResumed, SessionCompleted, SessionSaved)),
     st.builds(SessionFailed, message=said),
 )
-stories = st.lists(st.builds(Heard, st.integers(-(10**15), 2 * 10**14), happenings), max_size=12)
+stories = st.lists(st.builds(TimedEvent, st.integers(-(10**15), 2 * 10**14), happenings), max_size=12)
 
 
 @given(stories, said, st.booleans())
-def test_any_story_is_shown_as_valid_documents(story: list[Heard], goal: str, began: bool) -> None:
-    first = Heard(5, SessionStarted(goal=goal, project=Project(id="p", name="n"), device="d"))
+def test_any_story_is_shown_as_valid_documents(story: list[TimedEvent], goal: str, began: bool) -> None:
+    first = TimedEvent(5, SessionStarted(goal=goal, project=ProjectFacts(id="p", name="n"), device="d"))
     shown = FORMAT.render(folded([first, *story] if began else story, "7d444840-9dc0-41d1-b245-5ffdce74fad2"))
     problems = [problem for kind, value in FORMAT.files(shown) for problem in FORMAT.problems(value, kind)]
     assert [problem for problem in problems if problem.severity == "error"] == []
@@ -363,12 +362,12 @@ def test_any_story_is_shown_as_valid_documents(story: list[Heard], goal: str, be
 
 def test_a_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> None:
     heard = FORMAT.changes(None, planned(), None, GROUND)
-    state = folded([*heard, Heard(GROUND.now, TaskDropped(id="impl-core-commands"))], "s")
+    state = folded([*heard, TimedEvent(GROUND.now, TaskDropped(id="impl-core-commands"))], "s")
     shown = FORMAT.render(state)
     task = shown["plan"]["phases"][0]["tasks"][0]  # type: ignore[index,call-overload]
     assert (task["status"], task["x-holdfast-status"]) == ("blocked", "dropped")  # type: ignore[index,call-overload]
     again = state_of(shown, FORMAT, GROUND)
-    assert [tasks_of.status_of(one) for one in again.tasks.values()] == ["dropped"]
+    assert [tasks_of.status_of(task) for task in again.tasks.values()] == ["dropped"]
 
 
 def test_a_task_without_a_phase_comes_back_without_one() -> None:

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.event import Event, seal
-from holdfast.core.fold import apply
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event, seal
+from holdfast.core.events import (
     TYPE_OF,
     AgentCompleted,
     AgentFailed,
@@ -21,16 +19,18 @@ from holdfast.core.vocabulary import (
     CommandRan,
     Data,
     ErrorNoted,
-    Project,
+    ProjectFacts,
     SessionEdited,
     SessionStarted,
     TaskAdded,
     TaskStarted,
 )
+from holdfast.core.fold import apply
+from holdfast.core.state import State
+from holdfast.formats.base import Document
 from holdfast.formats.contract import FORMAT
-from holdfast.formats.contract.documents import HISTORY
+from holdfast.formats.contract.fields import HISTORY
 from holdfast.formats.contract.history import event_of, events_of, line, restored
-from holdfast.formats.interface import Document
 from tests.formats.contract_documents import lines
 
 FOREIGN: Document = {
@@ -46,7 +46,7 @@ class Log:
         self.state = State(session="7d444840-9dc0-41d1-b245-5ffdce74fad2")
         self.events: list[Event] = []
         self.lines: list[Json] = []
-        self.record(SessionStarted(goal="Do it", project=Project(id="p", name="n"), device="d", model="opus"))
+        self.record(SessionStarted(goal="Do it", project=ProjectFacts(id="p", name="n"), device="d", model="opus"))
 
     def record(self, data: Data) -> Document:
         kind = TYPE_OF[type(data)]
@@ -77,8 +77,8 @@ def told() -> Log:
 
 def test_lines_say_in_the_contracts_words_what_happened() -> None:
     log = told()
-    assert all(FORMAT.problems(one, HISTORY) == [] for one in log.lines)
-    shown = [{key: value for key, value in one.items() if key != "x-holdfast"} for one in log.lines]  # type: ignore[union-attr]
+    assert all(FORMAT.problems(item, HISTORY) == [] for item in log.lines)
+    shown = [{key: value for key, value in item.items() if key != "x-holdfast"} for item in log.lines]  # type: ignore[union-attr]
     assert shown[0] == {
         "timestamp": "2025-01-09T10:00:01Z", "command": "session.started", "arguments": "Do it", "model": "opus",
         "agent": "me", "task_id": None, "status": "success", "duration_ms": 0,

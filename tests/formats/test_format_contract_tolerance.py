@@ -13,11 +13,11 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
+from holdfast.formats.base import Document, Tidied
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.contract import FORMAT
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import state_of
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Tidied
 from holdfast.formats.remainder import remainder, restored
 from tests.formats.contract_documents import documents
 

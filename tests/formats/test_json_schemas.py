@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.formats import moments, published, schema
-from holdfast.formats.places import written
+from holdfast.formats import published_schemas, schema, timestamps
+from holdfast.formats.document_paths import written
 from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 KINDS = (
@@ -173,12 +173,14 @@ JUDGES = jsonschema.FormatChecker(formats=())
 @JUDGES.checks("date-time")
 def _any_zone(value: object) -> bool:
     shape = r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)"
-    return not isinstance(value, str) or (re.fullmatch(shape, value, re.ASCII) is not None and moments.is_time(value))
+    return not isinstance(value, str) or (
+        re.fullmatch(shape, value, re.ASCII) is not None and timestamps.is_time(value)
+    )
 
 
 @JUDGES.checks("utc-date-time")
 def _utc(value: object) -> bool:
-    return not isinstance(value, str) or moments.is_utc(value)
+    return not isinstance(value, str) or timestamps.is_utc(value)
 
 
 def judged(value: Any, rules: Any) -> bool:
@@ -268,10 +270,10 @@ def test_the_judge_agrees_about_the_published_schemas(kind: str, data: st.DataOb
 # ── draft-07 ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", published.NAMES)
+@pytest.mark.parametrize("name", published_schemas.NAMES)
 def test_draft_7_schema_is_sound_and_uses_nothing_newer(name: str) -> None:
     """By its own metaschema; no keyword of later drafts, nothing next to a reference, no format of our own."""
-    rules = json.loads(published.schema_of(name, "7"))
+    rules = json.loads(published_schemas.schema_of(name, "7"))
     jsonschema.Draft7Validator.check_schema(rules)
     assert rules["$schema"] == "http://json-schema.org/draft-07/schema#"
     text = json.dumps(rules)
@@ -286,7 +288,7 @@ def test_draft_7_schema_is_sound_and_uses_nothing_newer(name: str) -> None:
 def _references(value: Any) -> list[dict[str, Any]]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     here = [value] if isinstance(value, dict) and isinstance(value.get("$ref"), str) else []
-    return [*here, *(found for one in inner for found in _references(one))]
+    return [*here, *(found for item in inner for found in _references(item))]
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
@@ -295,13 +297,13 @@ def _references(value: Any) -> list[dict[str, Any]]:
 def test_draft_7_schema_judges_like_the_published_one(kind: str, data: st.DataObject) -> None:
     """Without a list of formats: what is no time is found by the pattern."""
     value = data.draw(mutated(DOCUMENTS[kind]))
-    rules, older = (json.loads(published.schema_of(kind, draft)) for draft in ("2020-12", "7"))
+    rules, older = (json.loads(published_schemas.schema_of(kind, draft)) for draft in ("2020-12", "7"))
     assert jsonschema.Draft7Validator(older).is_valid(value) is judged(value, rules)
 
 
 def test_draft_7_schema_accepts_the_texts_examples() -> None:
     """Ongoing pauses among them, whose end is null."""
-    judge = jsonschema.Draft7Validator(json.loads(published.schema_of("timer", "7")))
+    judge = jsonschema.Draft7Validator(json.loads(published_schemas.schema_of("timer", "7")))
     for example in (TYPICAL, COMPLEX, TIMEOUT, INITIAL):
         assert judge.is_valid(example)
         assert not judge.is_valid({**example, "startTime": "yesterday"})

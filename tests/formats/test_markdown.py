@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
+from holdfast.core.events import ExtraKept
 from holdfast.core.times import text as text_of
-from holdfast.core.vocabulary import ExtraKept
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.finding import NOTES
+from holdfast.formats.detect import NOTES
 from holdfast.formats.unknown import table
 from holdfast.formats.unknown.markdown import outline
-from holdfast.formats.unknown.reading import reading
+from holdfast.formats.unknown.read import reading
 from holdfast.formats.unknown.salvage import beginning
 from holdfast.formats.unknown.table import words_of
 
@@ -347,7 +347,7 @@ def test_every_line_is_in_what_was_imported(lines: list[str]) -> None:
     text = "\n".join(lines)
     document = outline(text)
     heard = beginning(reading(document, GROUND), document, GROUND)
-    (kept,) = [one.data.value for one in heard if isinstance(one.data, ExtraKept)]
-    said = json.dumps([kept, *(to_builtins(one.data) for one in heard)], ensure_ascii=False)
+    (kept,) = [event.data.value for event in heard if isinstance(event.data, ExtraKept)]
+    said = json.dumps([kept, *(to_builtins(event.data) for event in heard)], ensure_ascii=False)
     for line in text.splitlines():
         assert json.dumps(line.strip(), ensure_ascii=False)[1:-1] in said

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentProgressed,
     AgentStarted,
@@ -20,11 +20,11 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
 )
 from holdfast.formats import registry
+from holdfast.formats.base import Document, Place
+from holdfast.formats.document_paths import covered
 from holdfast.formats.entries import named, same
-from holdfast.formats.interface import Document, Place
-from holdfast.formats.keeping import shown
-from holdfast.formats.merging import Clash, distance, merged
-from holdfast.formats.places import covered
+from holdfast.formats.merge import MergeConflict, distance, merged
+from holdfast.formats.stored_remainder import shown
 from tests.formats.stub_format import STUB
 from tests.support.histories import Device, started
 
@@ -44,11 +44,11 @@ def holds(whole: Json, part: Json, place: Place = ()) -> bool:
         return True
     if isinstance(part, dict) and isinstance(whole, dict):
         return all(
-            holds(whole.get(key), one, (*place, key)) for key, one in part.items()
+            holds(whole.get(key), item, (*place, key)) for key, item in part.items()
             if key in whole or not covered(STUB.derived, (*place, key))
         )  # fmt: skip
     if isinstance(part, list) and isinstance(whole, list):
-        return all(any(holds(there, one, (*place, name)) for there in whole) for name, one in _named(part, place))
+        return all(any(holds(there, item, (*place, name)) for there in whole) for name, item in _named(part, place))
     return same(whole, part)
 
 
@@ -82,13 +82,13 @@ def leaves(value: Json, place: Place = ()) -> list[Place]:
     """Every value that can be changed without becoming another thing; entries of lists by their names."""
     if isinstance(value, dict):
         return [
-            inner for key, one in value.items() if key not in ("id", "name", "at", "text", "updated", "seconds")
-            for inner in leaves(one, (*place, key))
+            inner for key, item in value.items() if key not in ("id", "name", "at", "text", "updated", "seconds")
+            for inner in leaves(item, (*place, key))
         ]  # fmt: skip
     if isinstance(value, list):
         return [
-            inner for name, one in _named(value, place) if isinstance(one, dict)
-            for inner in leaves(one, (*place, name))
+            inner for name, item in _named(value, place) if isinstance(item, dict)
+            for inner in leaves(item, (*place, name))
         ]  # fmt: skip
     return [place]
 
@@ -174,10 +174,10 @@ def test_merging_any_three_documents_gives_one(base: Document, ours: Document, t
 @given(sessions(), st.data())
 def test_what_somebody_leaves_out_is_still_there(base: Document, data: st.DataObject) -> None:
     ours = data.draw(grown(base))
-    theirs = {key: one for key, one in base.items() if data.draw(st.booleans())}
+    theirs = {key: item for key, item in base.items() if data.draw(st.booleans())}
     for key in ("agents", "pending", "decisions"):
         if key in theirs:
-            theirs[key] = [one for one in _list(theirs[key]) if data.draw(st.booleans())]
+            theirs[key] = [item for item in _list(theirs[key]) if data.draw(st.booleans())]
     together = merged(base, ours, theirs, STUB)
     assert together.clashes == []
     assert same(together.document, ours)
@@ -197,7 +197,7 @@ def test_changes_to_different_places_both_survive(base: Document, data: st.DataO
 def test_one_place_changed_on_both_sides_is_one_clash_with_both_values(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
     together = merged(base, put(base, place, "ours"), put(base, place, "theirs"), STUB)
-    assert together.clashes == [Clash(place, "ours", "theirs")]
+    assert together.clashes == [MergeConflict(place, "ours", "theirs")]
     assert same(together.document, put(base, place, "ours"))
 
 
@@ -272,7 +272,7 @@ def test_what_we_no_longer_show_and_they_changed_is_a_clash() -> None:
     theirs: Document = {"agents": [{"id": "a", "status": "y"}], "note": "new"}
     assert merged(base, {"agents": []}, theirs, STUB) == (
         {"agents": []},
-        [Clash(("agents", "a"), None, {"id": "a", "status": "y"}), Clash(("note",), None, "new")],
+        [MergeConflict(("agents", "a"), None, {"id": "a", "status": "y"}), MergeConflict(("note",), None, "new")],
     )
 
 
@@ -304,7 +304,7 @@ def _in_order(value: Json) -> Json:
     """The same for versions that differ in nothing but the order of keys."""
     if isinstance(value, dict):
         return {key: _in_order(value[key]) for key in sorted(value)}
-    return [_in_order(one) for one in value] if isinstance(value, list) else value
+    return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 @given(DOCUMENTS, DOCUMENTS)
@@ -356,9 +356,9 @@ def test_an_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) ->
     rules = registry.named(name)
     versions = _versions(started(), name)
     for place, version in enumerate(versions):
-        rarely = {key: one for key, one in version.items() if key not in ("errors", "metadata", "flags")}
+        rarely = {key: item for key, item in version.items() if key not in ("errors", "metadata", "flags")}
         copies: list[Document] = [{**version, "own": {"todo": ["Call Ben"]}}, {**version, "x": 1, "y": 2}, rarely]
         for edited in copies:
             far = [distance(other, edited, rules) for other in versions]
             assert far[place] == min(far), (place, far)
-            assert [other for other, one in zip(versions, far, strict=True) if one == min(far)][-1] == version
+            assert [other for other, number in zip(versions, far, strict=True) if number == min(far)][-1] == version

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
+from holdfast.core.events import ProjectFacts
 from holdfast.core.times import EARLIEST, HOUR, LATEST, MINUTE, millis, text
-from holdfast.core.vocabulary import Project
-from holdfast.formats.interface import Ground
-from holdfast.formats.moments import in_millis, in_seconds, is_time, is_utc, read, shortest
+from holdfast.formats.base import ImportContext
+from holdfast.formats.timestamps import in_millis, in_seconds, is_time, is_utc, read, shortest
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,16 +25,17 @@ def _offset(zone: str, ms: int) -> timedelta:
     return found
 
 
-def here(zone: str) -> Ground:
+def here(zone: str) -> ImportContext:
     return _ground(lambda ms: _offset(zone, ms))
 
 
-def fixed(hours: int) -> Ground:
+def fixed(hours: int) -> ImportContext:
     return _ground(lambda _: timedelta(hours=hours))
 
 
-def _ground(offset: object) -> Ground:
-    return Ground(Project(id="p", name="shop", path="/shop"), "desk", millis("2026-11-15T12:00:00Z"), offset)  # type: ignore[arg-type]
+def _ground(offset: object) -> ImportContext:
+    project = ProjectFacts(id="p", name="shop", path="/shop")
+    return ImportContext(project, "desk", millis("2026-11-15T12:00:00Z"), offset)  # type: ignore[arg-type]
 
 
 def naive(ms: int, zone: str) -> str:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.events import AliasGiven, Data, ProjectFacts, SessionStarted
 from holdfast.core.state import State
 from holdfast.core.times import EARLIEST, LATEST, millis
-from holdfast.core.vocabulary import AliasGiven, Data, Project, SessionStarted
-from holdfast.formats import naming
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Heard
+from holdfast.formats.base import TimedEvent
+from holdfast.formats.convert import folded
+from holdfast.sessions import format_names
 
 SESSION = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
 DAY = millis("2026-11-15T12:00:00Z")
@@ -38,11 +38,13 @@ def state_of(
     scope: str | None = None, task: str | None = None, feature: str | None = None,
 ) -> State:  # fmt: skip
     first: Data = SessionStarted(
-        goal=goal, project=Project(id="p", name=project, path="/p"), device="desk", scope=scope, task=task,
+        goal=goal, project=ProjectFacts(id="p", name=project, path="/p"), device="desk", scope=scope, task=task,
         feature=feature,
     )  # fmt: skip
-    more: list[Heard] = [Heard(at, AliasGiven(format=name, id=one)) for name, one in (aliases or {}).items()]
-    return folded([Heard(at, first), *more], session)
+    more: list[TimedEvent] = [
+        TimedEvent(at, AliasGiven(format=name, id=alias)) for name, alias in (aliases or {}).items()
+    ]
+    return folded([TimedEvent(at, first), *more], session)
 
 
 states = st.builds(
@@ -53,13 +55,13 @@ states = st.builds(
 
 @given(states, st.integers(1, 200))
 def test_every_name_fits_its_format_whatever_the_session_is_called(state: State, number: int) -> None:
-    found = ORCHESTRATOR.fullmatch(naming.orchestrator_id(state, number))
+    found = ORCHESTRATOR.fullmatch(format_names.orchestrator_id(state, number))
     assert found
     date.fromisoformat(found[1])
-    found = TIMER.fullmatch(naming.timer_id(state, number))
+    found = TIMER.fullmatch(format_names.timer_id(state, number))
     assert found
     date(int(found[1]), int(found[2]), int(found[3]))
-    found = FEATURE.fullmatch(naming.feature_id(state, number))
+    found = FEATURE.fullmatch(format_names.feature_id(state, number))
     assert found
     date.fromisoformat(found[1])
 
@@ -67,9 +69,9 @@ def test_every_name_fits_its_format_whatever_the_session_is_called(state: State,
 @given(states, st.integers(1, 200))
 def test_every_name_can_be_a_file_and_part_of_a_branch(state: State, number: int) -> None:
     for name in (
-        naming.orchestrator_id(state, number),
-        naming.timer_id(state, number),
-        naming.feature_id(state, number),
+        format_names.orchestrator_id(state, number),
+        format_names.timer_id(state, number),
+        format_names.feature_id(state, number),
     ):
         assert len(name) < 150
         assert re.fullmatch(r"[a-z0-9-]+", name)
@@ -78,13 +80,13 @@ def test_every_name_can_be_a_file_and_part_of_a_branch(state: State, number: int
 
 @given(states)
 def test_what_a_format_needs_is_never_empty(state: State) -> None:
-    assert naming.scope(state).strip()
-    assert naming.task(state)
-    assert naming.craft_id(state) == state.session
-    assert naming.branch(state) == f"session/{naming.timer_id(state)}"
+    assert format_names.scope(state).strip()
+    assert format_names.task(state)
+    assert format_names.craft_id(state) == state.session
+    assert format_names.branch(state) == f"session/{format_names.timer_id(state)}"
 
 
-@pytest.mark.parametrize("name", [naming.orchestrator_id, naming.timer_id, naming.feature_id])
+@pytest.mark.parametrize("name", [format_names.orchestrator_id, format_names.timer_id, format_names.feature_id])
 def test_a_name_that_is_taken_gives_way_to_another(name: object) -> None:
     """The same number gives the same name, every number another."""
     assert callable(name)
@@ -96,61 +98,61 @@ def test_a_name_that_is_taken_gives_way_to_another(name: object) -> None:
 
 def test_names_as_people_expect_them() -> None:
     state = state_of("Add OAuth 2.0 to the shop!", project="My Shop")
-    assert naming.orchestrator_id(state) == "2026-11-15-0b9e3c"
-    assert naming.timer_id(state) == "20261115-my-shop-add-oauth-2-0"
-    assert naming.timer_id(state, 2) == "20261115-my-shop-add-oauth-2-0-2"
-    assert naming.feature_id(state) == "add-oauth-2-0-to-the-shop-2026-11-15"
-    assert naming.feature_id(state, 3) == "add-oauth-2-0-to-the-shop-3-2026-11-15"
-    assert naming.task(state) == "Add OAuth 2.0 to"
-    assert naming.scope(state) == "My Shop"
+    assert format_names.orchestrator_id(state) == "2026-11-15-0b9e3c"
+    assert format_names.timer_id(state) == "20261115-my-shop-add-oauth-2-0"
+    assert format_names.timer_id(state, 2) == "20261115-my-shop-add-oauth-2-0-2"
+    assert format_names.feature_id(state) == "add-oauth-2-0-to-the-shop-2026-11-15"
+    assert format_names.feature_id(state, 3) == "add-oauth-2-0-to-the-shop-3-2026-11-15"
+    assert format_names.task(state) == "Add OAuth 2.0 to"
+    assert format_names.scope(state) == "My Shop"
 
 
 def test_what_was_said_counts_before_what_is_derived() -> None:
     state = state_of("A goal", scope="Checkout", task="Pay later", feature="Pay by card")
-    assert naming.timer_id(state) == "20261115-checkout-pay-later"
-    assert naming.feature_id(state) == "pay-by-card-2026-11-15"
-    assert (naming.scope(state), naming.task(state)) == ("Checkout", "Pay later")
+    assert format_names.timer_id(state) == "20261115-checkout-pay-later"
+    assert format_names.feature_id(state) == "pay-by-card-2026-11-15"
+    assert (format_names.scope(state), format_names.task(state)) == ("Checkout", "Pay later")
 
 
 def test_the_id_it_came_with_stays() -> None:
     came = {"orchestrator": "2020-01-01-abcdef", "timer": "20200101-x-y", "contract": "x-2020-01-01", "craft": "own"}
     state = state_of("A goal", aliases=came)
     for number in (1, 7):
-        assert naming.orchestrator_id(state, number) == came["orchestrator"]
-        assert naming.timer_id(state, number) == came["timer"]
-        assert naming.feature_id(state, number) == came["contract"]
-    assert naming.craft_id(state) == "own"
-    assert naming.branch(state) == "session/20200101-x-y"
+        assert format_names.orchestrator_id(state, number) == came["orchestrator"]
+        assert format_names.timer_id(state, number) == came["timer"]
+        assert format_names.feature_id(state, number) == came["contract"]
+    assert format_names.craft_id(state) == "own"
+    assert format_names.branch(state) == "session/20200101-x-y"
 
 
 @given(st.sampled_from(["orchestrator", "timer", "contract", "craft"]), st.text(max_size=300), st.integers())
 def test_an_imported_session_has_a_uuid_that_anybody_would_give_it(name: str, alias: str, began: int) -> None:
-    made = naming.imported_id(name, alias, began)
-    assert naming.is_uuid(made)
+    made = format_names.imported_id(name, alias, began)
+    assert format_names.is_uuid(made)
     assert uuid.UUID(made).version == 4
     assert str(uuid.UUID(made)) == made
-    assert made == naming.imported_id(name, alias, began)
-    assert made != naming.imported_id(name, alias + "x", began)
-    assert made != naming.imported_id(name, alias, began + 1)
-    assert made != naming.imported_id("another", alias, began)
+    assert made == format_names.imported_id(name, alias, began)
+    assert made != format_names.imported_id(name, alias + "x", began)
+    assert made != format_names.imported_id(name, alias, began + 1)
+    assert made != format_names.imported_id("another", alias, began)
 
 
 def test_the_id_of_an_import_never_changes() -> None:
     """Held by its letters: two devices that import one file must agree for ever."""
-    assert naming.imported_id("orchestrator", "2025-12-27-a1b2c3", 1_766_831_400_000) == (
+    assert format_names.imported_id("orchestrator", "2025-12-27-a1b2c3", 1_766_831_400_000) == (
         "41598204-2b56-445a-8086-790702b6e93f"
     )
 
 
 def test_a_craft_document_brings_its_own_id() -> None:
-    assert naming.imported_id("craft", SESSION.upper(), 1) == SESSION
-    assert naming.imported_id("timer", SESSION, 1) != SESSION
-    assert naming.imported_id("craft", SESSION.replace("-4c6e-", "-1c6e-"), 1) != SESSION
+    assert format_names.imported_id("craft", SESSION.upper(), 1) == SESSION
+    assert format_names.imported_id("timer", SESSION, 1) != SESSION
+    assert format_names.imported_id("craft", SESSION.replace("-4c6e-", "-1c6e-"), 1) != SESSION
 
 
 @pytest.mark.parametrize(
     "name", ["", SESSION.upper(), SESSION + "\n", SESSION[:-1], f"{{{SESSION}}}", SESSION.replace("-9d2b-", "-cd2b-")]
 )
 def test_what_is_no_uuid(name: str) -> None:
-    assert not naming.is_uuid(name)
-    assert naming.is_uuid(SESSION)
+    assert not format_names.is_uuid(name)
+    assert format_names.is_uuid(SESSION)

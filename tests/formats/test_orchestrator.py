@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.model import Session
+from holdfast.formats.base import Document, Format
 from holdfast.formats.conformance import GROUND, FormatConformance
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import state_of
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Format
-from holdfast.formats.text.jsontext import written
+from holdfast.formats.text.json import written
 from tests.formats.orchestrator_documents import documents, edits
 from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
 
@@ -102,7 +102,7 @@ def test_every_status_of_an_agent_comes_in_and_is_shown_again(status: str, canon
 
 
 def test_a_session_that_was_paused_was_paused_when_it_was_saved() -> None:
-    (pause,) = [one for one in imported(changed(status="paused")).time.pauses if one.ended_at is None]
+    (pause,) = [pause for pause in imported(changed(status="paused")).time.pauses if pause.ended_at is None]
     assert (pause.kind, pause.started_at) == ("manual", "2025-12-27T11:45:00.000Z")
 
 
@@ -126,7 +126,7 @@ def test_an_error_that_tells_how_an_agent_failed_is_that_failure() -> None:
         "and something else",
     ]
     session = imported(document)
-    assert [one.message for one in session.errors] == ["slow", "no memory", "and something else"]
+    assert [error.message for error in session.errors] == ["slow", "no memory", "and something else"]
     error = session.agents[1].error
     assert error is not None
     assert (error.category, error.message) == ("resource", "no memory")
@@ -219,7 +219,7 @@ def _places(value: Json, place: tuple[str | int, ...] = ()) -> list[tuple[str | 
     elif isinstance(value, list):
         inner = list(enumerate(value))
     return [(*place, key) for key, _ in inner] + [
-        found for key, one in inner for found in _places(one, (*place, key))
+        found for key, item in inner for found in _places(item, (*place, key))
     ]
 
 
@@ -228,9 +228,9 @@ def _replaced(value: Json, place: tuple[str | int, ...], other: Json) -> Json:
         return other
     first, *rest = place
     if isinstance(value, dict):
-        return {key: _replaced(one, tuple(rest), other) if key == first else one for key, one in value.items()}
+        return {key: _replaced(item, tuple(rest), other) if key == first else item for key, item in value.items()}
     assert isinstance(value, list)
-    return [_replaced(one, tuple(rest), other) if at == first else one for at, one in enumerate(value)]
+    return [_replaced(item, tuple(rest), other) if at == first else item for at, item in enumerate(value)]
 
 
 @pytest.mark.parametrize(

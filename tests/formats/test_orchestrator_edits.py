@@ -7,9 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Refused
-from holdfast.core.fold import fold
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentFailed,
     AgentPaused,
@@ -21,7 +19,7 @@ from holdfast.core.vocabulary import (
     Data,
     DecisionMade,
     ErrorNoted,
-    Project,
+    ProjectFacts,
     SessionAborted,
     SessionCompleted,
     SessionEdited,
@@ -36,13 +34,14 @@ from holdfast.core.vocabulary import (
     TaskEdited,
     TaskStarted,
 )
+from holdfast.core.fold import fold
+from holdfast.core.state import State
+from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Document, Heard
-from holdfast.formats.merging import merged
-from holdfast.formats.moments import in_seconds
+from holdfast.formats.merge import merged
+from holdfast.formats.timestamps import in_seconds
 from tests.formats.orchestrator_documents import BEGIN, edits
 from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
 from tests.support.histories import History, histories
@@ -55,13 +54,13 @@ def told(after: Document, before: Document = EXAMPLE, state: State | None = None
     known = state_of(before, RULES, GROUND) if state is None else state
     together = merged(before, before, after, RULES)
     assert together.clashes == []
-    return [one.data for one in RULES.changes(before, together.document, known, GROUND)]
+    return [change.data for change in RULES.changes(before, together.document, known, GROUND)]
 
 
 def began(*more: Data, mode: str = "default") -> State:
     """A session of ours, begun at the example's time, a minute between two events."""
-    start = SessionStarted(goal="g", project=Project(id="p", name="holdfast"), device="d", mode=mode)
-    heard = [Heard(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
+    start = SessionStarted(goal="g", project=ProjectFacts(id="p", name="holdfast"), device="d", mode=mode)
+    heard = [TimedEvent(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
     return folded(heard, "0123456789abcdef0123456789abcdef")
 
 
@@ -103,7 +102,7 @@ def test_what_cannot_be_shown_as_it_is_still_makes_a_valid_document() -> None:
     assert messages(document) == []
     agents = document["agents"]
     assert isinstance(agents, list)
-    assert [one["id"] for one in agents if isinstance(one, dict)] == ["a-b", "x", "x-2"]
+    assert [agent["id"] for agent in agents if isinstance(agent, dict)] == ["a-b", "x", "x-2"]
     assert document["session_id"] == "2025-12-27-012345"
     assert RULES.render(State(session="s"))["schema_version"] == "1.0"
     assert messages(RULES.render(State(session="s"))) == []
@@ -115,7 +114,7 @@ def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) ->
     """Also of sessions nobody could have: wild clocks, forged events, no beginning."""
     state = fold(history.events)
     document = RULES.render(state)
-    assert [one for one in messages(document) if one[1] == "error"] == []
+    assert [message for message in messages(document) if message[1] == "error"] == []
     assert RULES.changes(document, document, state, GROUND) == []
 
 
@@ -179,12 +178,12 @@ def test_a_failure_with_its_error_is_one_event() -> None:
 def test_an_agent_that_failed_and_is_done_was_tried_again() -> None:
     before = with_agent(1, status="failed", completed="2025-12-27T11:00:00Z")
     after = with_agent(1, status="complete", completed="2025-12-27T11:30:00Z")
-    assert [type(one) for one in told(after, before)] == [AgentRetried, AgentCompleted]
+    assert [type(line) for line in told(after, before)] == [AgentRetried, AgentCompleted]
 
 
 def test_an_agent_that_waited_and_is_done_was_begun() -> None:
     before = with_agent(1, status="pending")
-    assert [type(one) for one in told(with_agent(1, status="complete"), before)] == [AgentResumed, AgentCompleted]
+    assert [type(line) for line in told(with_agent(1, status="complete"), before)] == [AgentResumed, AgentCompleted]
 
 
 def test_a_pending_task_among_the_completed_work_is_that_task_completed() -> None:
@@ -203,7 +202,7 @@ def test_a_blocked_task_that_is_done_was_taken_up() -> None:
     state = began(TaskAdded(id="x", text="Wait for the key"), TaskBlocked(id="x"))
     before = RULES.render(state)
     after: Document = {**before, "completed_work": [{"task": "Wait for the key"}]}
-    assert [type(one) for one in told(after, before, state)] == [TaskStarted, TaskCompleted]
+    assert [type(line) for line in told(after, before, state)] == [TaskStarted, TaskCompleted]
 
 
 def test_another_outcome_of_work_that_is_done_corrects_it() -> None:
@@ -248,14 +247,14 @@ def test_new_goal_mode_tasks_and_decisions() -> None:
     ],
 )
 def test_the_session_moves_as_the_file_says(before: str, after: str, events: list[type[Data]]) -> None:
-    assert [type(one) for one in told(changed(status=after), changed(status=before))] == events
+    assert [type(line) for line in told(changed(status=after), changed(status=before))] == events
 
 
 def test_a_session_in_error_may_be_resumed_and_completed_by_its_file() -> None:
     state = began(SessionFailed(message="x"))
     before = RULES.render(state)
     heard = told({**before, "status": "complete"}, before, state)
-    assert [type(one) for one in heard] == [SessionResumed, SessionCompleted]
+    assert [type(data) for data in heard] == [SessionResumed, SessionCompleted]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +282,7 @@ def test_the_end_of_a_session_is_the_last_that_is_heard_of_it() -> None:
     after["status"] = "complete"
     heard = RULES.changes(before, after, state_of(before, RULES, GROUND), GROUND)
     assert isinstance(heard[-1].data, SessionCompleted)
-    assert [one.at for one in heard] == sorted(one.at for one in heard)
+    assert [event.at for event in heard] == sorted(event.at for event in heard)
 
 
 @given(edits())
@@ -294,8 +293,8 @@ def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Docum
     state = state_of(before, RULES, GROUND)
     together = merged(before, before, after, RULES).document
     heard = RULES.changes(before, together, state, GROUND)
-    assert [one.at for one in heard] == sorted(one.at for one in heard)
-    assert all(one.at <= GROUND.now for one in heard)
+    assert [event.at for event in heard] == sorted(event.at for event in heard)
+    assert all(event.at <= GROUND.now for event in heard)
     first = RULES.changes(None, before, None, GROUND)
     then = RULES.render(folded([*first, *heard], state.session))
     for key in ("goal", "mode", "status"):
@@ -303,8 +302,8 @@ def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Docum
     assert _statuses(then) == _statuses(together)
     for key in ("completed_work", "decisions_made"):
         assert len(_entries(then, key)) == len(_entries(together, key))
-    finished = {_plain(one["task"]) for one in _entries(together, "completed_work") if isinstance(one, dict)}
-    still = {one for one in _entries(together, "pending_tasks") if _plain(one) not in finished}
+    finished = {_plain(entry["task"]) for entry in _entries(together, "completed_work") if isinstance(entry, dict)}
+    still = {entry for entry in _entries(together, "pending_tasks") if _plain(entry) not in finished}
     assert still <= set(_entries(then, "pending_tasks"))
     assert _used(then) == _used(together) or not _used(together)
 
@@ -316,7 +315,7 @@ def _entries(document: Document, key: str) -> list[Json]:
 
 
 def _statuses(document: Document) -> dict[Json, Json]:
-    return {one["id"]: one["status"] for one in _entries(document, "agents") if isinstance(one, dict)}
+    return {entry["id"]: entry["status"] for entry in _entries(document, "agents") if isinstance(entry, dict)}
 
 
 def _plain(text: Json) -> str:
@@ -333,7 +332,7 @@ def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
     errors: list[Json] = [{}, "the disk is full", {"category": "odd"}, {"error": "x", "code": 7}]
     after = changed(errors=errors)
     heard = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, GROUND), GROUND)
-    assert [type(one.data) for one in heard] == [ErrorNoted] * 4
+    assert [type(event.data) for event in heard] == [ErrorNoted] * 4
     begun = RULES.changes(None, EXAMPLE, None, GROUND)
     then = RULES.render(folded([*begun, *heard], "0123456789abcdef0123456789abcdef"))
     meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document

@@ -15,10 +15,10 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
 from holdfast.formats import registry
+from holdfast.formats.base import Document, ImportContext, Place, Tidied
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.conversion import state_of
-from holdfast.formats.interface import Document, Ground, Place, Tidied
-from holdfast.formats.places import at
+from holdfast.formats.convert import state_of
+from holdfast.formats.document_paths import at
 from holdfast.formats.remainder import remainder, restored
 from tests.formats.orchestrator_documents import documents
 
@@ -70,10 +70,10 @@ def without(*places: Place) -> Document:
     return document
 
 
-def tidied(document: Json, ground: Ground = GROUND) -> Tidied:
+def tidied(document: Json, ground: ImportContext = GROUND) -> Tidied:
     """Put right: then it is valid, and makes the round trip."""
     made = RULES.tidy(document, ground)
-    assert [one for one in RULES.problems(made.document, "orchestrator") if one.severity == "error"] == []
+    assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
     assert RULES.tidy(made.document, ground) == Tidied(made.document, [])
     shown = RULES.render(state_of(made.document, RULES, ground))
     assert restored(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
@@ -263,7 +263,7 @@ def test_what_is_missing_and_follows_is_filled_in_and_said(key: str, value: Json
         made = tidied(document)
         assert made.document[key] == value
         assert noted(made) == [(key,)]
-        assert {name: one for name, one in made.document.items() if name != key} == without((key,))
+        assert {name: item for name, item in made.document.items() if name != key} == without((key,))
 
 
 def test_an_id_of_another_kind_becomes_one_of_this_format_the_same_each_time() -> None:
@@ -279,7 +279,7 @@ def test_ids_of_agents_are_made_fit_and_unique() -> None:
     made = tidied(with_(("agents",), [{"id": "Code 1!", **agent}, {"id": "code-1", **agent}, agent]))
     agents = made.document["agents"]
     assert isinstance(agents, list)
-    assert [at(one, ("id",)) for one in agents] == ["code-1", "code-1-2", "agent-3"]
+    assert [at(agent, ("id",)) for agent in agents] == ["code-1", "code-1-2", "agent-3"]
     assert noted(made) == [("agents", 0, "id"), ("agents", 1, "id"), ("agents", 2, "id")]
 
 
@@ -368,12 +368,12 @@ def test_whatever_comes_is_put_right_or_refused(document: Document, data: st.Dat
         made = RULES.tidy(broken, GROUND)
     except Invalid:
         return
-    assert [one for one in RULES.problems(made.document, "orchestrator") if one.severity == "error"] == []
+    assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
     state = state_of(made.document, RULES, GROUND)
     assert state.clashes == []
     assert state.not_applied == 0
     shown = RULES.render(state)
-    assert [one for one in RULES.problems(shown, "orchestrator") if one.severity == "error"] == []
+    assert [problem for problem in RULES.problems(shown, "orchestrator") if problem.severity == "error"] == []
 
 
 def _places(value: Json, place: Place = ()) -> list[Place]:
@@ -382,4 +382,4 @@ def _places(value: Json, place: Place = ()) -> list[Place]:
         inner = list(value.items())
     elif isinstance(value, list):
         inner = list(enumerate(value))
-    return [(*place, key) for key, _ in inner] + [f for key, one in inner for f in _places(one, (*place, key))]
+    return [(*place, key) for key, _ in inner] + [f for key, item in inner for f in _places(item, (*place, key))]

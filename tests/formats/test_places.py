@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.interface import Place
-from holdfast.formats.places import at, covered, covers, written
+from holdfast.formats.base import Place
+from holdfast.formats.document_paths import at, covered, covers, written
 
 STEPS = st.one_of(st.text(max_size=5), st.integers(0, 5), st.sampled_from(["*", "agents", "id"]))
 PLACES: st.SearchStrategy[Place] = st.lists(STEPS, max_size=4).map(tuple)

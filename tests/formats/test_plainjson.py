@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.formats.text.plainjson import plain
-from holdfast.formats.text.reading import read_json
+from holdfast.formats.text.json import plain
+from holdfast.formats.text.read import read_json
 
 # Built to collide: few keys, quotes and colons in texts, every spelling of both, blanks where they are allowed.
 _BLANK = st.sampled_from(["", " ", "\n", "\t", "  "])

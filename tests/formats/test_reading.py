@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.formats.interface import Place
-from holdfast.formats.text.nodes import Unread
-from holdfast.formats.text.reading import LIMIT, Read, read, read_json, read_lines, read_yaml
+from holdfast.formats.base import Place
+from holdfast.formats.text.read import LIMIT, ReadDocument, read, read_json, read_lines, read_yaml
+from holdfast.formats.text.yaml_nodes import NotADocument
 from tests.support.scale import scale
 
 JSON = '{\n  "a": [1, 2.5,\n    {"b": null}],\n  "c": "ü\\n"\n}\n'
 YAML = "a:\n  - 1\n  - b: x\nc: {d: [true]}\n"
 
 
-def refused(raw: bytes, path: str = "x.json") -> Unread:
-    with pytest.raises(Unread) as caught:
+def refused(raw: bytes, path: str = "x.json") -> NotADocument:
+    with pytest.raises(NotADocument) as caught:
         read(raw, path)
     return caught.value
 
@@ -98,13 +98,13 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     for path in ("x.json", "x.yaml"):
         try:
             found = read(raw, path)
-        except Unread:
+        except NotADocument:
             continue
         else:
             json.dumps(found.value, allow_nan=False).encode()
             found.line(("a", 0))
     for _, line in read_lines(raw, "x.jsonl"):
-        assert isinstance(line, (Read, Invalid))
+        assert isinstance(line, (ReadDocument, Invalid))
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
@@ -145,8 +145,8 @@ def test_json_that_is_refused(text: str, why: str, line: int | None) -> None:
     ("text", "why", "line"),
     [
         ("a: 1\nb:\n  c: 1\n  c: 2\n", "'c' stands there twice", 4),
-        ("a: 1\nb: .nan\n", "no number that can be kept", 2),
-        ("a: 1\nb: -.inf\n", "no number that can be kept", 2),
+        ("a: 1\nb: .nan\n", "not a number that can be kept", 2),
+        ("a: 1\nb: -.inf\n", "not a number that can be kept", 2),
         ("a: 1\nb: 1e999\n", "too large", 2),
         (f"a: 1\nb: {10**30 + 1}\n", "too large", 2),
         ("a: 1\nb: 0x" + "f" * 60, "too large", 2),
@@ -221,20 +221,20 @@ def test_each_line_is_read_by_itself() -> None:
     raw = b'\xef\xbb\xbf{"a": 1}\r\n\n{"a": 2, "a": 3}\n\xff\n{"b": 4}\n{"torn'
     found = dict(read_lines(raw, "history.jsonl"))
     assert list(found) == [1, 3, 4, 5, 6]
-    values = {number: one.value for number, one in found.items() if isinstance(one, Read)}
+    values = {number: match.value for number, match in found.items() if isinstance(match, ReadDocument)}
     assert values == {1: {"a": 1}, 5: {"b": 4}}
-    errors = {number: one for number, one in found.items() if isinstance(one, Unread)}
+    errors = {number: match for number, match in found.items() if isinstance(match, NotADocument)}
     assert {number: error.line for number, error in errors.items()} == {3: 3, 4: 4, 6: 6}
     assert "twice" in errors[3].why
     last = found[5]
-    assert isinstance(last, Read)
+    assert isinstance(last, ReadDocument)
     assert last.line(("b",)) == 5
 
 
 def test_lines_end_with_an_error_when_there_are_more_than_any_history_has() -> None:
     *_, (number, last) = read_lines(b"\n" * 600_000 + b"{}\n", "history.jsonl")
     assert number == 500_001
-    assert isinstance(last, Unread)
+    assert isinstance(last, NotADocument)
     assert "more than 500,000 lines" in last.why
 
 
@@ -262,7 +262,7 @@ def test_no_input_takes_more_memory_than_it_may(name: str) -> None:
     program = f"""
 import os, resource, sys
 from holdfast.core.errors import Invalid
-from holdfast.formats.text.reading import LIMIT, read
+from holdfast.formats.text.read import LIMIT, read
 raw = {made}
 assert LIMIT - 100_000 < len(raw) <= LIMIT, len(raw)
 try:

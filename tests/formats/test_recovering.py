@@ -11,8 +11,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.formats.recovery.damaged_text import is_read_wrongly
-from holdfast.formats.recovery.recovering import recovered
+from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.recovery.text import is_read_wrongly
 from tests.support import spec_examples
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -289,7 +289,7 @@ def test_half_a_record_glued_to_the_next(cut: int) -> None:
         found = recovered(line + line[:cut].rstrip(b"\n") + between + line + line)
         assert found.documents[0] == entry
         assert found.documents[-2:] == [entry, entry]
-        assert all(part_of(one, entry) for one in found.documents)
+        assert all(part_of(item, entry) for item in found.documents)
 
 
 # ── liberties ────────────────────────────────────────────────────────────────────────────────────────────

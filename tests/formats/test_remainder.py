@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
+from holdfast.formats.base import Place
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Place
 from holdfast.formats.remainder import losses, remainder, restored
 
 KEYS = st.sampled_from(["id", "a", "b", "status", "x", "#0", "x\n1"])

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import tasks, view
+from holdfast.core.events import SessionEdited, SessionStarted, TaskAdded
 from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE, text
-from holdfast.core.vocabulary import SessionEdited, SessionStarted, TaskAdded
+from holdfast.formats.base import TimedEvent
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Heard
-from holdfast.formats.places import written
-from holdfast.formats.recovery.meaning import completed, meant
-from holdfast.formats.recovery.recovering import recovered
-from holdfast.formats.unknown.meanings import recognises
-from holdfast.formats.unknown.reading import reading
+from holdfast.formats.convert import folded
+from holdfast.formats.document_paths import written
+from holdfast.formats.recovery.identify import completed, meant
+from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.unknown.keys import recognises
+from holdfast.formats.unknown.read import reading
 from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
 from holdfast.formats.unknown.table import GROUPS, TABLE, row_of, words_of
 from tests.support import spec_examples
@@ -50,8 +50,8 @@ def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
     heard = beginning(reading(value, GROUND), value, GROUND)
     assert isinstance(heard[0].data, SessionStarted)
-    assert [one.at for one in heard] == sorted(one.at for one in heard)
-    assert all(one.at <= GROUND.now for one in heard)
+    assert [event.at for event in heard] == sorted(event.at for event in heard)
+    assert all(event.at <= GROUND.now for event in heard)
     state = folded(heard, "s")
     assert state.clashes == []
     assert state.not_applied == 0
@@ -80,7 +80,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
     }
     done = next(task for task in state.tasks.values() if task.text == "Read the code")
     assert (done.outcome, list(done.artifacts)) == ("clear", ["src/a.py"])
-    assert [(one.chosen, one.why) for one in state.decisions] == [
+    assert [(decision.chosen, decision.why) for decision in state.decisions] == [
         ("Own stack", "no recursion"),
         ("database: SQLite", None),
     ]
@@ -281,7 +281,7 @@ TO_DO_KEYS = (
 )  # fmt: skip
 def test_work_is_read_by_the_words_of_its_key(key: str, status: str) -> None:
     entries = ["Fit the new lock", "Paint the door"]
-    for document in ({key: entries}, {"session": {key: entries}}, {key: [{"title": one} for one in entries]}):
+    for document in ({key: entries}, {"session": {key: entries}}, {key: [{"title": entry} for entry in entries]}):
         assert plan(state_of({"goal": "A better door", **document})) == dict.fromkeys(entries, status)
 
 
@@ -450,10 +450,10 @@ def test_a_later_version_adds_tasks_and_completes_others() -> None:
 def test_a_later_version_changes_only_what_the_file_changed() -> None:
     """What was edited here since, and stands in the file as before, stays edited."""
     heard = beginning(reading(FIRST, GROUND), FIRST, GROUND)
-    edited = folded([*heard, Heard(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
+    edited = folded([*heard, TimedEvent(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
     added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, GROUND)
-    assert not any(isinstance(one.data, SessionEdited) for one in added)
-    assert [one.data.text for one in added if isinstance(one.data, TaskAdded)] == ["Hang"]
+    assert not any(isinstance(event.data, SessionEdited) for event in added)
+    assert [event.data.text for event in added if isinstance(event.data, TaskAdded)] == ["Hang"]
 
 
 KEYS = (

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.secret_documents import redact_document
+from holdfast.core.secrets.documents import redact_document
 from holdfast.formats import registry
+from holdfast.formats.base import Document
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document
-from holdfast.formats.keeping import shown
-from holdfast.keeper.documents.importing import take_in
+from holdfast.formats.import_ import take_in
+from holdfast.formats.stored_remainder import shown
 from holdfast.keeper.keeper import Keeper
 from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
 
@@ -63,7 +63,7 @@ def test_what_is_imported_is_exported_to_the_letter(name: str, data: st.DataObje
 def test_another_formats_view_of_it_changes_nothing(name: str, data: st.DataObject) -> None:
     """Shown in another format, taken in again from there unchanged, and still exported to the letter."""
     document, rules = drawn(name, data), registry.named(name)
-    other = registry.named(data.draw(st.sampled_from([one for one in DOCUMENTS if one != name])))
+    other = registry.named(data.draw(st.sampled_from([item for item in DOCUMENTS if item != name])))
     with opened() as keeper:
         session = take_in(keeper, document, rules).session
         taken = take_in(keeper, shown(keeper.state(session), other), other)

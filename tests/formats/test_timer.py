@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Refused
-from holdfast.core.fold import fold
-from holdfast.core.model import PauseKind
-from holdfast.core.state import State
-from holdfast.core.times import millis
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     AliasGiven,
@@ -30,12 +26,15 @@ from holdfast.core.vocabulary import (
     SessionResumed,
     SessionTimedOut,
 )
+from holdfast.core.fold import fold
+from holdfast.core.model import PauseKind
+from holdfast.core.state import State
+from holdfast.core.times import millis
 from holdfast.formats import registry
+from holdfast.formats.base import Document
 from holdfast.formats.conformance import GROUND, FormatConformance
-from holdfast.formats.conversion import state_of
+from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Document
 from holdfast.formats.remainder import remainder, restored
 from tests.formats.timer_documents import as_text, documents, edits, plain_documents, usual_documents
 from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
@@ -155,9 +154,9 @@ def changed(place: tuple[str | int, ...], value: Json, document: Document = SOUN
     """A copy with another value at a place."""
     copy: Document = json.loads(json.dumps(document))
     inner: Json = copy
-    for one in place[:-1]:
+    for item in place[:-1]:
         assert isinstance(inner, (dict, list))
-        inner = inner[one]  # type: ignore[index]
+        inner = inner[item]  # type: ignore[index]
     assert isinstance(inner, (dict, list))
     inner[place[-1]] = value  # type: ignore[index]
     return copy
@@ -288,12 +287,12 @@ def _meant(document: Document) -> list[tuple[str, int, int | None]]:
     found = []
     pauses = document["pauses"]
     assert isinstance(pauses, list)
-    for one in pauses:
-        assert isinstance(one, dict)
-        kind, since, until = str(one["type"]), millis(str(one["startTime"])), one.get("endTime")
+    for pause in pauses:
+        assert isinstance(pause, dict)
+        kind, since, until = str(pause["type"]), millis(str(pause["startTime"])), pause.get("endTime")
         end = None if until is None else millis(str(until))
         # A session that is paused without a pause is shown with one that has just begun.
-        if end != since and not (end is None and one["reason"] == "Paused"):
+        if end != since and not (end is None and pause["reason"] == "Paused"):
             found.append((kind, since, end))
     return found
 
@@ -352,7 +351,7 @@ def test_every_kind_of_pause_is_shown_in_this_formats_words() -> None:
     shown = TIMER.render(device.state())
     pauses = shown["pauses"]
     assert isinstance(pauses, list)
-    assert [(one["type"], one["reason"], one["endTime"]) for one in pauses if isinstance(one, dict)] == [
+    assert [(pause["type"], pause["reason"], pause["endTime"]) for pause in pauses if isinstance(pause, dict)] == [
         ("AUTO_IDLE", "User idle", "2026-11-15T12:07:00Z"),
         ("AUTO_TASK", "Task agent: explore", "2026-11-15T12:18:00Z"),
         ("MANUAL", "Paused", "2026-11-15T12:19:00Z"),
@@ -429,7 +428,7 @@ def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], D
     counted = TIMER.counted(document, later, state, GROUND)
     then = folded([*TIMER.changes(None, document, None, GROUND), *heard, *counted], state.session)
     assert then.clashes == []
-    return [(one.at - BEGAN, one.data) for one in heard], TIMER.render(then)
+    return [(event.at - BEGAN, event.data) for event in heard], TIMER.render(then)
 
 
 def test_a_later_message_is_a_sign_and_all_time_up_to_it_is_work() -> None:
@@ -540,7 +539,7 @@ def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -
     pauses = json.loads(json.dumps(before["pauses"]))
     pauses[0]["endTime"] = "2026-11-15T12:11:30Z"
     heard = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, GROUND)
-    assert [one.data for one in heard] == [MessageExchanged()]
+    assert [event.data for event in heard] == [MessageExchanged()]
 
 
 def test_what_cannot_have_happened_is_refused() -> None:
@@ -582,7 +581,7 @@ def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tupl
     ]
     is_cut = len(meant) < len(_meant(later))
     # Where the status alone paused it, nothing says since when.
-    if not is_cut and not any(one["status"] == "PAUSED" and all(_ended(one)) for one in pair):
+    if not is_cut and not any(entry["status"] == "PAUSED" and all(_ended(entry)) for entry in pair):
         assert work.working == later["actualWorkingMs"]
     for since, until in meant:
         end = then.updated_at if until is None else until

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats import registry
+from holdfast.formats.base import Document
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.entries import same
-from holdfast.formats.interface import Document
 from tests.formats.timer_documents import documents
 from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
@@ -85,7 +85,7 @@ def test_a_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
     ],
 )
 def test_other_names_are_understood_and_keep_their_place(name: str, other: str, value: str) -> None:
-    document: Document = {other if key == name else key: one for key, one in INITIAL.items()}
+    document: Document = {other if key == name else key: item for key, item in INITIAL.items()}
     document[other] = value
     made, notes = tidied(document)
     assert same(made, INITIAL)
@@ -183,10 +183,10 @@ def spans(document: Document) -> list[tuple[str, str | None]]:
     pauses = document["pauses"]
     assert isinstance(pauses, list)
     found = []
-    for one in pauses:
-        assert isinstance(one, dict)
-        end = one["endTime"]
-        found.append((str(one["startTime"])[11:16], None if end is None else str(end)[11:16]))
+    for item in pauses:
+        assert isinstance(item, dict)
+        end = item["endTime"]
+        found.append((str(item["startTime"])[11:16], None if end is None else str(end)[11:16]))
     return found
 
 
@@ -304,4 +304,4 @@ def test_whatever_is_spoiled_is_put_right_or_refused(document: Document, data: s
         return
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
     heard = TIMER.changes(None, made, None, GROUND)
-    assert [one.at for one in heard] == sorted(one.at for one in heard)
+    assert [event.at for event in heard] == sorted(event.at for event in heard)

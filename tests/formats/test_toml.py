@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.limits import KEY_PARTS
-from holdfast.formats.text.toml import loads
+from holdfast.core.toml_text import loads
 
 PIECES = [
     "a",

@@ -8,14 +8,14 @@ import pytest
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
+from holdfast.core.events import ProjectFacts
 from holdfast.core.times import millis
-from holdfast.core.vocabulary import Project
 from holdfast.formats import registry
-from holdfast.formats.interface import Document, Ground
-from holdfast.formats.numbering import is_newer, is_older
+from holdfast.formats.base import Document, ImportContext
+from holdfast.formats.layout_versions import is_newer, is_older
 
 NOW = millis("2026-11-15T12:00:00Z")
-GROUND = Ground(Project(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
+GROUND = ImportContext(ProjectFacts(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
 PLACES = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
 
 

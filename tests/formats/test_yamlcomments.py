@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.text import yamltext
-from holdfast.formats.text.reading import read_yaml
-from holdfast.formats.text.yamledit import comments
+from holdfast.formats.text import yaml
+from holdfast.formats.text.read import read_yaml
+from holdfast.formats.text.yaml_edit import comments
 
 DOCUMENT: Json = {
     "version": "1.0", "feature_id": "a-2026-01-05", "current_state": {"active_task": None, "model_in_use": "opus"},
@@ -36,7 +36,7 @@ unknown: 1  # nobody's
 
 def test_a_torn_text_keeps_comments_beside_their_keys_and_the_order_of_keys() -> None:
     assert (
-        yamltext.written(DOCUMENT, over=TORN)
+        yaml.written(DOCUMENT, over=TORN)
         == """\
 # nobody's
 # head
@@ -64,12 +64,12 @@ tasks:
     | st.lists(st.sampled_from(TORN.splitlines())).map("\n".join)
 )
 def test_whatever_stood_there_the_document_is_written_whole(text: str) -> None:
-    made = yamltext.written(DOCUMENT, over=text)
+    made = yaml.written(DOCUMENT, over=text)
     assert read_yaml(made.encode("utf-8", "replace"), "-").value == DOCUMENT
 
 
 @given(st.lists(st.sampled_from(TORN.splitlines()), unique=True))
 def test_no_comment_line_is_lost(lines: list[str]) -> None:
     torn = "\n".join(["a: [", *lines])
-    made = comments(yamltext.written(DOCUMENT, over=torn))
+    made = comments(yaml.written(DOCUMENT, over=torn))
     assert {line.strip() for line in lines if line.strip().startswith("#")} <= set(made)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.formats.entries import same
-from holdfast.formats.text.reading import read_yaml
-from holdfast.formats.text.yamledit import comments
-from holdfast.formats.text.yamltext import written
+from holdfast.formats.text.read import read_yaml
+from holdfast.formats.text.yaml import written
+from holdfast.formats.text.yaml_edit import comments
 from tests.formats.contract_documents import documents, edits
 
 letters = st.characters(exclude_categories=["Cs"])
@@ -72,7 +72,7 @@ def commented(text: str, draw: st.DataObject) -> str:
 def unordered(value: Json) -> Json:
     if isinstance(value, dict):
         return {key: unordered(value[key]) for key in sorted(value)}
-    return [unordered(one) for one in value] if isinstance(value, list) else value
+    return [unordered(item) for item in value] if isinstance(value, list) else value
 
 
 @given(st.data())

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 from holdfast.formats.timer.names import TIMEOUT
 
 MINUTE = 60_000
@@ -57,13 +57,15 @@ class Story(NamedTuple):
 
     @property
     def last(self) -> int:
-        return max(self.start, self.message, *(one.since if one.until is None else one.until for one in self.stops))
+        return max(
+            self.start, self.message, *(stop.since if stop.until is None else stop.until for stop in self.stops)
+        )
 
     def working(self) -> int:
         return self.last - self.start - self.paused()
 
     def paused(self) -> int:
-        return sum((self.last if one.until is None else one.until) - one.since for one in self.stops)
+        return sum((self.last if stop.until is None else stop.until) - stop.since for stop in self.stops)
 
 
 def plain(ms: int) -> str:
@@ -115,7 +117,7 @@ class Spelling(NamedTuple):
             "sessionId": story.name, "scope": scope, "task": task, "branchName": f"session/{story.name}",
             "status": "PAUSED" if story.is_paused else "IN_PROGRESS", "startTime": self.time(story.start),
             "lastMessageTime": self.time(story.message), "actualWorkingMs": story.working(),
-            "totalPausedMs": story.paused(), "pauses": [self.pause(one, story.last) for one in story.stops],
+            "totalPausedMs": story.paused(), "pauses": [self.pause(stop, story.last) for stop in story.stops],
             "reminders": self.ordered(flags | self.in_reminders), "summary": summary,
         }  # fmt: skip
         return self.ordered(made | self.unknown)
@@ -179,7 +181,7 @@ def usual_documents() -> st.SearchStrategy[Document]:
         lambda spelling, story: spelling._replace(zone=None, digits=False).written(story),
         spellings,
         stories().map(
-            lambda story: story._replace(stops=tuple(one for one in story.stops if one.since != one.until))
+            lambda story: story._replace(stops=tuple(stop for stop in story.stops if stop.since != stop.until))
         ),
     )
 

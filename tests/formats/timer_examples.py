@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 from tests.support import spec_examples
 
 TYPICAL: Document = json.loads(spec_examples.TIMER_ONE_PAUSE)

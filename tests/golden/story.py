@@ -12,7 +12,7 @@ from tests.golden.stage import ROOT
 if TYPE_CHECKING:
     from tests.golden.stage import Stage
 
-PAYLOADS = Path(__file__).parents[1] / "capture" / "payloads"
+PAYLOADS = Path(__file__).parents[1] / "conversations" / "payloads"
 FOLDER = f"folder:{ROOT}/folder"
 LEAVES = [
     f"{command.name} {verb.name}" if verb else command.name

@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.keeper import doctor
 from holdfast.keeper.doctor import examine, repair
-from holdfast.keeper.doctor_checks import Check
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
+from holdfast.workspace.followers import Check
 
 NAMES = [
     "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "copies", "clocks",
@@ -112,7 +112,7 @@ def test_an_old_sqlite(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_home_that_is_a_file(tmp_path: Path) -> None:
-    """What is no directory cannot be a home: failed checks, no exception, and a repair does not touch it."""
+    """What is not a directory cannot be a home: failed checks, no exception, and a repair does not touch it."""
     (tmp_path / "home").write_text("mine")
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="a") as keeper:
         assert look(keeper)["home"].status == "failed"
@@ -127,7 +127,7 @@ def test_a_check_that_breaks_is_a_failed_check(keeper: Keeper, monkeypatch: pyte
     def broken(*_: object) -> Check:
         raise RuntimeError(name)
 
-    looks = tuple((one, broken if one == name else look) for one, look in doctor._LOOKS)
+    looks = tuple((item, broken if item == name else look) for item, look in doctor._LOOKS)
     monkeypatch.setattr(doctor, "_LOOKS", looks)
     assert wrong(keeper) == {name: "failed"}
 

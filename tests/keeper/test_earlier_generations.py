@@ -169,9 +169,9 @@ def test_mirrors_settle_without_a_change(generation: Generation) -> None:
     assert sum(".rejected-" in path.name for path in before) == 1
     session = program("status")["session"]["id"]
     log = hashes(program, session)
-    mirrors = {one["format"]: one for one in program("mirror", "status")["mirrors"]}
+    mirrors = {item["format"]: item for item in program("mirror", "status")["mirrors"]}
     assert set(mirrors) == {"orchestrator", "timer", "contract", "craft"}
-    assert all(one["paths"] and not one["changed_outside"] for one in mirrors.values()), mirrors
+    assert all(mirror["paths"] and not mirror["changed_outside"] for mirror in mirrors.values()), mirrors
     assert {path: path.read_bytes() for path in before} == before
     assert hashes(program, session) == log == [
         line.split()[1] for line in generation.facts("laptop")["sessions"][session]["log"]

@@ -1,4 +1,4 @@
-"""A keeper whose store is no file of this machine. What stands in for the server is a file that the keeper does not
+"""A keeper whose store is not a file of this machine. What replaces the server is a file that the keeper does not
 know of: what is shown here is that it looks for none, and that the password goes nowhere it could be seen.
 """
 
@@ -14,22 +14,23 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.capture import spool
-from holdfast.capture.places import Places
+from holdfast.conversations import status_cache_writer
+from holdfast.conversations.backfill.progress import BackfillProgress, which
+from holdfast.conversations.connect.apply import connect
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
-from holdfast.keeper import doctor, overview
-from holdfast.keeper import keeper as keeping
-from holdfast.keeper.captures import glance
-from holdfast.keeper.captures.connecting import connect
-from holdfast.keeper.captures.progress_memory import Memory, which
-from holdfast.keeper.doctor_checks import UNOPENED
-from holdfast.keeper.following import Change, Following, state_of_things
-from holdfast.keeper.teleports import background, remotes
-from holdfast.keeper.teleports.alongside import Alongside
-from holdfast.machine import detached
+from holdfast.keeper import background_sync, doctor
+from holdfast.keeper.change_feed import Changes, Following, state_of_things
+from holdfast.machine import background_process
+from holdfast.sessions import overview
 from holdfast.store.address import Address, PostgresAddress
 from holdfast.store.interface import Store
 from holdfast.store.sqlite import SqliteStore
+from holdfast.sync import background, remote_list
+from holdfast.sync.background import Alongside
+from holdfast.workspace import spool
+from holdfast.workspace import workspace as keeping
+from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.followers import UNOPENED
 from tests.keeper.test_doctor import NAMES
 
 SECRET = "hunter2"
@@ -60,9 +61,9 @@ class Ground:
     def holding(self) -> dict[str, int]:
         """The files of the home in which the password stands, and who may read them."""
         return {
-            str(one.relative_to(self.home)): stat.S_IMODE(one.stat().st_mode)
-            for one in self.home.rglob("*")
-            if one.is_file() and SECRET.encode() in one.read_bytes()
+            str(path.relative_to(self.home)): stat.S_IMODE(path.stat().st_mode)
+            for path in self.home.rglob("*")
+            if path.is_file() and SECRET.encode() in path.read_bytes()
         }
 
 
@@ -91,9 +92,9 @@ def test_a_server_always_counts_as_there(ground: Ground, keeper: Keeper) -> None
 def test_what_is_told_of_it_is_without_the_password(ground: Ground, keeper: Keeper) -> None:
     """The command to go on, the doctor's words, what status lines read, what the home keeps."""
     session = keeper.start("Build the shop")
-    resume = overview.glance(keeper, session.id).resume
+    resume = overview.session_card(keeper, session.id).resume
     assert f"HOLDFAST_STORE='{SHOWN}'" in resume
-    glance.asked(keeper, "claude:talk", str(ground.project), store=URL)
+    status_cache_writer.asked(keeper, "claude:talk", str(ground.project), store=URL)
     session.note("x")
     assert ground.holding() == {}
     assert SECRET not in f"{doctor.examine(keeper)} {state_of_things(keeper)} {keeper.address}"
@@ -103,9 +104,9 @@ def test_the_doctor_looks_at_what_there_is(keeper: Keeper) -> None:
     """The same checks as of a file, but for the library that files need; a repair is the store's own."""
     keeper.start("Build the shop")
     checks = doctor.examine(keeper)
-    assert [one.name for one in checks] == [name for name in NAMES if name != "sqlite"]
-    assert {one.status for one in checks} == {"ok"}
-    said = {one.name: one.detail for one in checks}
+    assert [check.name for check in checks] == [name for name in NAMES if name != "sqlite"]
+    assert {check.status for check in checks} == {"ok"}
+    said = {check.name: check.detail for check in checks}
     assert said["store"] == f"{SHOWN} opens"
     assert said["file"] == "every table can be read"
     assert said["writer"].endswith("belongs to this machine and this home")
@@ -119,7 +120,7 @@ def test_a_server_that_is_away_is_named(ground: Ground, error: HoldfastError) ->
     """By its address without the password, and nothing is taken for an empty store."""
     ground.away = error
     with ground.open() as keeper:
-        found = {one.name: one for one in doctor.examine(keeper)}
+        found = {check.name: check for check in doctor.examine(keeper)}
         said = doctor.repair(keeper)
     assert (found["store"].status, found["store"].fix) == ("failed", "Wait.")
     assert found["store"].detail == f"{SHOWN}: {error.message}"
@@ -151,8 +152,8 @@ def test_hooks_find_it_in_a_private_file(ground: Ground, keeper: Keeper, before:
     connect(keeper, places, ["claude"])
     assert (ground.home / "hooks" / "store").read_text() == URL
     assert ground.holding() == {os.path.join("hooks", "store"): 0o600}
-    told = [one for one in ground.root.rglob("*") if one.is_file() and ground.home not in one.parents]
-    assert not any(SECRET.encode() in one.read_bytes() for one in told)
+    told = [path for path in ground.root.rglob("*") if path.is_file() and ground.home not in path.parents]
+    assert not any(SECRET.encode() in line.read_bytes() for line in told)
 
 
 def test_a_process_of_its_own_is_told_out_of_sight(
@@ -165,8 +166,8 @@ def test_a_process_of_its_own_is_told_out_of_sight(
         begun.append((words, around))
         return True
 
-    monkeypatch.setattr(detached, "start", start)
-    monkeypatch.setattr(remotes, "load", lambda _: ["one"])
+    monkeypatch.setattr(background_process, "start", start)
+    monkeypatch.setattr(remote_list, "load", lambda _: ["one"])
     keeper.home.prepare()
     background.ask(keeper)
     ((words, around),) = begun
@@ -175,10 +176,10 @@ def test_a_process_of_its_own_is_told_out_of_sight(
     monkeypatch.setenv("HOLDFAST_STORE", URL)
     seen: list[str] = []
     monkeypatch.setattr(
-        "holdfast.keeper.teleports.syncing.sync",
+        "holdfast.sync.sync.sync",
         lambda other, **_: seen.append(f"{other.address.secret} {other.environ.get('HOLDFAST_STORE')}"),
     )
-    background.run(str(ground.home))
+    background_sync.run(str(ground.home))
     Alongside(keeper, patient=False).outcome(10)
     assert seen == [f"{URL} None"] * 2
 
@@ -188,7 +189,7 @@ def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     heard = threading.Event()
 
-    def told(change: Change) -> None:
+    def told(change: Changes) -> None:
         if session.id in change.sessions:
             heard.set()
 
@@ -200,13 +201,13 @@ def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
 def test_what_was_read_is_remembered_for_this_server(ground: Ground, keeper: Keeper) -> None:
     """Until it is another database, which knows fewer events than this one did."""
     keeper.start("Build the shop")
-    memory = Memory(str(ground.home), "claude", lambda: which(keeper))
+    memory = BackfillProgress(str(ground.home), "claude", lambda: which(keeper))
     memory.note("/story", "1")
     memory.keep()
-    assert Memory(str(ground.home), "claude", lambda: which(keeper)).knows("/story", "1")
+    assert BackfillProgress(str(ground.home), "claude", lambda: which(keeper)).knows("/story", "1")
     name, events = which(keeper)
-    assert not Memory(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
-    assert not Memory(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")
+    assert not BackfillProgress(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
+    assert not BackfillProgress(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")
 
 
 def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,12 +216,12 @@ def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatc
     with ground.open() as keeper:
         keeper.home.prepare()
         spool.hand_over(str(ground.home), "claude", "user", 0, b"{}", store=keeper.address.url)
-        for name in [one for one in sys.modules if one.partition(".")[0] == "psycopg" or "store.postgres" in one]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "store.postgres" in name]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        found = {one.name: one for one in doctor.examine(keeper)}
-    assert [one.name for one in found.values() if one.status == "failed"] == ["store"]
+        found = {check.name: check for check in doctor.examine(keeper)}
+    assert [check.name for check in found.values() if check.status == "failed"] == ["store"]
     assert "an extra that is not installed: holdfast[postgres]" in found["store"].detail
     assert "pip install" in (found["store"].fix or "")
-    assert [one.name for one in found.values() if one.fix and "pip install" in one.fix] == ["store"]
+    assert [check.name for check in found.values() if check.fix and "pip install" in check.fix] == ["store"]
     assert {found[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {UNOPENED}

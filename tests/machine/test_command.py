@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.machine import command
-from holdfast.machine.command import Outcome, run_command
+from holdfast.machine.command import CommandOutcome, run_command
 from holdfast.machine.process import fate, identify
 from tests.support.processes import end
 
@@ -222,7 +222,7 @@ def test_a_timeout_interrupts() -> None:
     assert outcome.message == "ran longer than 0.1 s and was stopped"
 
 
-def stopped(script: str, folder: Path, grace: float) -> Outcome:
+def stopped(script: str, folder: Path, grace: float) -> CommandOutcome:
     """The outcome of a run that wrote `up` before its time was over: a busy machine gets more of it."""
     for timeout in (0.4, 2, 10):
         outcome = run_command(sh(script), timeout=timeout, grace=grace)
@@ -392,7 +392,7 @@ def test_standard_input_and_output_are_the_commands(drivers: list[Driver]) -> No
 
 def test_in_another_thread_commands_run_without_handlers() -> None:
     """Python allows handlers only in the main thread; a server can still run a command."""
-    found: list[Outcome] = []
+    found: list[CommandOutcome] = []
     thread = threading.Thread(target=lambda: found.append(run_command(sh("exit 6"))))
     thread.start()
     thread.join()

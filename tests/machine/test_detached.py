@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.machine import detached
+from holdfast.machine import background_process
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no children to bury")
 def test_whoever_begins_many_keeps_none_that_has_ended(tmp_path: Path) -> None:
     """A program that runs for long begins one after the other: those that ended leave nothing behind."""
     for number in range(3):
-        assert detached.start("os", "mkdir", str(tmp_path / str(number)))
+        assert background_process.start("os", "mkdir", str(tmp_path / str(number)))
     end = time.monotonic() + 30
-    while detached._begun:
+    while background_process._begun:
         assert time.monotonic() < end
-        detached._bury()
+        background_process._bury()
         time.sleep(0.01)
     assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
 
 
 def test_words_that_no_process_can_have() -> None:
     """What cannot be handed over is not begun, and nothing is raised."""
-    assert not detached.start("os", "mkdir", "a\0b")
+    assert not background_process.start("os", "mkdir", "a\0b")

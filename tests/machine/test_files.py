@@ -25,8 +25,8 @@ from holdfast.core.errors import (
     NotFound,
     Refused,
 )
-from holdfast.machine import files, private, trouble
-from holdfast.machine.exchange import exchange
+from holdfast.machine import files, os_errors, private_paths
+from holdfast.machine.files import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,7 +168,7 @@ def test_two_writers_do_not_disturb_each_other(place: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "folder/"])
 def test_a_path_without_a_file_name_is_invalid(place: Path, name: str) -> None:
-    """A directory's name is no place for a file."""
+    """A directory's name is not a place for a file."""
     with pytest.raises(Invalid):
         files.write_atomic(os.path.join(str(place), name), NEW)
 
@@ -1242,7 +1242,7 @@ def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPa
 
 def test_windows_hints_at_the_program_that_holds_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """There, permission denied nearly always means that another program has it open."""
-    monkeypatch.setattr(trouble, "WINDOWS", True)
+    monkeypatch.setattr(os_errors, "WINDOWS", True)
     error = files.explain(PermissionError(errno.EACCES, "denied"), "write", "C:\\x")
     assert error.hint is not None
     assert "hold it open" in error.hint
@@ -1449,7 +1449,7 @@ def test_a_failed_opening_leaks_no_descriptor(place: Path, monkeypatch: pytest.M
     def fail(fd: int, mode: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(private, "set_mode", fail)
+    monkeypatch.setattr(private_paths, "set_mode", fail)
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(Failed):
         files.open_private(str(place / "state"), os.O_RDWR | os.O_CREAT)

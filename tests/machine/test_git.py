@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.machine.git import Git, GitFacts, under
-from holdfast.machine.git_program import GitFailed, GitMissing, GitSlow
-from holdfast.machine.git_remote import normalise_remote
+from holdfast.machine.git.branches import GitBranches, GitFacts, under
+from holdfast.machine.git.program import GitFailed, GitMissing, GitSlow
+from holdfast.machine.git.remote_address import normalise_remote
 
 AWKWARD = ["with space", "новый файл", "-dash", "star*", "[x]", ":(top)magic", "quote\"'", "tab\there", "new\nline"]
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")
@@ -71,35 +71,35 @@ def hook(settings: Path, name: str, body: str) -> None:
 def test_facts(repo: Path) -> None:
     """Branch, commit and remote of an ordinary repository."""
     sh(repo, "remote", "add", "origin", "https://me:secret@GitHub.com/o/r.git")
-    assert Git(str(repo)).facts() == GitFacts("main", sh(repo, "rev-parse", "HEAD"), "github.com/o/r")
+    assert GitBranches(str(repo)).facts() == GitFacts("main", sh(repo, "rev-parse", "HEAD"), "github.com/o/r")
 
 
 def test_facts_detached_unborn_and_without_git(repo: Path, tmp_path: Path) -> None:
     """No branch when detached, no commit when unborn, nothing at all without a repository."""
     sh(repo, "switch", "-q", "--detach")
-    assert Git(str(repo)).facts() == GitFacts(None, sh(repo, "rev-parse", "HEAD"), None)
-    assert Git(str(empty(tmp_path / "new"))).facts() == GitFacts("main", None, None)
+    assert GitBranches(str(repo)).facts() == GitFacts(None, sh(repo, "rev-parse", "HEAD"), None)
+    assert GitBranches(str(empty(tmp_path / "new"))).facts() == GitFacts("main", None, None)
     (tmp_path / "plain").mkdir()
-    assert Git(str(tmp_path / "plain")).facts() == GitFacts(None, None, None)
+    assert GitBranches(str(tmp_path / "plain")).facts() == GitFacts(None, None, None)
 
 
 def test_remote_prefers_origin_and_expands_abbreviations(repo: Path) -> None:
     """Origin wins over other remotes, and the person's own abbreviations are resolved first."""
     sh(repo, "config", "url.git@github.com:.insteadOf", "gh:")
     sh(repo, "remote", "add", "fork", "gh:me/fork")
-    assert Git(str(repo)).remote() == "github.com/me/fork"
+    assert GitBranches(str(repo)).remote() == "github.com/me/fork"
     sh(repo, "remote", "add", "origin", "gh:o/r")
-    assert Git(str(repo)).remote() == "github.com/o/r"
+    assert GitBranches(str(repo)).remote() == "github.com/o/r"
 
 
 def test_remote_is_the_same_behind_a_mirror(repo: Path) -> None:
     """That one device fetches from somewhere else does not make it another repository."""
     sh(repo, "remote", "add", "origin", "https://github.com/o/r.git")
     sh(repo, "config", "url.https://mirror.example.org/gh/.insteadOf", "https://github.com/")
-    assert Git(str(repo)).remote() == "github.com/o/r"
+    assert GitBranches(str(repo)).remote() == "github.com/o/r"
     sh(repo, "remote", "set-url", "origin", "git@github.com:o/r.git")
     sh(repo, "config", "url.ssh://git@ssh.github.com:443/.insteadOf", "git@github.com:")
-    assert Git(str(repo)).remote() == "github.com/o/r"
+    assert GitBranches(str(repo)).remote() == "github.com/o/r"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_root_commits(repo: Path, tmp_path: Path) -> None:
     root = sh(repo, "rev-parse", "HEAD")
     sh(repo, "commit", "-q", "--allow-empty", "-m", "second")
     sh(tmp_path, "clone", "-q", "--no-local", "--depth", "1", str(repo), "shallow")
-    assert Git(str(repo)).root_commits() == [root]
-    assert Git(str(tmp_path / "shallow")).root_commits() == []
-    assert Git(str(empty(tmp_path / "new"))).root_commits() == []
-    assert Git(str(repo)).root_commits(timeout=0) == []
+    assert GitBranches(str(repo)).root_commits() == [root]
+    assert GitBranches(str(tmp_path / "shallow")).root_commits() == []
+    assert GitBranches(str(empty(tmp_path / "new"))).root_commits() == []
+    assert GitBranches(str(repo)).root_commits(timeout=0) == []
 
 
 # Dirt
@@ -158,7 +158,7 @@ def test_clean_and_ignored_files(repo: Path) -> None:
     sh(repo, "add", ".")
     sh(repo, "commit", "-q", "-m", "ignore")
     (repo / "x.log").write_text("noise")
-    assert Git(str(repo)).dirty() == []
+    assert GitBranches(str(repo)).dirty() == []
 
 
 def test_every_kind_of_dirt(repo: Path) -> None:
@@ -176,7 +176,7 @@ def test_every_kind_of_dirt(repo: Path) -> None:
     (repo / "type").symlink_to("a.txt")
     (repo / "dir").mkdir()
     (repo / "dir" / "untracked").write_text("x")
-    dirty = Git(str(repo)).dirty()
+    dirty = GitBranches(str(repo)).dirty()
     assert sorted(dirty) == ["deleted", "dir/untracked", "modified", "new", "old", "staged", "type"]
 
 
@@ -189,8 +189,8 @@ def test_conflicted_files_count_even_when_ignored(repo: Path) -> None:
     (repo / "a.txt").write_text("main\n")
     sh(repo, "commit", "-q", "-a", "-m", "main")
     subprocess.run(["git", "merge", "-q", "side"], cwd=repo, check=False, capture_output=True)
-    assert Git(str(repo)).dirty(["a.txt"]) == ["a.txt"]
-    assert Git(str(repo)).in_progress() == "merge"
+    assert GitBranches(str(repo)).dirty(["a.txt"]) == ["a.txt"]
+    assert GitBranches(str(repo)).in_progress() == "merge"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
@@ -198,7 +198,7 @@ def test_dirt_with_awkward_names(repo: Path) -> None:
     """File names with spaces, line breaks, dashes and patterns come back exactly, tracked and untracked."""
     for name in AWKWARD:
         (repo / name).write_text("x")
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     assert sorted(git.dirty()) == sorted(AWKWARD)
     sh(repo, "add", ".")
     sh(repo, "commit", "-q", "-m", "awkward")
@@ -212,7 +212,7 @@ def test_dirt_with_awkward_names(repo: Path) -> None:
 def test_dirt_with_a_name_that_is_no_text(repo: Path) -> None:
     """A file name that is not UTF-8 survives the way through."""
     (repo / os.fsdecode(b"caf\xe9")).write_text("x")
-    assert Git(str(repo)).dirty() == [os.fsdecode(b"caf\xe9")]
+    assert GitBranches(str(repo)).dirty() == [os.fsdecode(b"caf\xe9")]
 
 
 def test_own_files_do_not_count(repo: Path) -> None:
@@ -220,7 +220,7 @@ def test_own_files_do_not_count(repo: Path) -> None:
     for name in (".claude/session-state.json", ".claude/other.json", ".ai-session/f/plan.md", ".ai-session2/x"):
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_text("x")
-    dirty = Git(str(repo)).dirty(["./.claude/session-state.json", ".ai-session/", ""])
+    dirty = GitBranches(str(repo)).dirty(["./.claude/session-state.json", ".ai-session/", ""])
     assert sorted(dirty) == [".ai-session2/x", ".claude/other.json"]
     assert not under("a", [""])
 
@@ -235,7 +235,7 @@ def test_dirty_submodule_counts(repo: Path, tmp_path: Path) -> None:
     sh(repo, "config", "-f", ".gitmodules", "submodule.lib.ignore", "all")
     sh(repo, "add", ".")
     sh(repo, "commit", "-q", "-m", "sub")
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     assert git.dirty() == []
     (repo / "lib" / "new").write_text("x")
     assert git.dirty() == ["lib"]
@@ -246,7 +246,7 @@ def test_reading_runs_no_program_the_repository_names(repo: Path, tmp_path: Path
     trap = script(tmp_path / "trap", f"touch {tmp_path}/sprung")
     sh(repo, "config", "core.fsmonitor", str(trap))
     sh(repo, "config", "diff.external", str(trap))
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     (repo / "a.txt").write_text("changed\n")
     git.dirty()
     git.facts()
@@ -274,7 +274,7 @@ def test_reading_runs_no_program_the_repository_names(repo: Path, tmp_path: Path
 )
 def test_valid_branch_name(repo: Path, name: str, valid: bool) -> None:
     """Git itself says what a branch may be called."""
-    assert Git(str(repo)).valid_branch_name(name) is valid
+    assert GitBranches(str(repo)).valid_branch_name(name) is valid
 
 
 def test_create_branch_carries_everything_uncommitted(repo: Path) -> None:
@@ -284,7 +284,7 @@ def test_create_branch_carries_everything_uncommitted(repo: Path) -> None:
     (repo / "a.txt").write_text("loose\n")
     (repo / "new").write_text("x")
     before = sh(repo, "status", "--porcelain=v2")
-    Git(str(repo)).create_branch("session/x")
+    GitBranches(str(repo)).create_branch("session/x")
     assert sh(repo, "symbolic-ref", "--short", "HEAD") == "session/x"
     assert sh(repo, "status", "--porcelain=v2") == before
 
@@ -294,8 +294,8 @@ def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
     where = empty(tmp_path / "new")
     (where / "f").write_text("x")
     sh(where, "add", "f")
-    Git(str(where)).create_branch("session/x")
-    assert Git(str(where)).branch() == "session/x"
+    GitBranches(str(where)).create_branch("session/x")
+    assert GitBranches(str(where)).branch() == "session/x"
     assert sh(where, "ls-files") == "f"
 
 
@@ -303,15 +303,15 @@ def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
 def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path, settings: Path) -> None:
     """The switch has happened by the time the post-checkout hook runs."""
     hook(settings, "post-checkout", "exit 3")
-    Git(str(repo)).create_branch("one")
+    GitBranches(str(repo)).create_branch("one")
     hook(settings, "post-checkout", "sleep 60")
-    Git(str(repo), patience=0.5).switch("main")
-    assert Git(str(repo)).branch() == "main"
+    GitBranches(str(repo), patience=0.5).switch("main")
+    assert GitBranches(str(repo)).branch() == "main"
 
 
 def test_switch_never_overwrites(repo: Path) -> None:
     """Changed files stop a switch, and so do ignored ones, which git alone would overwrite."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     git.create_branch("side")
     (repo / ".env").write_text("tracked")
     sh(repo, "add", "-f", ".env")
@@ -330,7 +330,7 @@ def test_switch_never_overwrites(repo: Path) -> None:
 
 def test_delete_branch_only_as_expected(repo: Path) -> None:
     """A branch that moved on is not deleted."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     sh(repo, "branch", "side")
     with pytest.raises(Conflict):
         git.delete_branch("side", expect="0" * 40)
@@ -344,11 +344,11 @@ def test_delete_branch_only_as_expected(repo: Path) -> None:
 def test_checked_out_elsewhere(repo: Path, tmp_path: Path) -> None:
     """The other worktree is named; this one is not elsewhere, nor is a link to it."""
     sh(repo, "worktree", "add", "-q", "-b", "side", "../tree")
-    assert Git(str(repo)).checked_out_elsewhere("side") == str(tmp_path / "tree")
-    assert Git(str(repo)).checked_out_elsewhere("main") is None
+    assert GitBranches(str(repo)).checked_out_elsewhere("side") == str(tmp_path / "tree")
+    assert GitBranches(str(repo)).checked_out_elsewhere("main") is None
     (tmp_path / "link").symlink_to(repo)
-    assert Git(str(tmp_path / "link")).checked_out_elsewhere("main") is None
-    assert Git(str(repo)).checked_out_elsewhere("absent") is None
+    assert GitBranches(str(tmp_path / "link")).checked_out_elsewhere("main") is None
+    assert GitBranches(str(repo)).checked_out_elsewhere("absent") is None
 
 
 @pytest.mark.parametrize("kind", ["rebase", "cherry-pick", "revert", "bisect"])
@@ -362,7 +362,7 @@ def test_operations_in_progress(repo: Path, kind: str) -> None:
     for text in ("main\n", "more\n"):
         (repo / "a.txt").write_text(text)
         sh(repo, "commit", "-q", "-a", "-m", text)
-    assert Git(str(repo)).in_progress() is None
+    assert GitBranches(str(repo)).in_progress() is None
     command = {
         "rebase": ["rebase", "side"],
         "cherry-pick": ["cherry-pick", "side"],
@@ -370,15 +370,15 @@ def test_operations_in_progress(repo: Path, kind: str) -> None:
         "bisect": ["bisect", "start", "HEAD", base],
     }[kind]
     subprocess.run(["git", *command], cwd=repo, check=False, capture_output=True)
-    assert Git(str(repo)).in_progress() == kind
+    assert GitBranches(str(repo)).in_progress() == kind
 
 
 def test_operation_in_another_worktree_is_not_ours(repo: Path, tmp_path: Path) -> None:
     """A bisect in one worktree does not stop the other."""
     sh(repo, "worktree", "add", "-q", "../tree")
     sh(repo, "bisect", "start")
-    assert Git(str(repo)).in_progress() == "bisect"
-    assert Git(str(tmp_path / "tree")).in_progress() is None
+    assert GitBranches(str(repo)).in_progress() == "bisect"
+    assert GitBranches(str(tmp_path / "tree")).in_progress() is None
 
 
 # Lines
@@ -386,7 +386,7 @@ def test_operation_in_another_worktree_is_not_ours(repo: Path, tmp_path: Path) -
 
 def test_numstat(repo: Path, tmp_path: Path) -> None:
     """Added and removed lines, of changed, new, deleted, unchanged, binary and missing files."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     assert git.numstat("a.txt") == (0, 0)
     (repo / "a.txt").write_text("one\n2\n3\n")
     assert git.numstat("a.txt") == (2, 1)
@@ -404,13 +404,13 @@ def test_numstat(repo: Path, tmp_path: Path) -> None:
     assert git.numstat("a.txt") == (0, 2)
     new = empty(tmp_path / "unborn")
     (new / "f").write_text("x\n")
-    assert Git(str(new)).numstat("f") == (1, 0)
+    assert GitBranches(str(new)).numstat("f") == (1, 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
 def test_numstat_takes_names_literally(repo: Path) -> None:
     """A name that looks like an option or a pattern is only a name."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     for name in AWKWARD:
         (repo / name).write_text("1\n")
         assert git.numstat(name) == (1, 0)
@@ -426,7 +426,7 @@ def test_numstat_takes_names_literally(repo: Path) -> None:
 
 def test_set_aside_and_put_back(repo: Path) -> None:
     """Files leave and return exactly, except where somebody wrote meanwhile."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     (repo / "b.txt").write_text("b\n")
     sh(repo, "add", ".")
     sh(repo, "commit", "-q", "-m", "b")
@@ -450,10 +450,10 @@ def test_git_missing(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Without git on the PATH there is a typed error that says what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GitMissing) as caught:
-        Git(str(repo)).changes()
+        GitBranches(str(repo)).changes()
     assert "Install git" in (caught.value.hint or "")
     assert caught.value.exit_code == 1
-    assert Git(str(repo)).facts().branch == "main"  # which files tell
+    assert GitBranches(str(repo)).facts().branch == "main"  # which files tell
 
 
 @needs_sh
@@ -462,14 +462,14 @@ def test_a_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pyte
     script(repo / "git", "touch sprung")
     monkeypatch.chdir(repo)
     monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
-    assert Git(str(repo)).branch() == "main"
+    assert GitBranches(str(repo)).branch() == "main"
     assert not (repo / "sprung").exists()
 
 
 def test_root_that_is_gone(tmp_path: Path) -> None:
     """A work tree that was removed is not found, rather than a crash."""
     with pytest.raises(NotFound):
-        Git(str(tmp_path / "absent")).branch()
+        GitBranches(str(tmp_path / "absent")).branch()
 
 
 def test_called_from_a_hook_of_another_repository(
@@ -480,14 +480,14 @@ def test_called_from_a_hook_of_another_repository(
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
-    assert Git(str(repo)).commit_id() is not None
+    assert GitBranches(str(repo)).commit_id() is not None
 
 
 def test_a_repository_git_will_not_read_is_an_error(repo: Path) -> None:
     """Damage is not taken for a detached HEAD or an unborn branch."""
     (repo / ".git/config").write_text("[broken")
     with pytest.raises(GitFailed) as caught:
-        Git(str(repo)).facts()
+        GitBranches(str(repo)).facts()
     assert "config" in (caught.value.hint or "")
 
 
@@ -499,7 +499,7 @@ def test_commit_reports_the_hooks_own_words(repo: Path, settings: Path) -> None:
     sh(repo, "add", ".")
     before = sh(repo, "rev-parse", "HEAD")
     with pytest.raises(GitFailed) as caught:
-        Git(str(repo)).commit("message")
+        GitBranches(str(repo)).commit("message")
     assert caught.value.hint == "tests are red"
     assert sh(repo, "rev-parse", "HEAD") == before
 
@@ -513,7 +513,7 @@ def test_signing_does_not_hang(repo: Path, settings: Path, tmp_path: Path) -> No
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
     with pytest.raises(GitSlow) as caught:
-        Git(str(repo), patience=0.5).commit("message")
+        GitBranches(str(repo), patience=0.5).commit("message")
     assert "signing" in (caught.value.hint or "")
     assert not (repo / ".git/index.lock").exists()
 
@@ -524,13 +524,15 @@ def test_commit_made_although_a_later_hook_hangs(repo: Path, settings: Path) -> 
     hook(settings, "post-commit", "sleep 60")
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
-    assert Git(str(repo), patience=0.5).commit("# kept as written\n\nSession: x") == sh(repo, "rev-parse", "HEAD")
+    assert GitBranches(str(repo), patience=0.5).commit("# kept as written\n\nSession: x") == sh(
+        repo, "rev-parse", "HEAD"
+    )
     assert sh(repo, "log", "-1", "--format=%B") == "# kept as written\n\nSession: x"
 
 
 def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
     """Settings about fast-forwards and stashes do not stop a squash."""
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     git.create_branch("side")
     (repo / "b").write_text("b")
     sh(repo, "add", ".")
@@ -549,7 +551,7 @@ def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
 def test_a_program_that_a_hook_leaves_running_is_not_waited_for(repo: Path, settings: Path) -> None:
     """An indexer started in the background by a hook does not hold anything up, and is not ended."""
     hook(settings, "post-checkout", "sleep 20 & echo $! > .git/left")
-    Git(str(repo), patience=10).create_branch("side")
+    GitBranches(str(repo), patience=10).create_branch("side")
     pid = int((repo / ".git/left").read_text())
     os.kill(pid, 0)
     os.kill(pid, 9)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.machine import git_config
-from holdfast.machine.git_config import Setting
+from holdfast.machine.git import config
+from holdfast.machine.git.config import GitSetting
 
 
-def by_git(text: bytes) -> list[Setting] | None:
+def by_git(text: bytes) -> list[GitSetting] | None:
     done = subprocess.run(
         ["git", "config", "--file", "-", "--null", "--list"], input=text, capture_output=True, check=False
     )
-    return git_config.parse_list(os.fsdecode(done.stdout)) if done.returncode == 0 else None
+    return config.parse_list(os.fsdecode(done.stdout)) if done.returncode == 0 else None
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def by_git(text: bytes) -> list[Setting] | None:
 )
 def test_parse_agrees_with_git(text: str) -> None:
     """Comments, quotes, escapes, continued lines, dotted sections and keys without a value."""
-    assert git_config.parse(text) == by_git(text.encode())
+    assert config.parse(text) == by_git(text.encode())
 
 
 @pytest.mark.parametrize("text", ["[broken", '[a]\nb = "open\n', "[a]\nb = \\x\n", "[a]\n1 = 2\n", "[a]\n= 1\n"])
 def test_parse_refuses_what_git_refuses(text: str) -> None:
     """A file that git does not understand is not half understood."""
     with pytest.raises(ValueError, match="line"):
-        git_config.parse(text)
+        config.parse(text)
     assert by_git(text.encode()) is None
 
 
@@ -55,27 +55,30 @@ values = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"
 @given(st.lists(st.tuples(st.one_of(st.none(), names), values), max_size=5))
 def test_rendered_settings_are_read_back(settings: list[tuple[str | None, str]]) -> None:
     """Whatever a name or a value holds, it ends where it should and opens no section of its own."""
-    wanted = [Setting("some", name, "key", value) for name, value in settings]
-    assert git_config.parse(git_config.render(wanted)) == wanted
+    wanted = [GitSetting("some", name, "key", value) for name, value in settings]
+    assert config.parse(config.render(wanted)) == wanted
 
 
 def test_rendered_settings_are_read_by_git_as_meant() -> None:
     """A value with quotes, backslashes, line breaks and comment signs cannot become another setting."""
     hostile = 'x"\n[filter "y"]\n\tclean = "touch z" # \\ ; \t'
-    wanted = [Setting("user", None, "name", hostile), Setting("remote", hostile.replace("\n", " "), "url", hostile)]
-    assert by_git(os.fsencode(git_config.render(wanted))) == wanted
+    wanted = [
+        GitSetting("user", None, "name", hostile),
+        GitSetting("remote", hostile.replace("\n", " "), "url", hostile),
+    ]
+    assert by_git(os.fsencode(config.render(wanted))) == wanted
 
 
 def test_harmless_settings_are_words_text_and_addresses() -> None:
     """What is not in the list is left out, and so is a list of words with something else in its place."""
-    settings = git_config.parse(
+    settings = config.parse(
         "[core]\neol = lf\nautocrlf = $(touch x)\nfsmonitor = x\nexcludesFile = ~/x\n[user]\nname = A; B\n"
         '[filter "x"]\nclean = x\n[remote "o"]\nurl = ext::x\nuploadpack = x\n[gpg]\nprogram = x\nformat = ssh\n'
     )
-    kept = [f"{setting.path}={setting.value}" for setting in git_config.harmless(settings)]
+    kept = [f"{setting.path}={setting.value}" for setting in config.harmless(settings)]
     assert kept == ["core.eol=lf", "user.name=A", "remote.url=ext::x", "gpg.format=ssh"]
     assert "core.excludesfile=~/x" in [
-        f"{setting.path}={setting.value}" for setting in git_config.harmless(settings, personal=True)
+        f"{setting.path}={setting.value}" for setting in config.harmless(settings, personal=True)
     ]
 
 
@@ -93,4 +96,4 @@ def test_harmless_settings_are_words_text_and_addresses() -> None:
 )
 def test_layout_of_a_later_format_is_not_guessed(text: str, understood: bool) -> None:
     """An extension that changes how a repository is read must be known."""
-    assert isinstance(git_config.layout(git_config.parse(text)), list) is understood
+    assert isinstance(config.layout(config.parse(text)), list) is understood

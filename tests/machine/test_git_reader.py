@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.machine.git import Git
-from holdfast.machine.git_program import GitFailed
-from holdfast.machine.git_reader import GitFacts, GitReader
+from holdfast.machine.git.branches import GitBranches
+from holdfast.machine.git.program import GitFailed
+from holdfast.machine.git.reader import GitFacts, GitReader
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +182,7 @@ def test_person_has_a_filter_that_only_changes_use(repo: Path, settings: Path, t
     (repo / ".git/info").mkdir(exist_ok=True)
     (repo / ".git/info/attributes").write_text("*.txt filter=mine\n")
     (repo / "a.txt").write_text("changed\n")
-    git = Git(str(repo))
+    git = GitBranches(str(repo))
     git.changes()
     git.numstat("a.txt")
     assert not list(tmp_path.glob("ran-*"))
@@ -203,7 +203,7 @@ def test_commit_has_the_identity_that_the_repository_sets(repo: Path) -> None:
     sh(repo, "config", "user.email", "work@example.org")
     (repo / "a.txt").write_text("x\n")
     sh(repo, "add", ".")
-    Git(str(repo)).commit("message")
+    GitBranches(str(repo)).commit("message")
     assert sh(repo, "log", "-1", "--format=%an %ae") == "A work@example.org"
 
 
@@ -217,7 +217,7 @@ def test_commit_has_the_identity_that_is_included_by_the_remotes_address(
     sh(repo, "remote", "add", "origin", "https://work.example.org/o/r.git")
     (repo / "a.txt").write_text("x\n")
     sh(repo, "add", ".")
-    Git(str(repo)).commit("message")
+    GitBranches(str(repo)).commit("message")
     assert sh(repo, "log", "-1", "--format=%ae") == sh(repo, "config", "user.email") == "byremote@example.org"
 
 
@@ -227,7 +227,7 @@ def test_deleted_branch_leaves_no_settings_behind(repo: Path) -> None:
     sh(repo, "config", "branch.side.remote", ".")
     sh(repo, "config", "branch.side.merge", "refs/heads/main")
     assert GitReader(str(repo)).upstream("side") == "refs/heads/main"
-    Git(str(repo)).delete_branch("side")
+    GitBranches(str(repo)).delete_branch("side")
     assert "side" not in (repo / ".git/config").read_text()
 
 
@@ -243,7 +243,7 @@ def test_objects_of_other_work_trees_outlive_a_commit(repo: Path, tmp_path: Path
     for number in range(5):
         (repo / "a.txt").write_text(f"{number}\n")
         subprocess.run(["git", "-c", "gc.auto=0", "add", "."], cwd=repo, check=True)
-        Git(str(repo)).commit("message")
+        GitBranches(str(repo)).commit("message")
     assert sh(tmp_path / "tree", "show", "HEAD:lonely") == "only here"
 
 

@@ -126,7 +126,7 @@ def test_nothing_is_lost_between_many_processes(lock: str, tmp_path: Path) -> No
     number = tmp_path / "number"
     number.write_text("0")
     many = [subprocess.Popen([sys.executable, "-c", COUNT, lock, str(number), "25"]) for _ in range(6)]
-    assert [one.wait() for one in many] == [0] * 6
+    assert [popen.wait() for popen in many] == [0] * 6
     assert number.read_text() == "150"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core.errors import Failed
 from holdfast.machine import terminal
-from holdfast.machine.terminal import Heard, can_draw
+from holdfast.machine.terminal import WaitResult, can_draw
 
 if sys.platform == "win32":
     pytest.skip("pseudo-terminals are POSIX", allow_module_level=True)
@@ -94,9 +94,9 @@ def test_an_error_gives_it_back_too(pair: Pair) -> None:
 def test_what_is_typed_is_heard_at_once(pair: Pair) -> None:
     """Single keys without Enter, and Enter as it was pressed; nothing within the time is nothing."""
     with drawn_on(pair) as screen:
-        assert screen.wait(0) == Heard()
+        assert screen.wait(0) == WaitResult()
         os.write(pair.person, b"j\r\x1b[A")
-        assert screen.wait(5) == Heard(typed=b"j\r\x1b[A")
+        assert screen.wait(5) == WaitResult(typed=b"j\r\x1b[A")
 
 
 def test_a_thread_ends_the_wait(pair: Pair) -> None:
@@ -106,11 +106,11 @@ def test_a_thread_ends_the_wait(pair: Pair) -> None:
     with screen:
         thread = threading.Timer(0.05, screen.wake)
         thread.start()
-        assert screen.wait(30) == Heard()
+        assert screen.wait(30) == WaitResult()
         thread.join()
         for _ in range(100_000):
             screen.wake()
-        assert screen.wait(30) == Heard()
+        assert screen.wait(30) == WaitResult()
     screen.wake()
 
 
@@ -119,11 +119,11 @@ def test_signals_are_told_and_not_acted_upon(pair: Pair) -> None:
     with drawn_on(pair) as screen:
         pair.resize(100, 30)
         signal.raise_signal(signal.SIGWINCH)
-        assert screen.wait(5) == Heard(redraw=True)
+        assert screen.wait(5) == WaitResult(redraw=True)
         assert screen.size() == (100, 30)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.raise_signal(number)
-            assert screen.wait(5) == Heard(stop=number)
+            assert screen.wait(5) == WaitResult(stop=number)
 
 
 def test_a_continued_program_draws_anew(pair: Pair) -> None:
@@ -133,7 +133,7 @@ def test_a_continued_program_draws_anew(pair: Pair) -> None:
         pair.seen()
         termios.tcsetattr(pair.program, termios.TCSANOW, before)
         signal.raise_signal(signal.SIGCONT)
-        assert screen.wait(5) == Heard(redraw=True)
+        assert screen.wait(5) == WaitResult(redraw=True)
         assert not pair.mode()[3] & termios.ECHO
         assert "\x1b[?1049h" in pair.seen()
     assert pair.mode() == before
@@ -152,7 +152,7 @@ def test_what_is_ignored_stays_ignored(pair: Pair) -> None:
     try:
         with drawn_on(pair) as screen:
             signal.raise_signal(signal.SIGHUP)
-            assert screen.wait(0) == Heard()
+            assert screen.wait(0) == WaitResult()
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)

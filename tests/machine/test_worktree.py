@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.machine import worktree
-from holdfast.machine.worktree import Head, Place, head, locate
+from holdfast.machine.git import worktree
+from holdfast.machine.git.worktree import GitHead, WorkTree, head, locate
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,8 @@ def made(where: Path, *, commit: bool = True) -> Path:
     return where
 
 
-def none(where: Path) -> Place:
-    return Place(str(where), str(where), False, None, None)
+def none(where: Path) -> WorkTree:
+    return WorkTree(str(where), str(where), False, None, None)
 
 
 def test_ordinary_repository_from_a_subdirectory(tmp_path: Path) -> None:
@@ -51,14 +51,14 @@ def test_ordinary_repository_from_a_subdirectory(tmp_path: Path) -> None:
     deep = repo / "a" / "b"
     deep.mkdir(parents=True)
     dot = str(repo / ".git")
-    assert locate(str(deep)) == Place(str(repo), str(repo), True, dot, dot)
-    assert head(locate(str(deep))) == Head("main", git(repo, "rev-parse", "HEAD"))
+    assert locate(str(deep)) == WorkTree(str(repo), str(repo), True, dot, dot)
+    assert head(locate(str(deep))) == GitHead("main", git(repo, "rev-parse", "HEAD"))
 
 
 def test_no_git_at_all(tmp_path: Path) -> None:
     """Without git the directory is its own project."""
     assert locate(str(tmp_path)) == none(tmp_path)
-    assert head(locate(str(tmp_path))) == Head(None, None)
+    assert head(locate(str(tmp_path))) == GitHead(None, None)
 
 
 def test_a_relative_path_and_a_link_lead_to_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,10 +75,10 @@ def test_linked_worktree_belongs_to_the_main_repository(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     git(repo, "worktree", "add", "-q", "-b", "side", "../tree")
     place = locate(str(tmp_path / "tree"))
-    assert place == Place(
+    assert place == WorkTree(
         str(tmp_path / "tree"), str(repo), True, str(repo / ".git/worktrees/tree"), str(repo / ".git")
     )
-    assert head(place) == Head("side", git(repo, "rev-parse", "side"))
+    assert head(place) == GitHead("side", git(repo, "rev-parse", "side"))
 
 
 def test_worktree_of_a_worktree(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_bare_repository_and_its_worktree(tmp_path: Path) -> None:
     git(tmp_path / "bare.git", "worktree", "add", "-q", "../tree", "main")
     bare = str(tmp_path / "bare.git")
     assert locate(str(tmp_path / "tree")).main == bare
-    assert locate(str(tmp_path / "bare.git" / "refs")) == Place(bare, bare, True, bare, bare)
+    assert locate(str(tmp_path / "bare.git" / "refs")) == WorkTree(bare, bare, True, bare, bare)
 
 
 def test_inside_the_git_directory(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_separate_git_directory_by_hand(tmp_path: Path, name: str, as_link: bool
     else:
         (repo / ".git").write_text(f"gitdir: {tmp_path / name}\n")
     where = str(tmp_path / name)
-    assert locate(str(repo)) == Place(str(repo), str(repo), True, where, where)
+    assert locate(str(repo)) == WorkTree(str(repo), str(repo), True, where, where)
 
 
 def test_a_directory_that_only_has_the_name_is_passed_by(tmp_path: Path) -> None:
@@ -325,10 +325,10 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 def test_head_unborn_and_detached(tmp_path: Path) -> None:
     """Before the first commit there is only a branch; detached there is only a commit."""
     repo = made(tmp_path / "repo", commit=False)
-    assert head(locate(str(repo))) == Head("main", None)
+    assert head(locate(str(repo))) == GitHead("main", None)
     git(repo, "commit", "-q", "--allow-empty", "-m", "first")
     git(repo, "switch", "-q", "--detach")
-    assert head(locate(str(repo))) == Head(None, git(repo, "rev-parse", "HEAD"))
+    assert head(locate(str(repo))) == GitHead(None, git(repo, "rev-parse", "HEAD"))
 
 
 def test_head_from_packed_refs(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_head_from_packed_refs(tmp_path: Path) -> None:
     git(repo, "commit", "-q", "--allow-empty", "-m", "second")
     git(repo, "pack-refs", "--all")
     assert not (repo / ".git/refs/heads/main").exists()
-    assert head(locate(str(repo))) == Head("main", git(repo, "rev-parse", "HEAD"))
+    assert head(locate(str(repo))) == GitHead("main", git(repo, "rev-parse", "HEAD"))
 
 
 def test_head_through_a_symbolic_branch(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_head_through_a_symbolic_branch(tmp_path: Path) -> None:
     repo = made(tmp_path / "repo")
     git(repo, "symbolic-ref", "refs/heads/alias", "refs/heads/main")
     git(repo, "symbolic-ref", "HEAD", "refs/heads/alias")
-    assert head(locate(str(repo))) == Head("alias", git(repo, "rev-parse", "main"))
+    assert head(locate(str(repo))) == GitHead("alias", git(repo, "rev-parse", "main"))
 
 
 @pytest.mark.parametrize(
@@ -358,20 +358,20 @@ def test_head_that_leads_astray(tmp_path: Path, written: str) -> None:
     repo = made(tmp_path / "repo")
     place = locate(str(repo))
     (repo / ".git/HEAD").write_text(written)
-    assert head(place) == Head(None, None)
+    assert head(place) == GitHead(None, None)
 
 
 def test_a_ref_that_points_at_itself(tmp_path: Path) -> None:
     """A circle of names ends."""
     repo = made(tmp_path / "repo")
     (repo / ".git/refs/heads/main").write_text("ref: refs/heads/main\n")
-    assert head(locate(str(repo))) == Head("main", None)
+    assert head(locate(str(repo))) == GitHead("main", None)
 
 
 def test_locating_starts_no_process_and_imports_nothing_heavy() -> None:
     """The way of `status` stays light: asked in a fresh interpreter."""
     code = (
-        "import sys; before = set(sys.modules); import holdfast.machine.worktree as w; w.head(w.locate('.'));"
+        "import sys; before = set(sys.modules); import holdfast.machine.git.worktree as w; w.head(w.locate('.'));"
         "print(sorted((set(sys.modules) - before) & {'subprocess', 'pathlib', 'shutil', 'dataclasses'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

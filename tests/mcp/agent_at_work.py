@@ -12,9 +12,9 @@ import jsonschema
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent, TextResourceContents, Tool
 
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
 from holdfast.keeper.keeper import Keeper
-from holdfast.mcp.ground import Ground, Told
+from holdfast.mcp.context import McpContext, SurfaceFacts
 from holdfast.mcp.server import HoldfastServer
 from mcp import Client
 
@@ -30,7 +30,7 @@ class AtWork:
         self.project.mkdir(exist_ok=True)
         self.home.mkdir(mode=0o700, exist_ok=True)
         (self.home / "config.toml").write_text('[device]\nname = "laptop"\n\n[sync]\nbackground = false\n')
-        self.ground = Ground(Told(directory=str(self.project), home=str(self.home), actor="ada"))
+        self.ground = McpContext(SurfaceFacts(directory=str(self.project), home=str(self.home), actor="ada"))
         self.server = HoldfastServer(self.ground)
         self.mode = mode
         self.options = options
@@ -69,7 +69,7 @@ class AtWork:
 
     @cached_property
     def tools(self) -> dict[str, Tool]:
-        return {one.name: one for one in self.talk(lambda client: client.list_tools()).tools}
+        return {tool.name: tool for tool in self.talk(lambda client: client.list_tools()).tools}
 
     def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """Call a tool that must succeed; gives its structured answer."""
@@ -114,7 +114,7 @@ class AtWork:
         """Everything that was ever recorded."""
         with self.keeper() as keeper:
             store = keeper.existing_store()
-            return [] if store is None else [one for name in store.sessions() for one in store.events(name)]
+            return [] if store is None else [event for name in store.sessions() for event in store.events(name)]
 
 
 def text_of(result: CallToolResult) -> str:

@@ -61,7 +61,7 @@ def test_a_store_that_cannot_be_written_is_said_and_no_entry_blamed(
     work: AtWork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locked before the first entry, or full at the end: the answer is about the store."""
-    real = Keeper.together
+    real = Keeper.batch
 
     @contextmanager
     def locked(self: Keeper) -> Iterator[None]:
@@ -75,7 +75,7 @@ def test_a_store_that_cannot_be_written_is_said_and_no_entry_blamed(
             raise Failed("the disk is full")
 
     for broken, words in ((locked, "the store is locked"), (full, "the disk is full")):
-        monkeypatch.setattr(Keeper, "together", broken)
+        monkeypatch.setattr(Keeper, "batch", broken)
         told = text_of(work.call("record", notes=["x"]))
         assert told.startswith(f"Nothing of this call was recorded: {words}")
     monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_a_pause_can_be_recorded_after_the_fact(work: AtWork, tmp_path: Path) ->
     pause = {"since": text(now - 3_000_000), "until": text(now - 1_800_000), "reason": "lunch"}
     at_work.done("record", away=[pause])
     pauses = at_work.done("get_status")["session"]["time"]["pauses"]
-    assert [one["reason"] for one in pauses if one["kind"] == "manual"] == ["lunch"]
+    assert [pause["reason"] for pause in pauses if pause["kind"] == "manual"] == ["lunch"]
     assert "away[0]" in at_work.refused("record", away=[{**pause, "since": text(now - 7_200_000)}])
     assert "is not a time" in at_work.refused("record", away=[{**pause, "since": "noon"}])
     at_work.close()
@@ -148,7 +148,7 @@ def test_answers_stay_short_however_much_there_is(tmp_path: Path) -> None:
         for number in range(50):
             keeper.start(f"{number} " + "long " * 3_800, replace=True)
         session = keeper.session()
-        with keeper.together():
+        with keeper.batch():
             for number in range(1_000):
                 session.measure_context(number, agent=f"agent-with-a-long-name-{number}")
     page = at_work.call("search_history", limit=50)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_types import CallToolResult
 
-from holdfast.machine import errorlog
+from holdfast.machine import error_log
 from tests.mcp.agent_at_work import AtWork, text_of
 
 HUGE = "x" * 10_000_000
@@ -165,11 +165,11 @@ def test_whatever_is_asked_is_answered(work: AtWork, tool: str, data: st.DataObj
         names = st.sampled_from(sorted(schema["properties"])) | _odd_name
         arguments |= data.draw(st.dictionaries(names, _anything, max_size=2), label="spoilt")
     arguments.pop("project", None)  # a directory of its own would be made no use of
-    before, noted = work.events(), len(errorlog.lines(str(work.home)))
+    before, noted = work.events(), len(error_log.lines(str(work.home)))
     result = work.call(tool, **arguments)
     told = text_of(result)
     assert "Traceback" not in told
-    assert len(errorlog.lines(str(work.home))) == noted, told
+    assert len(error_log.lines(str(work.home))) == noted, told
     if result.is_error:
         assert len(told) <= 2_000
         assert work.events() == before, told

@@ -53,7 +53,7 @@ class Inspector:
         pairs = [
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in arguments.items()
         ]
-        return self.ask("tools/call", "--tool-name", tool, *(word for one in pairs for word in ("--tool-arg", one)))
+        return self.ask("tools/call", "--tool-name", tool, *(word for pair in pairs for word in ("--tool-arg", pair)))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_the_lists(inspector: Inspector) -> None:
     assert len(json.loads(strict.stdout)["tools"]) == 9
     assert len(inspector.ask("resources/list")["resources"]) == 3
     assert len(inspector.ask("resources/templates/list")["resourceTemplates"]) == 2
-    assert [one["name"] for one in inspector.ask("prompts/list")["prompts"]] == ["continue", "hand_over", "wrap_up"]
+    assert [item["name"] for item in inspector.ask("prompts/list")["prompts"]] == ["continue", "hand_over", "wrap_up"]
 
 
 def test_every_tool_resource_and_prompt(inspector: Inspector) -> None:

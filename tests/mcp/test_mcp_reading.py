@@ -25,11 +25,11 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtWork]:
 def test_what_can_be_read_is_listed(work: AtWork) -> None:
     """Three addresses that always stand, two patterns for any session."""
     listed = work.talk(lambda client: client.list_resources()).resources
-    assert [one.uri for one in listed] == [
+    assert [resource.uri for resource in listed] == [
         "holdfast://session/current", "holdfast://briefing/current", "holdfast://history",
     ]  # fmt: skip
     patterns = work.talk(lambda client: client.list_resource_templates()).resource_templates
-    assert [one.uri_template for one in patterns] == ["holdfast://session/{id}", "holdfast://briefing/{id}"]
+    assert [template.uri_template for template in patterns] == ["holdfast://session/{id}", "holdfast://briefing/{id}"]
 
 
 def test_the_session_its_briefing_and_history(work: AtWork) -> None:
@@ -82,8 +82,8 @@ def test_a_session_whose_project_is_not_here_can_be_read(work: AtWork) -> None:
 @pytest.mark.parametrize("name", ["continue", "hand_over", "wrap_up"])
 def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
     """Each prompt says what to do and brings the present briefing; session and remark are optional."""
-    listed = {one.name: one for one in work.talk(lambda client: client.list_prompts()).prompts}
-    assert [one.required for one in listed[name].arguments or []] == [False, False]
+    listed = {prompt.name: prompt for prompt in work.talk(lambda client: client.list_prompts()).prompts}
+    assert [argument.required for argument in listed[name].arguments or []] == [False, False]
     assert "No session is in progress" in work.prompt(name)
     begun = work.done("start_session", goal="Carry on")
     text = work.prompt(name)

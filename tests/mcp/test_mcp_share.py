@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.teleports import adding, devices, people, sharing
+from holdfast.sync import devices, people, remote_add, shares
 from mcp import Client
 from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
@@ -46,11 +46,11 @@ class Asked:
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AtWork]:
-    monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)  # trying again need not take time here
+    monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)  # trying again need not take time here
     at_work = AtWork(tmp_path, request.param)
     with at_work.keeper() as keeper:
         keeper.start("Build the shop")
-        adding.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
+        remote_add.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
         for email in (ADA, EVE):
             with Keeper.open(str(tmp_path), home=str(tmp_path / email)) as theirs:
                 people.add(keeper.home, email, devices.public(theirs).age)
@@ -81,8 +81,8 @@ def test_the_person_says_yes(work: AtWork) -> None:
     assert shared_with(work) == [ADA]
     with Keeper.open(str(work.root), home=str(work.root / ADA)) as theirs:
         url = f"folder:{work.root / 'remote'}"
-        (offer,) = sharing.offers(theirs, url=url)
-        assert sharing.accept(theirs, url=url, name=offer.name)[0].session == done["session"]
+        (offer,) = shares.offers(theirs, url=url)
+        assert shares.accept(theirs, url=url, name=offer.name)[0].session == done["session"]
 
 
 def test_anything_but_yes_is_no(work: AtWork) -> None:
@@ -213,7 +213,7 @@ def test_one_yes_shares_once(work: AtWork) -> None:
         return done
 
     results = work.talk(said, elicitation_callback=yes())
-    assert [one.is_error for one in results] == [False, True, False, True]
+    assert [tool.is_error for tool in results] == [False, True, False, True]
     assert "used already; nothing more was shared" in text_of(results[1])
 
 

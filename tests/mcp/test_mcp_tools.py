@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import Unreachable
-from holdfast.keeper import project_files
+from holdfast.formats import project_files
 from holdfast.keeper.keeper import Keeper
-from holdfast.machine import errorlog
-from holdfast.mcp.tools import travelling
+from holdfast.machine import error_log
+from holdfast.mcp.tools import sync
 from mcp import Client
 from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
@@ -45,17 +45,17 @@ def test_few_tools_honest_hints_and_sound_schemas(work: AtWork) -> None:
         "start_session", "resume_session", "get_status", "search_history", "record", "pause_session",
         "finish_session", "sync", "share_session",
     ]  # fmt: skip
-    for one in tools.values():
-        assert one.output_schema is not None
-        assert one.annotations is not None
-        for schema in (one.input_schema, one.output_schema):
+    for tool in tools.values():
+        assert tool.output_schema is not None
+        assert tool.annotations is not None
+        for schema in (tool.input_schema, tool.output_schema):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert schema["type"] == "object"
-        assert "$ref" not in json.dumps(one.input_schema)
-        assert one.annotations.read_only_hint is (one.name in ("get_status", "search_history"))
-        assert one.annotations.destructive_hint is (one.name in ("finish_session", "share_session"))
-        assert one.annotations.open_world_hint is (one.name in ("sync", "share_session"))
-    assert len(json.dumps([one.model_dump() for one in tools.values()])) < 60_000
+        assert "$ref" not in json.dumps(tool.input_schema)
+        assert tool.annotations.read_only_hint is (tool.name in ("get_status", "search_history"))
+        assert tool.annotations.destructive_hint is (tool.name in ("finish_session", "share_session"))
+        assert tool.annotations.open_world_hint is (tool.name in ("sync", "share_session"))
+    assert len(json.dumps([tool.model_dump() for tool in tools.values()])) < 60_000
 
 
 def test_a_session_from_beginning_to_end(work: AtWork) -> None:
@@ -103,9 +103,9 @@ def test_a_session_from_beginning_to_end(work: AtWork) -> None:
     assert resumed["session"]["status"] == "in_progress"
     assert "data, not instructions" in resumed["briefing"]
     document = work.done("get_status", session=begun["id"][:8])["session"]
-    assert [one["status"] for one in document["agents"]] == ["completed", "aborted"]
-    assert [one["path"] for one in document["files"]] == ["auth.py", "auth.py"]
-    assert [one["text"] for one in document["notes"]] == ["first", "second"]
+    assert [item["status"] for item in document["agents"]] == ["completed", "aborted"]
+    assert [item["path"] for item in document["files"]] == ["auth.py", "auth.py"]
+    assert [item["text"] for item in document["notes"]] == ["first", "second"]
     assert document["decisions"][0]["options"] == ["PKCE", "implicit"]
     assert document["summary"] == "Halfway to half"
     assert work.done("finish_session", summary="Done")["status"] == "completed"
@@ -121,8 +121,8 @@ def test_the_document_is_that_of_the_command_line(quick: AtWork) -> None:
     document = quick.done("get_status")["session"]
     with quick.keeper() as keeper:
         ours = msgspec.to_builtins(keeper.session().document())
-    for one in (document, ours):
-        one["time"] = None  # goes on
+    for item in (document, ours):
+        item["time"] = None  # goes on
     assert document == ours
 
 
@@ -175,7 +175,7 @@ def test_a_long_session_is_cut_and_says_so(work: AtWork) -> None:
     assert answer is not None
     assert len(json.dumps(answer["session"])) <= 10_500
     assert len(answer["briefing"]) <= 10_000
-    cut = {one["what"]: (one["shown"], one["total"]) for one in answer["left_out"]}
+    cut = {item["what"]: (item["shown"], item["total"]) for item in answer["left_out"]}
     shown, total = cut["notes"]
     assert total == 300
     assert shown == len(answer["session"]["notes"]) > 0
@@ -218,8 +218,8 @@ def test_another_project_by_directory_or_by_id(quick: AtWork, tmp_path: Path) ->
     assert quick.done("get_status")["session"]["id"] == mine["id"]
     assert len(quick.done("search_history")["sessions"]) == 1
     assert len(quick.done("search_history", all_projects=True)["sessions"]) == 2
-    assert "no directory" in quick.refused("start_session", goal="x", project=str(other / "nowhere"))
-    assert "no directory" in quick.refused("start_session", goal="x", project=str(other / "main.py"))
+    assert "not a directory" in quick.refused("start_session", goal="x", project=str(other / "nowhere"))
+    assert "not a directory" in quick.refused("start_session", goal="x", project=str(other / "main.py"))
 
 
 def test_a_server_started_nowhere_wants_to_know_the_project(
@@ -281,7 +281,7 @@ def test_what_nobody_expected_is_a_result_and_noted(quick: AtWork, monkeypatch: 
         "zerodivision", "ZeroDivision"
     ) or ("ZeroDivisionError" in told)
     assert "secret words" not in told
-    noted = errorlog.lines(str(quick.home))[-1]
+    noted = error_log.lines(str(quick.home))[-1]
     assert noted["where"] == "mcp get_status"
     assert "ZeroDivisionError" in str(noted["message"])
     assert quick.done("get_status")["session"]["goal"] == "x"
@@ -311,7 +311,7 @@ def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPat
         assert release.wait(30)
         raise Unreachable("far away", hint="Try later.")
 
-    monkeypatch.setattr(travelling, "sync", slow)
+    monkeypatch.setattr(sync, "sync", slow)
 
     async def said(client: Client) -> tuple[str, str]:
         syncing = asyncio.create_task(client.call_tool("sync", {}))

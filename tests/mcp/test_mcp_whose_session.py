@@ -105,7 +105,7 @@ def test_a_home_that_is_a_file_is_not_an_empty_one(work: AtWork, tmp_path: Path)
     """Where Holdfast's directory is a file, nobody is told that there is no session."""
     (tmp_path / "file").write_text("x")
     work.ground.told = work.ground.told._replace(home=str(tmp_path / "file"))
-    assert "is no directory" in text_of(work.call("get_status"))
+    assert "is not a directory" in text_of(work.call("get_status"))
     assert "HOLDFAST_HOME" in text_of(work.call("start_session", goal="x"))
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.teleports import devices, people
-from holdfast.machine import errorlog
-from holdfast.mcp.conversing import Overlong, Unreadable, read
-from holdfast.mcp.serving import Lines
+from holdfast.machine import error_log
+from holdfast.mcp.connection import BadMessage, Overlong, read
+from holdfast.mcp.serve import InputLines
+from holdfast.sync import devices, people
 from mcp import Client
 from tests.mcp.agent_at_work import AtWork, text_of
 
@@ -60,7 +60,7 @@ def said(work: AtWork, *lines: str) -> list[dict[str, Any]]:
 
     page = Page()
     asyncio.run(work.server.answer(each(), page))
-    return [one for one in page.heard if one.get("id") != "hello"]
+    return [entry for entry in page.heard if entry.get("id") != "hello"]
 
 
 def call(tool: str, arguments: str, name: str = "7") -> str:
@@ -86,19 +86,19 @@ def test_a_line_that_is_no_message_is_answered(work: AtWork, line: str, code: in
     (answer,) = said(work, line)
     assert (answer["id"], answer["error"]["code"]) == (name, code)
     assert answer["error"]["message"]
-    assert "was not taken" in str(errorlog.lines(str(work.home))[-1]["message"])
+    assert "was not taken" in str(error_log.lines(str(work.home))[-1]["message"])
 
 
 def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """However it comes in pieces, it is one line, and the next one is read as ever."""
-    monkeypatch.setattr("holdfast.mcp.serving._LARGEST", 100)
-    lines = Lines(0)
+    monkeypatch.setattr("holdfast.mcp.serve._LARGEST", 100)
+    lines = InputLines(0)
     assert list(lines._whole(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
     assert list(lines._whole(b"y" * 200)) == []
     long, short = lines._whole(b"z\nping\n")
     assert (type(long), type(short), short) == (Overlong, str, "ping")
     heard = read(long)
-    assert isinstance(heard, Unreadable)
+    assert isinstance(heard, BadMessage)
     assert heard.id == 7
     assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [Overlong]
 
@@ -106,7 +106,7 @@ def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.Mo
 def test_answers_of_the_client_that_cannot_be_read_are_not_answered() -> None:
     """An error about an answer would be an answer to nothing."""
     heard = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
-    assert isinstance(heard, Unreadable)
+    assert isinstance(heard, BadMessage)
     assert (heard.id, heard.answers) == (3, True)
 
 
@@ -114,11 +114,11 @@ def test_a_call_is_answered_though_the_input_has_ended(work: AtWork) -> None:
     """The input is closed right after the calls: all of them are done and answered, in order of writing."""
     calls = [call("start_session", '{"goal":"Last words"}', "1")]
     calls += [call("record", f'{{"notes":["{number}"]}}', str(number)) for number in range(2, 12)]
-    answers = {one["id"]: one["result"] for one in said(work, *calls)}
+    answers = {entry["id"]: entry["result"] for entry in said(work, *calls)}
     assert sorted(answers) == list(range(1, 12))
-    assert not any(one["isError"] for one in answers.values())
+    assert not any(answer["isError"] for answer in answers.values())
     notes = work.done("get_status")["session"]["notes"]
-    assert [one["text"] for one in notes] == [str(number) for number in range(2, 12)]
+    assert [note["text"] for note in notes] == [str(number) for number in range(2, 12)]
 
 
 def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AtWork, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AtWork, tmp_p
         keeper.start("Share me")
         people.add(keeper.home, "ada@example.org", devices.public(theirs).age)
     answers = said(work, call("share_session", '{"email":"ada@example.org"}'))
-    assert [one["method"] for one in answers if "method" in one] == ["elicitation/create"]
+    assert [answer["method"] for answer in answers if "method" in answer] == ["elicitation/create"]
     told = answers[-1]["result"]
     assert told["isError"]
     assert "nothing was shared" in told["content"][0]["text"]
@@ -136,7 +136,7 @@ def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AtWork, tmp_p
 def test_a_cancelled_call_does_not_hold_up_the_end(work: AtWork) -> None:
     """What the client gave up is not waited for."""
     cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}'
-    assert all(one.get("id") == 7 for one in said(work, call("get_status", "{}"), cancel))
+    assert all(entry.get("id") == 7 for entry in said(work, call("get_status", "{}"), cancel))
 
 
 def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
         input="\n".join(lines).encode(), capture_output=True, cwd=tmp_path, timeout=60, check=False,
         env={**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")},
     )  # fmt: skip
-    answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    answers = {item["id"]: item for item in map(json.loads, done.stdout.splitlines())}
     assert (done.returncode, done.stderr) == (0, b"")
     assert answers[1]["result"]["structuredContent"]["goal"] == "Bye"
     assert answers[2]["error"]["code"] == -32700

@@ -10,9 +10,9 @@ from holdfast.core.fold import fold
 from holdfast.core.fold import read as data_of
 from holdfast.formats import registry as formats
 from holdfast.formats.contract.history import line
-from holdfast.formats.text.reading import read_yaml
-from holdfast.mirror.contract import creating, registry
-from holdfast.mirror.contract.examining import examine
+from holdfast.formats.mirror.contract import create, registry
+from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.text.read import read_yaml
 
 NOW = 1_794_000_000_000
 ASIDE = ".rejected-20261106T212000Z"
@@ -38,11 +38,11 @@ class Feature:
         rules = formats.named("contract")
         self.document = rules.render(fold(events, session.id))
         self.lines = [
-            line(one, data_of(one), fold(events[: number + 1], session.id)) for number, one in enumerate(events)
+            line(event, data_of(event), fold(events[: number + 1], session.id)) for number, event in enumerate(events)
         ]
         self.root = root
         self.id = str(self.document["state"]["feature_id"])  # type: ignore[index,call-overload]
-        creating.create(str(root), self.document, history=self.lines)
+        create.create(str(root), self.document, history=self.lines)
 
     def path(self, name: str) -> Path:
         return self.root / self.id / name
@@ -56,12 +56,12 @@ class Feature:
 
 
 def mendable(root: Path) -> list[str]:
-    return [one.detail for one in examine(str(root)) if one.advice is None]
+    return [finding.detail for finding in examine(str(root)) if finding.advice is None]
 
 
 def doubtful(root: Path) -> list[str]:
     """What is told, and only a person can do something about."""
-    return [one.detail for one in examine(str(root)) if one.advice is not None]
+    return [finding.detail for finding in examine(str(root)) if finding.advice is not None]
 
 
 def loaded(path: Path) -> Any:

@@ -29,7 +29,7 @@ class Calls:
         code = main(list(words))
         out, err = self._capsys.readouterr()
         assert "Traceback" not in out + err
-        assert "unexpected" not in err
+        assert "unexpected happened" not in err
         return code, out, err
 
     def json(self, *words: str, code: int = 0) -> Any:

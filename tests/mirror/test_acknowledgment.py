@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused
-from holdfast.mirror.contract import acknowledging, creating
+from holdfast.formats.mirror.contract import acknowledgment, create
 
 NOW = 1_794_000_000_000
 SPEC = "# Rules\n\n**Version**: 1.0\n\n## Files\n\n```yaml\n# no heading\nversion: 9.9\n```\n\n### Small ones\n"
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def acknowledge(root: Path, spec: Path, agent: str, now: int = NOW) -> None:
-    acknowledging.acknowledge(str(root), str(spec), agent, now=now)
+    acknowledgment.acknowledge(str(root), str(spec), agent, now=now)
 
 
 def text(root: Path) -> str:
@@ -61,7 +61,7 @@ def test_a_second_agent_adds_a_section_and_the_first_stays(root: Path, spec: Pat
     before = text(root)
     acknowledge(root, spec, "two")
     assert text(root).startswith(before)
-    assert [one.agent for one in acknowledging.acknowledged(str(root))] == ["one", "two"]
+    assert [item.agent for item in acknowledgment.acknowledged(str(root))] == ["one", "two"]
 
 
 def test_the_same_agent_again_renews_its_own_section(root: Path, spec: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_same_agent_again_renews_its_own_section(root: Path, spec: Path) -> 
     before = text(root)
     spec.write_text(SPEC.replace("1.0", "1.1"))
     acknowledge(root, spec, "one", NOW + 86_400_000)
-    one, two = acknowledging.acknowledged(str(root))
+    one, two = acknowledgment.acknowledged(str(root))
     assert (one.agent, one.version, one.date) == ("one", "1.1", "2026-11-07T21:20:00Z")
     assert two.version == "1.0"
     assert text(root).startswith("Kept by Ann.\n\n# Contract Acknowledgment\n\nAgent: one\n")
@@ -91,16 +91,16 @@ def test_acknowledging_twice_changes_only_the_date(root: Path, spec: Path) -> No
 def test_verify_holds_for_the_text_that_was_acknowledged(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     acknowledge(root, spec, "two")
-    assert len(acknowledging.verify(str(root), str(spec))) == 2
-    assert [one.agent for one in acknowledging.verify(str(root), str(spec), "two")] == ["two"]
+    assert len(acknowledgment.verify(str(root), str(spec))) == 2
+    assert [item.agent for item in acknowledgment.verify(str(root), str(spec), "two")] == ["two"]
 
 
 def test_verify_of_nothing_is_not_found(root: Path, spec: Path) -> None:
     with pytest.raises(NotFound):
-        acknowledging.verify(str(root), str(spec))
+        acknowledgment.verify(str(root), str(spec))
     acknowledge(root, spec, "one")
     with pytest.raises(NotFound, match="agent two has not") as found:
-        acknowledging.verify(str(root), str(spec), "two")
+        acknowledgment.verify(str(root), str(spec), "two")
     assert found.value.hint == f"holdfast contract acknowledge --spec {spec} --agent two"
 
 
@@ -108,19 +108,19 @@ def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Pat
     acknowledge(root, spec, "one")
     spec.write_text(SPEC + "More.\n")
     with pytest.raises(Refused, match="has changed since one acknowledged it"):
-        acknowledging.verify(str(root), str(spec))
+        acknowledgment.verify(str(root), str(spec))
     spec.write_text(SPEC.replace("1.0", "2.0"))
     with pytest.raises(Refused, match=r"acknowledged version 1\.0, and this is version 2\.0"):
-        acknowledging.verify(str(root), str(spec))
+        acknowledgment.verify(str(root), str(spec))
 
 
 def test_without_an_agent_every_section_must_hold(root: Path, spec: Path) -> None:
     acknowledge(root, spec, "one")
     spec.write_text(SPEC + "More.\n")
     acknowledge(root, spec, "two")
-    assert acknowledging.verify(str(root), str(spec), "two")
+    assert acknowledgment.verify(str(root), str(spec), "two")
     with pytest.raises(Refused) as caught:
-        acknowledging.verify(str(root), str(spec))
+        acknowledgment.verify(str(root), str(spec))
     assert (caught.value.operation, caught.value.file) == ("read", str(root / "contract-acknowledgment.md"))
 
 
@@ -130,7 +130,7 @@ def test_a_section_that_lacks_a_line_is_invalid(root: Path, spec: Path, line: st
     path = root / "contract-acknowledgment.md"
     path.write_text(re.sub(f"(?m)^{line}:.*\n", "", text(root)))
     with pytest.raises(Invalid):
-        acknowledging.verify(str(root), str(spec))
+        acknowledgment.verify(str(root), str(spec))
 
 
 @pytest.mark.parametrize("agent", ["", "  ", "a\nAgent: b", "a\x1b[31m", "x" * 201, "\ud800"])
@@ -154,12 +154,12 @@ def test_a_name_that_could_not_be_read_back_is_refused(root: Path, spec: Path, a
 def test_the_version_is_what_the_text_says(tmp_path: Path, written: str, version: str) -> None:
     path = tmp_path / "spec.md"
     path.write_text(f"# T\n\n{written}\n")
-    assert acknowledging.specification(str(path)).version == version
+    assert acknowledgment.specification(str(path)).version == version
 
 
 def test_headings_are_told_without_those_in_examples(spec: Path) -> None:
-    found = acknowledging.specification(str(spec)).headings
-    assert [(one.level, one.text) for one in found] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
+    found = acknowledgment.specification(str(spec)).headings
+    assert [(heading.level, heading.text) for heading in found] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
 
 
 def test_an_unfinished_merge_is_left_alone(root: Path, spec: Path) -> None:
@@ -237,7 +237,11 @@ def test_the_command_acknowledges_and_verifies(call: Call, spec: Path, root: Pat
     assert found["acknowledgment"]["checksum"] == hashlib.sha256(spec.read_bytes()).hexdigest()
     assert call("acknowledge", *there) == (0, "ann acknowledged version 1.0\n")
     code, found = call.document("verify", *there)
-    assert (code, found["valid"], [one["agent"] for one in found["acknowledgments"]]) == (0, True, ["claude", "ann"])
+    assert (code, found["valid"], [match["agent"] for match in found["acknowledgments"]]) == (
+        0,
+        True,
+        ["claude", "ann"],
+    )
     assert call("verify", *there, "--agent", "nobody")[0] == 3
     spec.write_text(SPEC + "More.\n")
     code, found = call.document("verify", *there)
@@ -260,13 +264,13 @@ def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
     spec.write_text(SPEC + "More.\n")
     call("acknowledge", *there, "--agent", "two")
     code, found = call.document("summary", *there)
-    assert [(one["agent"], one["holds"]) for one in found["summary"]["acknowledged"]] == [
+    assert [(match["agent"], match["holds"]) for match in found["summary"]["acknowledged"]] == [
         ("one", False),
         ("two", True),
     ]
     assert found["summary"]["headings"][0] == {"level": 1, "text": "Rules"}
     code, found = call.document("summary", *there, "--agent", "two")
-    assert [one["agent"] for one in found["summary"]["acknowledged"]] == ["two"]
+    assert [match["agent"] for match in found["summary"]["acknowledged"]] == ["two"]
 
 
 def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec: Path, root: Path) -> None:
@@ -274,7 +278,7 @@ def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec
     tasks: list[Any] = [{"task_id": "a", "status": "completed"}, {"task_id": "b", "status": "in_progress"}]
     for name in ("login-2026-11-15", "search-2026-11-15"):
         times = {"started_at": "2026-11-15T10:00:00Z"}
-        creating.create(str(root), {
+        create.create(str(root), {
             "state": {"version": "1.0", "feature_id": name, "current_state": {
                 "active_task": "b", "model_in_use": "opus", **times, "last_updated": "2026-11-15T11:00:00Z"}},
             "plan": {"feature": {"id": name, "name": "N", "description": "D", "created_at": times["started_at"]},

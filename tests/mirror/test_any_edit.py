@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.formats import registry
-from holdfast.formats.places import covered
-from holdfast.formats.text.reading import read
+from holdfast.formats.document_paths import covered
+from holdfast.formats.text.read import read
 from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 FILES = ("orchestrator", "timer", "craft", "state", "plan", "registry")
@@ -72,13 +72,13 @@ def look(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
         found = keeper.session(before.id).document()
         project.in_step(keeper)
         assert keeper.mirrors.changed_outside() == set()
-    kept = [project.file(one).read_bytes() for one in project.rejected()]
+    kept = [project.file(name).read_bytes() for name in project.rejected()]
     if kept:
         assert kept == [written]
         assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
     elif new is GONE:
         assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
-        assert [one.status for one in found.agents] == [one.status for one in before.agents]
+        assert [agent.status for agent in found.agents] == [agent.status for agent in before.agents]
 
 
 def furnished(root: Path) -> Project:

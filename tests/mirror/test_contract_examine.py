@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.keeper.doctor_checks import REPAIR, Check
-from holdfast.keeper.documents.validating import Validator
-from holdfast.mirror.contract.restoring import restore
+from holdfast.formats.mirror.contract.restore import restore
+from holdfast.formats.validate import Validator
+from holdfast.workspace.followers import REPAIR, Check
 from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, mendable
 
 REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"
@@ -29,12 +29,14 @@ def errors(root: Path) -> list[str]:
     """The files `validate` finds errors in."""
     checking = Validator(format_name=None, lenient=False, now=2**44, offset=lambda _: timedelta(0))
     verdicts = checking.check([str(root)])
-    return [Path(one.path).name for one in verdicts if any(each.severity == "error" for each in one.problems)]
+    return [
+        Path(verdict.path).name for verdict in verdicts if any(each.severity == "error" for each in verdict.problems)
+    ]
 
 
 def check(feature: Feature, tmp_path: Path) -> Check:
     with Keeper.open(str(feature.root.parent), home=str(tmp_path / "fresh")) as keeper:
-        return next(one for one in keeper.doctor()[0] if one.name == "contract")
+        return next(item for item in keeper.doctor()[0] if item.name == "contract")
 
 
 def replaced(pattern: str, by: str) -> Callable[[str], str]:
@@ -155,7 +157,7 @@ def test_a_line_that_was_cut_off_and_added_anew_is_no_doubt(feature: Feature) ->
 
 
 def test_entries_of_a_damaged_registry_keep_what_can_be_kept(feature: Feature) -> None:
-    """One of a feature that is elsewhere: its status is no word of the contract, the rest is as it was."""
+    """One of a feature that is elsewhere: its status is not a word of the contract, the rest is as it was."""
     path = feature.root / REGISTRY
     path.write_text("# ours\n" + path.read_text() + GHOST + " status: zzz, owner: bo}\n")
     restore(str(feature.root), now=NOW)

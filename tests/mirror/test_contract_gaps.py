@@ -11,10 +11,10 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.formats.contract.history import events_of
-from holdfast.keeper.doctor_checks import Check
-from holdfast.mirror.contract import registry
-from holdfast.mirror.contract.recorded import Present
-from holdfast.mirror.contract.restoring import restore
+from holdfast.formats.mirror.contract import registry
+from holdfast.formats.mirror.contract.history_index import Present
+from holdfast.formats.mirror.contract.restore import restore
+from holdfast.workspace.followers import Check
 from tests.mirror.contract_feature import NOW, Feature, doubtful, loaded, mendable
 from tests.support.mirrored_project import Project
 
@@ -110,7 +110,7 @@ def test_a_registry_made_anew_from_a_gapped_history_keeps_the_start(feature: Fea
 
 
 def check(keeper: Keeper) -> Check:
-    return next(one for one in keeper.doctor()[0] if one.name == "contract")
+    return next(item for item in keeper.doctor()[0] if item.name == "contract")
 
 
 @pytest.mark.parametrize("change", ["taken out", "changed", "all gone"])
@@ -134,7 +134,7 @@ def test_the_doctor_adds_again_what_the_store_knows(tmp_path: Path, change: str)
         found = check(keeper)
         assert (found.status, found.fix) == ("failed", "holdfast doctor --repair")
         _, said = keeper.doctor(repair=True)
-        assert any("that the store knows: added at its end" in one for one in said)
+        assert any("that the store knows: added at its end" in name for name in said)
         now = path.read_text()
         assert now.startswith(left)
         hashes = {json.loads(line)["x-holdfast"]["hash"] for line in now.splitlines()}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Failed, Invalid, Refused
-from holdfast.mirror.contract import history
+from holdfast.formats.mirror.contract import history
 
 
 def line(number: int, writer: str = "w", **more: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> str:
 
 
 def commands(path: str) -> list[Any]:
-    return [one["command"] if isinstance(one, dict) else None for _, one in history.read(path)]
+    return [item["command"] if isinstance(item, dict) else None for _, item in history.read(path)]
 
 
 def test_lines_are_added_and_what_was_there_stays(path: str) -> None:
@@ -67,7 +67,7 @@ def test_bad_lines_are_told_with_their_number(path: str) -> None:
     bad = b"\xef\xbb\xbf{}\n\n[1]\r\nnonsense\n" + b"[" * 100_000 + b'\n\xff\n{"a": 1}\r\n{"cut'
     Path(path).write_bytes(bad)
     found = list(history.read(path))
-    assert [(number, isinstance(one, Invalid)) for number, one in found] == [
+    assert [(number, isinstance(match, Invalid)) for number, match in found] == [
         (1, False), (3, True), (4, True), (5, True), (6, True), (7, False), (8, True),
     ]  # fmt: skip
     said = str(found[-1][1])
@@ -108,7 +108,7 @@ def test_appending_reads_the_same_however_long_the_file_is(path: str, monkeypatc
     asked: list[int | None] = []
     real = history._written
 
-    def spied(fd: int, tail: int | None) -> history.Written:
+    def spied(fd: int, tail: int | None) -> history.WrittenEvents:
         asked.append(tail)
         return real(fd, tail)
 
@@ -126,7 +126,7 @@ def test_processes_do_not_mix_their_lines(path: str) -> None:
     """Ours under a lock, a stranger's with none: every line is whole, each event once, in its writer's order."""
     code = textwrap.dedent("""
         import sys
-        from holdfast.mirror.contract import history
+        from holdfast.formats.mirror.contract import history
         path, writer = sys.argv[1:]
         for number in range(1, 31):
             event = {"hash": f"{writer}-{number}", "writer": writer, "seq": number}
@@ -141,10 +141,10 @@ def test_processes_do_not_mix_their_lines(path: str) -> None:
     many = [subprocess.Popen([sys.executable, "-c", code, path, f"w{n}"]) for n in range(3)]
     many.append(subprocess.Popen([sys.executable, "-c", code, path, "w0"]))
     many.append(subprocess.Popen([sys.executable, "-c", stranger, path]))
-    assert [one.wait() for one in many] == [0] * 5
+    assert [popen.wait() for popen in many] == [0] * 5
     found = commands(path)
     for n in range(3):
-        assert [one for one in found if one.startswith(f"w{n} ")] == [f"w{n} {k}" for k in range(1, 31)]
+        assert [match for match in found if match.startswith(f"w{n} ")] == [f"w{n} {k}" for k in range(1, 31)]
     assert len(found) == 90 + 200
     assert [json.loads(raw)["command"] for raw in Path(path).read_text().splitlines()] == found
 

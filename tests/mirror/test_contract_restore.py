@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holdfast.formats import registry as formats
-from holdfast.mirror.contract import documents, layout, registry
-from holdfast.mirror.contract.examining import examine
-from holdfast.mirror.contract.restoring import restore
+from holdfast.formats.mirror.contract import layout, registry, yaml_files
+from holdfast.formats.mirror.contract.check import examine
+from holdfast.formats.mirror.contract.restore import restore
 from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, loaded, tree
 
 FILES = ("state.yaml", "implementation-plan.yaml")
@@ -46,7 +46,7 @@ def test_there_is_nothing_to_restore_where_there_is_nothing(root: Path) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, name: str) -> None:
     feature.path(name).unlink()
-    assert [(one.detail, one.feature) for one in examine(str(feature.root))] == [
+    assert [(finding.detail, finding.feature) for finding in examine(str(feature.root))] == [
         (f"{feature.id}/{name} is missing", feature.id)
     ]
     assert restore(str(feature.root), now=NOW) == [
@@ -99,9 +99,9 @@ def test_everything_comes_back_when_only_history_is_left(root: Path, tmp_path: P
     for path in root.rglob("*.yaml"):
         path.unlink()
     restore(str(root), now=NOW)
-    for one in features:
-        one.whole()
-    assert sorted(str(one["status"]) for one in registry.entries(str(root))) == ["active", "paused"]
+    for item in features:
+        item.whole()
+    assert sorted(str(entry["status"]) for entry in registry.entries(str(root))) == ["active", "paused"]
 
 
 def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature: Feature) -> None:
@@ -148,7 +148,7 @@ OLD = "ai-orchestrator-2025-01-09"
 def foreign(root: Path) -> Path:
     """A directory as another program left it: history, and nothing else."""
     (root / OLD).mkdir(parents=True)
-    (root / OLD / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in LINES))
+    (root / OLD / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
     return root
 
 
@@ -180,14 +180,14 @@ def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: P
 
 @pytest.mark.parametrize("lines", [LINES, []])
 def test_what_is_restored_is_valid_by_the_contract(foreign: Path, lines: list[dict[str, Any]]) -> None:
-    (foreign / OLD / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (foreign / OLD / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     restore(str(foreign), now=NOW)
     rules = formats.named("contract")
     for path in (foreign / "active-features.yaml", *(foreign / OLD / name for name in FILES)):
         value = loaded(path)
         kind = rules.detects(value)
         assert kind is not None
-        assert [one for one in rules.problems(value, kind) if one.severity == "error"] == []
+        assert [problem for problem in rules.problems(value, kind) if problem.severity == "error"] == []
 
 
 def test_without_any_history_what_the_other_files_know_has_to_do(feature: Feature) -> None:
@@ -220,7 +220,7 @@ def test_an_entry_that_is_missing_is_added_and_the_others_stay(feature: Feature)
         "    last_active: '2026-01-02T00:00:00Z'\n    status: completed\n"
     )
     assert restore(str(feature.root), now=NOW) == [f"{feature.id} was not listed in the registry: it is now."]
-    assert [one["feature_id"] for one in registry.entries(str(feature.root))] == ["gone-2026-01-01", feature.id]
+    assert [entry["feature_id"] for entry in registry.entries(str(feature.root))] == ["gone-2026-01-01", feature.id]
     assert path.read_text().startswith("# ours\n")
     feature.whole()
 
@@ -252,7 +252,7 @@ def test_what_git_left_unmerged_is_reported_and_left_alone(feature: Feature, nam
     path = feature.root / name if name.startswith("active") else feature.path(name)
     path.write_text(MARKS.format(path.read_text()))
     before = tree(feature.root)
-    assert ["unmerged" in one.detail for one in examine(str(feature.root))] == [True]
+    assert ["unmerged" in finding.detail for finding in examine(str(feature.root))] == [True]
     said = restore(str(feature.root), now=NOW)
     assert len(said) == 1
     assert said[0].startswith("Left alone: ")
@@ -289,8 +289,8 @@ def test_what_is_planted_is_said_and_neither_followed_nor_moved(
     outside.write_text("keep")
     feature.path(name).unlink()
     plant(feature.path(name), outside)
-    assert ["unreadable" in one.detail for one in examine(str(feature.root))] == [True]
-    assert [one[:11] for one in restore(str(feature.root), now=NOW)] == ["Left alone:"]
+    assert ["unreadable" in finding.detail for finding in examine(str(feature.root))] == [True]
+    assert [name[:11] for name in restore(str(feature.root), now=NOW)] == ["Left alone:"]
     assert os.path.lexists(feature.path(name))
     assert outside.read_text() == "keep"
 
@@ -300,8 +300,8 @@ def test_one_that_cannot_be_restored_does_not_keep_the_others(root: Path, tmp_pa
     first, second = Feature(root, tmp_path / "a", "alpha"), Feature(root, tmp_path / "b", "beta")
     first.path("history.jsonl").unlink()
     first.path("history.jsonl").mkdir()
-    for one in (first, second):
-        one.path("state.yaml").unlink()
+    for item in (first, second):
+        item.path("state.yaml").unlink()
     said = restore(str(root), now=NOW)
     assert any(sentence.startswith(f"{first.id} could not be restored") for sentence in said)
     second_state = loaded(second.path("state.yaml"))
@@ -315,7 +315,7 @@ def test_nothing_but_feature_directories_is_touched(feature: Feature) -> None:
     before = tree(feature.root)
     assert restore(str(feature.root), now=NOW) == []
     assert tree(feature.root) == before
-    assert [one.id for one in layout.features(str(feature.root))] == [feature.id]
+    assert [item.id for item in layout.features(str(feature.root))] == [feature.id]
 
 
 def test_a_creation_cut_short_is_settled_first(feature: Feature) -> None:
@@ -325,9 +325,9 @@ def test_a_creation_cut_short_is_settled_first(feature: Feature) -> None:
 
 
 def test_marks_of_a_merge_are_told_from_yaml() -> None:
-    assert documents.unmerged(b"a: 1\n<<<<<<< HEAD\n")
-    assert documents.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
-    assert not documents.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
+    assert yaml_files.unmerged(b"a: 1\n<<<<<<< HEAD\n")
+    assert yaml_files.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
+    assert not yaml_files.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
 
 
 def test_temporaries_of_killed_writers_are_removed_once_they_are_old(feature: Feature) -> None:

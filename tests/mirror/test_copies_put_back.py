@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.keeper.documents.imports import import_files
+from holdfast.formats.import_ import import_files
 from tests.support.mirrored_project import CONTRACT, CRAFT, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 _FOREIGN = "abc12345-def6-7890-ghij-klmnopqrstuv"
@@ -48,11 +48,11 @@ def test_copy_of_a_finished_session_is_removed_and_named_when_put_back(
     session.stop()
     assert not project.file(path).exists()
     project.write(path, {**copy, "owner": "anna"} if edited else project_text(copy))
-    keeper.told.clear()
+    keeper.notices.clear()
     assert keeper.current() is None
     assert not project.file(path).exists()
     assert session.document().status == "completed"
-    assert any("which is completed: the file was removed" in line for line in keeper.told)
+    assert any("which is completed: the file was removed" in line for line in keeper.notices)
 
 
 def project_text(document: Any) -> str:
@@ -69,12 +69,12 @@ def test_copy_of_a_finished_session_stays_where_git_tracks_it(project: Project) 
         subprocess.run(["git", "-C", str(project.path), "add", "-f", ORCHESTRATOR], check=True)
         session.stop()
         project.file(ORCHESTRATOR).write_bytes(copy)
-        keeper.told.clear()
+        keeper.notices.clear()
         assert keeper.current() is None
-        assert any("left as git has it" in line for line in keeper.told)
-        keeper.told.clear()
+        assert any("left as git has it" in line for line in keeper.notices)
+        keeper.notices.clear()
         assert keeper.current() is None
-        assert not keeper.told
+        assert not keeper.notices
     assert project.file(ORCHESTRATOR).read_bytes() == copy
 
 
@@ -84,10 +84,12 @@ def test_copy_of_a_finished_craft_session_is_brought_up_to_date_and_named(projec
     copy = project.file(project.craft()).read_bytes()
     session.stop()
     project.file(project.craft()).write_bytes(copy)
-    keeper.told.clear()
+    keeper.notices.clear()
     assert keeper.current() is None
     assert _status(project, project.craft()) == "completed"
-    assert any("as unfinished, which is completed: the file was brought up to date" in line for line in keeper.told)
+    assert any(
+        "as unfinished, which is completed: the file was brought up to date" in line for line in keeper.notices
+    )
 
 
 def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_named(
@@ -98,10 +100,10 @@ def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_na
     shutil.copytree(project.file(CONTRACT), project.path / "copy")
     session.stop()
     shutil.copy(project.path / "copy" / "active-features.yaml", project.file(REGISTRY))
-    keeper.told.clear()
+    keeper.notices.clear()
     assert keeper.current() is None
     assert 'status: "completed"' in project.file(REGISTRY).read_text()
-    assert any("which is completed" in line for line in keeper.told)
+    assert any("which is completed" in line for line in keeper.notices)
 
 
 def test_copy_of_an_unfinished_session_says_nothing_when_put_back(project: Project, keeper: Keeper) -> None:
@@ -110,10 +112,10 @@ def test_copy_of_an_unfinished_session_says_nothing_when_put_back(project: Proje
     copy = project.file(project.craft()).read_bytes()
     session.add_task("Write the tests")
     project.file(project.craft()).write_bytes(copy)
-    keeper.told.clear()
+    keeper.notices.clear()
     assert keeper.current() is not None
     assert project.json(project.craft())["pending_tasks"] == ["Write the tests"]
-    assert keeper.told == []
+    assert keeper.notices == []
 
 
 # ── stale copies ─────────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +181,7 @@ def test_craft_file_keeps_its_name_and_the_id_of_its_program(name: str, project:
         assert found["session_id"] == _FOREIGN
         assert found["files_modified"][0]["hash_after"] == "a1b2c3d4e5f6789012345678901234567890abcd"
         assert found["pending_tasks"][-1] == f"task {number}"
-    assert sorted(one.name for one in project.file(CRAFT).iterdir()) == sorted([f"{name}.json", "index.json"])
+    assert sorted(path.name for path in project.file(CRAFT).iterdir()) == sorted([f"{name}.json", "index.json"])
     (entry,) = project.json(f"{CRAFT}/index.json")["sessions"]
     assert (entry["session_id"], entry["file"]) == (_FOREIGN, f"{name}.json")
     text = project.file(path).read_text()
@@ -213,9 +215,9 @@ def test_torn_craft_file_is_said_to_be_set_aside_once_when_its_session_is_writte
     torn = json.dumps(_document(), indent=2)[:-200]
     project.write(path, torn)
     keeper.session(_FOREIGN).resume()
-    keeper.told.clear()
+    keeper.notices.clear()
     keeper.mirrors.switch_on("craft")
-    said = [line for line in keeper.told if path in line]
+    said = [line for line in keeper.notices if path in line]
     assert len(said) == 1
     assert "was set aside as" in said[0]
     (kept,) = project.rejected()

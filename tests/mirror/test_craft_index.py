@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.mirror import layouts
+from holdfast.formats.mirror import layouts
 from tests.support.mirrored_project import CRAFT, Project
 
 INDEX = f"{CRAFT}/index.json"
@@ -56,7 +56,7 @@ def test_entries_and_keys_of_others_stay_in_an_index_that_was_there_before_the_m
         session.edit(goal="Build two shops")
         assert entries(project)["other"] == OTHER
         assert entries(project)[session.id]["goal"] == "Build two shops"
-        assert (rejected(project), keeper.told) == ([], [])
+        assert (rejected(project), keeper.notices) == ([], [])
 
 
 def test_keys_that_another_program_adds_to_our_entry_stay_when_it_is_brought_up_to_date(
@@ -77,7 +77,7 @@ def test_keys_that_another_program_adds_to_our_entry_stay_when_it_is_brought_up_
     assert OTHER in project.json(INDEX)["sessions"]
     assert {"label": "without an id"} in project.json(INDEX)["sessions"]
     assert project.json(INDEX)["theme"] == "dark"
-    assert keeper.told == []
+    assert keeper.notices == []
 
 
 def test_an_index_that_says_the_same_in_another_layout_is_not_written_again(project: Project, keeper: Keeper) -> None:
@@ -126,7 +126,7 @@ def test_what_is_no_index_is_set_aside_and_said(text: str, tmp_path: Path) -> No
         session = keeper.start("Build the shop")
         session.note("on")
         assert [path.read_text() for path in rejected(project)] == [text]
-        assert [sentence.partition(":")[0] for sentence in keeper.told] == [
+        assert [sentence.partition(":")[0] for sentence in keeper.notices] == [
             f"{INDEX} was set aside as {rejected(project)[0].name}"
         ]
         assert [*entries(project)] == [session.id]
@@ -144,7 +144,7 @@ def test_what_another_program_writes_into_the_index_in_the_very_moment_stays(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = keeper.start("Build the shop")
-    wanted = layouts.Craft.wanted
+    wanted = layouts.CraftLayout.wanted
     once = [True]
 
     def interrupted(*arguments: Any) -> Any:
@@ -154,7 +154,7 @@ def test_what_another_program_writes_into_the_index_in_the_very_moment_stays(
             project.edit(INDEX, lambda document: document["sessions"].append(OTHER))
         return found
 
-    monkeypatch.setattr(layouts.Craft, "wanted", interrupted)
+    monkeypatch.setattr(layouts.CraftLayout, "wanted", interrupted)
     session.edit(goal="Build two shops")
     assert entries(project)["other"] == OTHER
     assert entries(project)[session.id]["goal"] == "Build two shops"

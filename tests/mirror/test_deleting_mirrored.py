@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.formats.contract.documents import OWN
-from holdfast.mirror.contract import erasing, layout, registry
+from holdfast.formats.contract.fields import OWN
+from holdfast.formats.mirror.contract import erase, layout, registry
 from tests.support.mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 FOREIGN = {
@@ -33,11 +33,11 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 def doctor_is_content(keeper: Keeper) -> None:
     checks, _ = keeper.doctor()
-    assert {one.name: (one.status, one.detail) for one in checks if one.status != "ok"} == {}
+    assert {check.name: (check.status, check.detail) for check in checks if check.status != "ok"} == {}
 
 
 def nowhere(project: Project, text: str) -> None:
-    found = [one for one in project.path.rglob("*") if one.is_file() and text.encode() in one.read_bytes()]
+    found = [path for path in project.path.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
     assert found == []
 
 
@@ -54,7 +54,7 @@ def test_every_file_of_a_deleted_session_goes(project: Project, keeper: Keeper) 
     doctor_is_content(keeper)
     keeper.doctor(repair=True)
     assert not feature.exists()
-    assert (keeper.history(), keeper.told) == ([], [])
+    assert (keeper.history(), keeper.notices) == ([], [])
 
 
 def test_an_archived_session_goes_and_the_others_stay(project: Project, keeper: Keeper) -> None:
@@ -64,8 +64,10 @@ def test_an_archived_session_goes_and_the_others_stay(project: Project, keeper: 
     keeper.delete(first.id, force=True)
     assert project.archives() == []
     assert project.craft() == f"{CRAFT}/{second.id}.json"
-    assert [one["session_id"] for one in project.json(f"{CRAFT}/index.json")["sessions"]] == [second.id]
-    assert [one["feature_id"] for one in registry.entries(str(project.file(CONTRACT)))] == [project.feature().name]
+    assert [item["session_id"] for item in project.json(f"{CRAFT}/index.json")["sessions"]] == [second.id]
+    assert [entry["feature_id"] for entry in registry.entries(str(project.file(CONTRACT)))] == [
+        project.feature().name
+    ]
     assert project.json(ORCHESTRATOR)["goal"] == "Repair the shop"
     nowhere(project, "unspeakable")
     doctor_is_content(keeper)
@@ -84,7 +86,7 @@ def test_others_entries_and_comments_stay_in_the_registry(project: Project, keep
     text = path.read_text()
     assert "# Ask Grace about these." in text
     assert "# hers" in text
-    assert [str(one["feature_id"])[:6] for one in registry.entries(str(path.parent))] == ["repair", "billin"]
+    assert [str(entry["feature_id"])[:6] for entry in registry.entries(str(path.parent))] == ["repair", "billin"]
 
 
 def test_lines_of_other_programs_stay(project: Project, keeper: Keeper) -> None:
@@ -111,7 +113,7 @@ def test_artifacts_stay(project: Project, keeper: Keeper) -> None:
     feature = project.feature()
     (feature / "artifacts" / "plan.txt").write_text("mine\n")
     keeper.delete(session.id, force=True)
-    assert sorted(str(one.relative_to(feature)) for one in feature.rglob("[!.]*")) == [
+    assert sorted(str(path.relative_to(feature)) for path in feature.rglob("[!.]*")) == [
         "artifacts",
         "artifacts/plan.txt",
     ]
@@ -158,7 +160,7 @@ def test_a_registry_that_waits_for_a_merge_delays_the_erasing(project: Project, 
     project.write(REGISTRY, whole)
     with project.open() as again:
         again.history()
-        again.absorb()
+        again.collect()
     assert not feature.exists()
     assert registry.entries(str(project.file(CONTRACT))) == []
 
@@ -168,7 +170,7 @@ def test_a_line_that_a_crash_cut_off_is_ours_by_its_beginning() -> None:
     torn = b'{"timestamp":"2026-11-15T10:00:00Z","command":"note.added","arguments":"unspeak'
     theirs = json.dumps(FOREIGN).encode()
     other = b'{"timestamp":"2026-11-15T10:00:00Z","command":"make","arg'
-    assert erasing.others(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
+    assert erase.others(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
 
 
 def test_a_line_added_in_the_very_moment_stays(
@@ -177,7 +179,7 @@ def test_a_line_added_in_the_very_moment_stays(
     """Between our reading and the rename somebody appends, who knows no lock."""
     session = keeper.start(SECRET)
     feature = layout.Feature(project.feature().name, str(project.feature()))
-    real, line = erasing.others, json.dumps(FOREIGN) + "\n"
+    real, line = erase.others, json.dumps(FOREIGN) + "\n"
     calls: list[bytes] = []
 
     def late(raw: bytes) -> bytes:
@@ -187,7 +189,7 @@ def test_a_line_added_in_the_very_moment_stays(
                 file.write(line)
         return real(raw)
 
-    monkeypatch.setattr(erasing, "others", late)
+    monkeypatch.setattr(erase, "others", late)
     keeper.delete(session.id, force=True)
     assert Path(feature.history).read_text() == line
 

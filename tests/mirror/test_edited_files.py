@@ -15,11 +15,11 @@ import pytest
 from holdfast import Keeper
 from holdfast.core.errors import Refused
 from holdfast.formats.contract.history import events_of
-from holdfast.formats.text.reading import read_yaml
-from holdfast.keeper.mirrors import settling
-from holdfast.keeper.session import KeptSession
+from holdfast.formats.mirror import settle as mirror_settle
+from holdfast.formats.mirror.state import MirrorState
+from holdfast.formats.text.read import read_yaml
+from holdfast.keeper.session import SessionHandle
 from holdfast.machine.locks import locked
-from holdfast.mirror.memory import Memory
 from tests.support.mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
@@ -35,7 +35,7 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def session(keeper: Keeper) -> KeptSession:
+def session(keeper: Keeper) -> SessionHandle:
     session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
     session.agent("code-1", type="code", task="Code", pid=None).done(summary="Coded")
     session.agent("test-1", type="test", task="Test", pid=None)
@@ -45,12 +45,12 @@ def session(keeper: Keeper) -> KeptSession:
     return session
 
 
-def said(session: KeptSession) -> object:
+def said(session: SessionHandle) -> object:
     """What a session says, whatever time it is."""
     found = session.document()
     return (
         found.id, found.goal, found.status, found.mode, found.created_at, found.progress, found.aliases,
-        [(one.id, one.type, one.task, one.status, one.progress) for one in found.agents], found.tasks,
+        [(agent.id, agent.type, agent.task, agent.status, agent.progress) for agent in found.agents], found.tasks,
         found.project, found.context,
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ def plan(project: Project) -> Any:
 
 
 def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     document = plan(project)
     task = document["phases"][0]["tasks"][0]
@@ -85,7 +85,7 @@ def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
 
 
 def test_a_task_that_moved_stands_in_its_new_phase_alone(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     document = plan(project)
     task = document["phases"][0]["tasks"].pop(0)
@@ -98,7 +98,7 @@ def test_a_task_that_moved_stands_in_its_new_phase_alone(
 
 
 def test_facts_about_agents_are_taken_from_either_format(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     def orchestrator(document: Any) -> None:
         document["agents"][0].update(type="backend", task="Code it all", result_summary="Coded it all")
@@ -123,7 +123,7 @@ def test_facts_about_agents_are_taken_from_either_format(
     project.in_step(keeper)
 
 
-def test_work_that_was_corrected_was_done_when_it_was_done(project: Project, session: KeptSession) -> None:
+def test_work_that_was_corrected_was_done_when_it_was_done(project: Project, session: SessionHandle) -> None:
     before = session.document().tasks[1].completed_at
     project.edit(ORCHESTRATOR, lambda document: document["completed_work"][0].update(outcome="Blue"))
     assert session.document().tasks[1].outcome == "Blue"
@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[Callable[[Project], str], str]] = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_breaks_the_rules_is_set_aside_and_restored(
-    kind: str, project: Project, keeper: Keeper, session: KeptSession
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     edit, why = REFUSED[kind]
     before = said(session)
@@ -207,13 +207,13 @@ def test_what_breaks_the_rules_is_set_aside_and_restored(
     (aside,) = project.rejected()
     assert aside.startswith(f"{name}.rejected-")
     assert project.file(aside).read_bytes() == written
-    (told,) = [one for one in keeper.told if "set aside" in one]
+    (told,) = [notice for notice in keeper.notices if "set aside" in notice]
     assert why in told
     assert [row.id for row in keeper.history()] == [session.id]
     project.in_step(keeper)
 
 
-def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.stop()
     archive = f"{HISTORY}/{project.archives()[0]}"
     project.edit(archive, lambda document: document.update(session_id="2026-11-02-abcdef"))
@@ -222,7 +222,9 @@ def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, s
     project.in_step(keeper)
 
 
-def test_what_is_only_spelled_otherwise_is_understood(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_what_is_only_spelled_otherwise_is_understood(
+    project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     """Tolerance: another word for complete, numbers as text, times with an offset, plain text for an object."""
 
     def change(document: Any) -> None:
@@ -246,7 +248,7 @@ KEYS = ("goal", "status", "mode", "agents", "session_id", "created", "completed_
 
 @pytest.mark.parametrize("key", KEYS)
 def test_what_is_left_out_is_not_assumed_to_be_otherwise(
-    key: str, project: Project, keeper: Keeper, session: KeptSession
+    key: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     session.pause()
     before = said(session)
@@ -257,7 +259,7 @@ def test_what_is_left_out_is_not_assumed_to_be_otherwise(
     project.in_step(keeper)
 
 
-def test_a_plan_without_its_phases_is_written_again(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_a_plan_without_its_phases_is_written_again(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     text = project.file(project.plan()).read_text()
     project.write(project.plan(), text[: text.index("phases:")])
     assert len(session.document().tasks) == 2
@@ -283,7 +285,7 @@ def test_a_linked_folder_refuses_the_mirror(name: str, folder: str, tmp_path: Pa
 
 
 def test_what_a_killed_writer_left_is_swept_up(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a minute: ours and what is torn goes; what somebody else wrote is kept under another name."""
     ours = project.file(ORCHESTRATOR).read_bytes()
@@ -305,24 +307,24 @@ def test_what_a_killed_writer_left_is_swept_up(
 
 
 def test_who_was_served_by_another_does_not_settle_again(
-    project: Project, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While somebody else holds the lock, and says that what was asked for is written, nobody waits for the lock."""
     settled: list[str] = []
-    settle = settling._settle_for_all
+    settle = mirror_settle._settle_for_all
 
     def counted(*words: Any, **more: Any) -> None:
         settled.append(threading.current_thread().name)
         settle(*words, **more)
 
-    monkeypatch.setattr(settling, "_settle_for_all", counted)
+    monkeypatch.setattr(mirror_settle, "_settle_for_all", counted)
 
     def work() -> None:
         with project.open() as other:
             other.session(session.id).note("waiting")
 
     waiting = threading.Thread(target=work, name="waiting")
-    memory, root = Memory(str(project.home)), str(project.path)
+    memory, root = MirrorState(str(project.home)), str(project.path)
     with locked(memory.lock(root)):
         waiting.start()
         while waiting.is_alive():
@@ -341,13 +343,13 @@ def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
     """Something recorded while files are written is written before the lock is let go, whatever the clock says."""
     memory, root = keeper.mirrors.memory, str(project.path)
     turns: list[int] = []
-    settle = settling._settle
+    settle = mirror_settle._settle
 
     def turn(*words: Any, **more: Any) -> None:
         settle(*words, **more)
         turns.append(memory.ask(root) if not turns else 0)
 
-    monkeypatch.setattr(settling, "_settle", turn)
+    monkeypatch.setattr(mirror_settle, "_settle", turn)
     keeper.mirrors.write()
     assert len(turns) == 2
     assert memory.tree(root).served >= turns[0]
@@ -368,7 +370,7 @@ def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, k
 
 
 def test_a_line_that_another_program_wrote_is_not_written_again(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """What came from a line rides along with the next of ours: nothing is told twice, and nothing is lacking."""
     history = project.feature() / "history.jsonl"
@@ -386,6 +388,6 @@ def test_a_line_that_another_program_wrote_is_not_written_again(
     known = {event.hash for event in keeper.store().events(session.id)}
     assert "command.ran" in {event.type for event in keeper.store().events(session.id)}
     assert {event.hash for event in events_of(lines)} == known
-    check = next(one for one in keeper.doctor()[0] if one.name == "contract")
+    check = next(check for check in keeper.doctor()[0] if check.name == "contract")
     assert check.status == "ok", check.detail
     project.in_step(keeper)

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.model import Session
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
 from tests.support.mirrored_project import (
     CONTRACT,
     CRAFT,
@@ -37,7 +37,7 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def session(keeper: Keeper) -> KeptSession:
+def session(keeper: Keeper) -> SessionHandle:
     session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
     session.agent("code-1", type="code", task="Code", pid=None)
     session.add_task("Write the tests", task_id="tests")
@@ -73,12 +73,12 @@ ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session],
         lambda document: document["agents"].append(
             {"id": "test-1", "type": "test", "task": "Test", "status": "pending"}
         ),
-        lambda found: [(one.id, one.status) for one in found.agents],
+        lambda found: [(item.id, item.status) for item in found.agents],
         [("code-1", "running"), ("test-1", "pending")],
     ),
     "new task": (
         lambda document: document["pending_tasks"].append("Paint it"),
-        lambda found: [one.text for one in found.tasks],
+        lambda found: [task.text for task in found.tasks],
         ["Write the tests", "Paint it"],
     ),
     "task done": (
@@ -93,7 +93,7 @@ ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session],
         lambda document: document["decisions_made"].append(
             {"decision": "Brick", "rationale": "Lasts", "timestamp": document["updated"]}
         ),
-        lambda found: [(one.chosen, one.why) for one in found.decisions],
+        lambda found: [(decision.chosen, decision.why) for decision in found.decisions],
         [("Brick", "Lasts")],
     ),
     "context": (
@@ -105,11 +105,11 @@ ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session],
 
 
 @pytest.mark.parametrize("kind", ORCHESTRATOR_EDITS)
-def test_edits_of_the_orchestrators_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_edits_of_the_orchestrators_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
     edit, look, expected = ORCHESTRATOR_EDITS[kind]
     project.edit(ORCHESTRATOR, edit)
     assert look(session.document()) == expected
-    assert keeper.told == []
+    assert keeper.notices == []
     project.in_step(keeper)
 
 
@@ -137,11 +137,11 @@ TIMER_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
 
 
 @pytest.mark.parametrize("kind", TIMER_EDITS)
-def test_edits_of_the_timers_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_edits_of_the_timers_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
     edit, look, expected = TIMER_EDITS[kind]
     project.edit(TIMER, edit)
     assert look(session.document()) == expected
-    assert keeper.told == []
+    assert keeper.notices == []
     project.in_step(keeper)
 
 
@@ -152,7 +152,7 @@ CRAFT_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
     "agent progress": (agent("progress", 0.4), lambda found: found.agents[0].progress, 0.4),
     "new task": (
         lambda document: document["pending_tasks"].append("Paint it"),
-        lambda found: [one.text for one in found.tasks],
+        lambda found: [task.text for task in found.tasks],
         ["Write the tests", "Paint it"],
     ),
     "tags": (lambda document: document["metadata"].update(tags=["shop"]), lambda found: found.tags, ["shop"]),
@@ -160,11 +160,11 @@ CRAFT_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object
 
 
 @pytest.mark.parametrize("kind", CRAFT_EDITS)
-def test_edits_of_a_craft_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_edits_of_a_craft_file(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
     edit, look, expected = CRAFT_EDITS[kind]
     project.edit(project.craft(), edit)
     assert look(session.document()) == expected
-    assert keeper.told == []
+    assert keeper.notices == []
     project.in_step(keeper)
 
 
@@ -180,20 +180,20 @@ CONTRACT_EDITS: dict[str, tuple[str, str, str, Callable[[Session], object], obje
 
 
 @pytest.mark.parametrize("kind", CONTRACT_EDITS)
-def test_edits_of_the_contracts_files(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_edits_of_the_contracts_files(kind: str, project: Project, keeper: Keeper, session: SessionHandle) -> None:
     part, old, new, look, expected = CONTRACT_EDITS[kind]
     name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
     text = project.file(name).read_text()
     assert old in text
     project.write(name, "# hands off\n" + text.replace(old, new, 1))
     assert look(session.document()) == expected
-    assert keeper.told == []
+    assert keeper.notices == []
     assert project.file(name).read_text().startswith("# hands off\n")
     project.in_step(keeper)
 
 
 def test_a_line_that_others_add_to_the_history_is_a_command(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """Each line once, however often the file is looked at and added to."""
     line = {
@@ -207,7 +207,7 @@ def test_a_line_that_others_add_to_the_history_is_a_command(
         session.note("in between")
     assert session.document().commands.total == 3
     lines = (project.feature() / "history.jsonl").read_text().splitlines()
-    assert sum("deploy" in one and "x-holdfast" not in one for one in lines) == 3
+    assert sum("deploy" in line and "x-holdfast" not in line for line in lines) == 3
     project.in_step(keeper)
 
 
@@ -216,7 +216,7 @@ def test_a_line_that_others_add_to_the_history_is_a_command(
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "craft"])
 def test_unknown_fields_and_the_order_of_keys_survive(
-    name: str, project: Project, keeper: Keeper, session: KeptSession
+    name: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     path = {"orchestrator": ORCHESTRATOR, "timer": TIMER, "craft": project.craft()}[name]
     document = project.json(path)
@@ -231,7 +231,7 @@ def test_unknown_fields_and_the_order_of_keys_survive(
     project.in_step(keeper)
 
 
-def test_comments_in_yaml_survive(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_comments_in_yaml_survive(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     for name in (project.state(), project.plan(), REGISTRY):
         project.write(name, f"# of {name}\n{project.file(name).read_text()}mine: [1, 2]  # stays\n")
     session.start_task("tests")
@@ -243,7 +243,7 @@ def test_comments_in_yaml_survive(project: Project, keeper: Keeper, session: Kep
     assert 'status: "completed"' in project.file(project.plan()).read_text()
 
 
-def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     """An agent holds a copy, the session goes on, the agent writes its copy with its change."""
     copy = project.json(ORCHESTRATOR)
     session.decide("Brick")
@@ -252,14 +252,18 @@ def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: K
     copy["pending_tasks"].append("Paint it")
     project.write(ORCHESTRATOR, copy)
     found = session.document()
-    assert (found.goal, found.mode, [one.chosen for one in found.decisions]) == ("Sell the shop", "debug", ["Brick"])
-    assert [one.text for one in found.tasks] == ["Write the tests", "Paint it"]
+    assert (found.goal, found.mode, [decision.chosen for decision in found.decisions]) == (
+        "Sell the shop",
+        "debug",
+        ["Brick"],
+    )
+    assert [task.text for task in found.tasks] == ["Write the tests", "Paint it"]
     assert found.conflicts == []
     project.in_step(keeper)
 
 
 def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     for path in (ORCHESTRATOR, project.craft()):
         copy = project.json(path)
@@ -276,7 +280,7 @@ def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
         project.in_step(keeper)
 
 
-def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     """Both values are told; ours stands until somebody decides. Once, however often it is looked at."""
     copy = project.json(ORCHESTRATOR)
     time.sleep(1.1)  # the file tells versions apart by seconds
@@ -287,24 +291,27 @@ def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Ke
     assert found.goal == "Sell the shop"
     (conflict,) = found.conflicts
     assert conflict.field == "goal"
-    assert {one.value for one in conflict.values} == {"Sell the shop", "Burn the shop"}
-    assert any("both sides" in sentence for sentence in keeper.told)
+    assert {value.value for value in conflict.values} == {"Sell the shop", "Burn the shop"}
+    assert any("both sides" in sentence for sentence in keeper.notices)
     session.note("later")
     assert len(session.document().conflicts) == 1
     project.in_step(keeper)
 
 
-def test_omission_never_removes(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_omission_never_removes(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.decide("Brick")
     project.edit(ORCHESTRATOR, lambda document: (document["agents"].clear(), document["pending_tasks"].clear()))
     project.edit(project.craft(), lambda document: document.update(decisions_made=[], agents=[], pending_tasks=[]))
     found = session.document()
-    assert ([one.id for one in found.agents], [one.text for one in found.tasks]) == (["code-1"], ["Write the tests"])
-    assert [one.chosen for one in found.decisions] == ["Brick"]
+    assert ([item.id for item in found.agents], [task.text for task in found.tasks]) == (
+        ["code-1"],
+        ["Write the tests"],
+    )
+    assert [decision.chosen for decision in found.decisions] == ["Brick"]
     project.in_step(keeper)
 
 
-def test_absence_is_no_edit(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_absence_is_no_edit(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     """Files that are gone come back, and nothing is recorded. (Deleting the timer's is how a program stops.)"""
     count = len(keeper.events(session.id))
     for name in (ORCHESTRATOR, project.craft(), f"{CRAFT}/index.json", project.state(), project.plan()):
@@ -314,11 +321,11 @@ def test_absence_is_no_edit(project: Project, keeper: Keeper, session: KeptSessi
     project.in_step(keeper)
 
 
-def test_a_lost_directory_comes_back(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_a_lost_directory_comes_back(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     for name in (".claude", ".craft", CONTRACT):
         os.rename(project.file(name), project.file(f"{name}-gone"))
     session.note("on")
     for name in (ORCHESTRATOR, TIMER, REGISTRY):
         assert project.file(name).exists()
     assert len((project.feature() / "history.jsonl").read_text().splitlines()) == len(keeper.events(session.id))
-    assert keeper.told == []
+    assert keeper.notices == []

@@ -12,8 +12,8 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.times import millis
+from holdfast.formats.mirror.contract import registry, update, yaml_files
 from holdfast.machine import files
-from holdfast.mirror.contract import documents, registry, updating
 from tests.support.mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
@@ -88,8 +88,8 @@ def test_an_agent_does_not_go_back_by_a_file(name: str, project: Project, keeper
     project.edit(path, change)
     with project.open() as other:
         assert other.session(session.id).document().agents[0].status == "completed"
-        assert any("set aside" in one and "code-1" in one for one in other.told), other.told
-    assert [one.partition(".rejected-")[0] for one in project.rejected()] == [path]
+        assert any("set aside" in notice and "code-1" in notice for notice in other.notices), other.notices
+    assert [name.partition(".rejected-")[0] for name in project.rejected()] == [path]
     assert project.json(path) == before
 
 
@@ -104,8 +104,8 @@ def test_a_task_does_not_go_back_by_a_plan(status: str, project: Project, keeper
     project.write(path, before.replace('status: "completed"', f'status: "{status}"'))
     with project.open() as other:
         assert other.session(session.id).document().tasks[0].status == "completed"
-        assert any("set aside" in one and "t1" in one for one in other.told), other.told
-    assert [one.partition(".rejected-")[0] for one in project.rejected()] == [path]
+        assert any("set aside" in notice and "t1" in notice for notice in other.notices), other.notices
+    assert [name.partition(".rejected-")[0] for name in project.rejected()] == [path]
     assert project.file(path).read_text() == before
 
 
@@ -116,9 +116,9 @@ def test_a_feature_does_not_go_back_by_the_registry(project: Project, keeper: Ke
     before = project.file(REGISTRY).read_text() + theirs
     project.write(REGISTRY, before.replace('status: "completed"', 'status: "active"'))
     with project.open() as other:
-        other.absorb()
-        assert any("set aside" in one for one in other.told), other.told
-    assert [one.partition(".rejected-")[0] for one in project.rejected()] == [REGISTRY]
+        other.collect()
+        assert any("set aside" in notice for notice in other.notices), other.notices
+    assert [name.partition(".rejected-")[0] for name in project.rejected()] == [REGISTRY]
     assert project.file(REGISTRY).read_text() == before
 
 
@@ -131,8 +131,8 @@ def test_an_old_copy_of_the_registry_is_written_again(project: Project, keeper: 
     assert old != before
     project.write(REGISTRY, old + "# copied\n")
     with project.open() as other:
-        other.absorb()
-        assert [line.partition(":")[0] for line in other.told] == [
+        other.collect()
+        assert [line.partition(":")[0] for line in other.notices] == [
             f"{REGISTRY} showed session {session.id[:8]} as unfinished, which is completed"
         ]
     assert project.file(REGISTRY).read_text() == before + "# copied\n"
@@ -142,7 +142,7 @@ def test_an_old_copy_of_the_registry_is_written_again(project: Project, keeper: 
 
 
 def _last_goal(keeper: Keeper, session: str) -> int:
-    return next(one.at for one in reversed(keeper.events(session)) if one.type == "session.edited")
+    return next(event.at for event in reversed(keeper.events(session)) if event.type == "session.edited")
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "craft", "contract"])
@@ -182,7 +182,7 @@ def _line(number: int) -> str:
 
 
 def _ran(keeper: Keeper, session: str) -> int:
-    return sum(one.type == "command.ran" for one in keeper.events(session))
+    return sum(event.type == "command.ran" for event in keeper.events(session))
 
 
 def test_lines_of_others_are_events_and_kept_nowhere_else(project: Project, keeper: Keeper) -> None:
@@ -195,9 +195,9 @@ def test_lines_of_others_are_events_and_kept_nowhere_else(project: Project, keep
         with project.open() as other:
             other.session(session.id).document()
     assert _ran(keeper, session.id) == 20
-    kept = [one for one in keeper.events(session.id) if one.type == "extra.kept"]
-    assert sum(len(str(one.data)) for one in kept) < 2000
-    assert keeper.told == []
+    kept = [event for event in keeper.events(session.id) if event.type == "extra.kept"]
+    assert sum(len(str(event.data)) for event in kept) < 2000
+    assert keeper.notices == []
 
 
 def test_a_line_is_heard_once_whatever_else_changes(project: Project, keeper: Keeper) -> None:
@@ -214,8 +214,8 @@ def test_a_line_is_heard_once_whatever_else_changes(project: Project, keeper: Ke
     session.stop()
     path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
     with project.open() as other:
-        other.absorb()
-        assert other.told == []
+        other.collect()
+        assert other.notices == []
         assert _ran(other, session.id) == 2
 
 
@@ -233,7 +233,7 @@ def _meddling(monkeypatch: pytest.MonkeyPatch, path: str, change: Callable[[str]
             Path(path).write_text(change(Path(path).read_text()))
         real(where, data, **more)
 
-    monkeypatch.setattr("holdfast.mirror.contract.documents.write_atomic", late)
+    monkeypatch.setattr("holdfast.formats.mirror.contract.yaml_files.write_atomic", late)
     return done
 
 
@@ -249,7 +249,7 @@ def test_an_entry_added_while_ours_was_written_stays(
     )  # fmt: skip
     registry.put(root, {"feature_id": name, "status": "paused"})
     assert done
-    assert [(one["feature_id"], one["status"]) for one in registry.entries(root)] == [
+    assert [(entry["feature_id"], entry["status"]) for entry in registry.entries(root)] == [
         (name, "paused"),
         ("billing-2026-11-01", "paused"),
     ]
@@ -262,12 +262,12 @@ def test_a_key_added_while_state_was_written_stays(
     session = keeper.start("Build the shop")
     root = str(project.file(REGISTRY).parent)
     path = project.file(project.state())
-    found = {"state": documents.load(str(path)), "plan": documents.load(str(project.file(project.plan())))}
+    found = {"state": yaml_files.load(str(path)), "plan": yaml_files.load(str(project.file(project.plan())))}
     document: Any = {key: dict(value.value) for key, value in found.items() if value is not None}
     document["entry"] = registry.entry(root, project.feature().name)
     document["state"]["current_state"] = {**document["state"]["current_state"], "model_in_use": "opus"}
     done = _meddling(monkeypatch, str(path), lambda text: text + 'reviewer: "Grace"\n')
-    updating.update(root, document)
+    update.update(root, document)
     assert done
     assert 'reviewer: "Grace"' in path.read_text()
     assert 'model_in_use: "opus"' in path.read_text()

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Conflict
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
 from tests.support.mirrored_project import (
     CONTRACT,
     CRAFT,
@@ -38,7 +38,7 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def session(keeper: Keeper) -> KeptSession:
+def session(keeper: Keeper) -> SessionHandle:
     session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
     session.agent("code-1", type="code", task="Code", pid=None)
     session.add_task("Write the tests", task_id="tests")
@@ -66,7 +66,7 @@ BROKEN: dict[str, tuple[str, Callable[[Project], str]]] = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_file_is_set_aside_and_restored(
-    kind: str, project: Project, keeper: Keeper, session: KeptSession
+    kind: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     name, broken = BROKEN[kind]
     text = broken(project)
@@ -76,18 +76,18 @@ def test_a_broken_file_is_set_aside_and_restored(
     (aside,) = project.rejected()
     assert aside.startswith(f"{name}.rejected-")
     assert project.file(aside).read_text() == text
-    assert any(os.path.basename(aside) in sentence for sentence in keeper.told)
-    (mirror,) = [one for one in keeper.mirrors.status() if one.rejected]
+    assert any(os.path.basename(aside) in sentence for sentence in keeper.notices)
+    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.rejected]
     assert (mirror.rejected[0].path, mirror.rejected[0].aside) == (name, aside)
     assert mirror.rejected[0].reason
-    check = next(one for one in keeper.doctor()[0] if one.name == "mirrors")
+    check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert (check.status, aside in check.detail) == ("warning", True)
     project.in_step(keeper)
 
 
 @pytest.mark.parametrize("part", ["state", "plan", "registry"])
 def test_a_broken_file_of_the_contract_is_set_aside_and_restored(
-    part: str, project: Project, keeper: Keeper, session: KeptSession
+    part: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
     project.write(name, "a: [1\n b: }{\n")
@@ -98,7 +98,7 @@ def test_a_broken_file_of_the_contract_is_set_aside_and_restored(
 
 
 def test_only_the_broken_one_of_two_changed_files_is_set_aside(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """State was changed well, the plan badly: the change of the state counts."""
     project.write(project.state(), project.file(project.state()).read_text().replace('"sonnet"', '"opus"'))
@@ -109,7 +109,7 @@ def test_only_the_broken_one_of_two_changed_files_is_set_aside(
     project.in_step(keeper)
 
 
-def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     """completed -> in_progress breaks the rules, in every format that can say it."""
     time.sleep(1.1)  # a registry to the letter as it was would be an earlier version come back
     session.stop()
@@ -122,17 +122,17 @@ def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, sess
     project.in_step(keeper)
 
 
-def test_a_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_a_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     session.finish_task("tests")
     text = project.file(project.plan()).read_text()
     project.write(project.plan(), text.replace('status: "completed"', 'status: "pending"'))
     assert session.document().tasks[0].status == "completed"
-    assert [one.startswith(project.plan()) for one in project.rejected()] == [True]
+    assert [name.startswith(project.plan()) for name in project.rejected()] == [True]
     project.in_step(keeper)
 
 
 def test_a_file_that_is_being_filled_is_waited_for(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program has emptied the file and not yet filled it when we look: nothing is set aside."""
     full = json.dumps({**project.json(ORCHESTRATOR), "goal": "Sell the shop"})
@@ -143,24 +143,24 @@ def test_a_file_that_is_being_filled_is_waited_for(
         project.write(ORCHESTRATOR, full)
         slept(0)
 
-    monkeypatch.setattr("holdfast.keeper.mirrors.settling.time.sleep", fill)
+    monkeypatch.setattr("holdfast.formats.mirror.settle.time.sleep", fill)
     assert session.document().goal == "Sell the shop"
     assert project.rejected() == []
     project.in_step(keeper)
 
 
 def test_a_strangers_file_in_a_folder_of_ours_is_left_alone(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """It never was ours: it stays where it is, and is told of once."""
     project.write(f"{CRAFT}/notes.json", {"my": "notes"})
     session.note("on")
     assert project.json(f"{CRAFT}/notes.json") == {"my": "notes"}
-    assert sum("notes.json" in sentence for sentence in keeper.told) == 1
-    keeper.told.clear()
+    assert sum("notes.json" in sentence for sentence in keeper.notices) == 1
+    keeper.notices.clear()
     session.note("again")
-    assert keeper.told == []
-    (mirror,) = [one for one in keeper.mirrors.status() if one.held]
+    assert keeper.notices == []
+    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.held]
     assert list(mirror.held) == [f"{CRAFT}/notes.json"]
     assert project.rejected() == []
 
@@ -176,7 +176,9 @@ def other(project: Project) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_another_session_in_the_file_becomes_current(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_another_session_in_the_file_becomes_current(
+    project: Project, keeper: Keeper, session: SessionHandle
+) -> None:
     old = project.json(ORCHESTRATOR)["session_id"]
     project.write(ORCHESTRATOR, other(project))
     found = keeper.session().document()
@@ -188,7 +190,7 @@ def test_another_session_in_the_file_becomes_current(project: Project, keeper: K
 
 
 def test_the_orchestrators_own_archiving_is_understood(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """It writes the archive itself and removes the current file."""
     document = {**project.json(ORCHESTRATOR), "status": "complete"}
@@ -202,7 +204,7 @@ def test_the_orchestrators_own_archiving_is_understood(
 
 
 def test_an_unfinished_archive_does_not_become_current(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     project.write(f"{HISTORY}/2026-11-02-abcdef.json", {**other(project), "status": "paused"})
     assert keeper.session().id == session.id
@@ -210,13 +212,13 @@ def test_an_unfinished_archive_does_not_become_current(
     project.in_step(keeper)
 
 
-def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, session: KeptSession) -> None:
+def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, session: SessionHandle) -> None:
     name = "0b5ed5d4-6a4f-4a3e-9a51-1f6a2d3c4b5e"
     document = {**project.json(project.craft()), "session_id": name, "goal": "Another goal."}
     project.write(f"{CRAFT}/{name}.json", document)
     assert keeper.session(name).document().goal == "Another goal."
     assert keeper.session().id == session.id
-    assert {one["session_id"] for one in project.json(f"{CRAFT}/index.json")["sessions"]} == {name, session.id}
+    assert {item["session_id"] for item in project.json(f"{CRAFT}/index.json")["sessions"]} == {name, session.id}
 
 
 # ── what was there before ────────────────────────────────────────────────────────────────────────────────
@@ -235,13 +237,13 @@ def test_switching_on_takes_in_what_is_there(tmp_path: Path) -> None:
     with second.open() as keeper:
         keeper.mirrors.switch_on("orchestrator")
         assert keeper.session().document().goal == "Repair the shop"
-        assert [one.text for one in keeper.session().document().tasks] == ["Paint it"]
+        assert [task.text for task in keeper.session().document().tasks] == ["Paint it"]
         assert sorted(row.goal for row in keeper.history()) == ["Build the shop", "Repair the shop"]
-        for one in ("contract", "timer", "craft"):
-            keeper.mirrors.switch_on(one)
+        for item in ("contract", "timer", "craft"):
+            keeper.mirrors.switch_on(item)
         assert {row.goal for row in keeper.history()} == {"Repair the shop", "Build the shop"}
         assert keeper.session().document().goal == "Repair the shop"
-        assert (keeper.told, second.rejected()) == ([], [])
+        assert (keeper.notices, second.rejected()) == ([], [])
         second.in_step(keeper)
 
 
@@ -259,7 +261,7 @@ def test_each_format_alone_takes_in_what_is_there(name: str, tmp_path: Path) -> 
         keeper.mirrors.switch_on(name)
         assert [row.goal for row in keeper.history()] == ["Repair the shop"]
         assert (keeper.current() is not None) == (name == "timer")
-        assert (keeper.told, second.rejected()) == ([], [])
+        assert (keeper.notices, second.rejected()) == ([], [])
         second.in_step(keeper, (name,))
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.core.state import State
 from holdfast.formats import registry as formats
-from holdfast.formats.contract import Contract
-from holdfast.formats.interface import Document
-from holdfast.mirror.contract import documents, registry
+from holdfast.formats.base import Document
+from holdfast.formats.contract import ContractFormat
+from holdfast.formats.mirror.contract import registry, yaml_files
 from tests.support.mirrored_project import CRAFT, FORMATS, Project
 
 PLAIN = b"""\
@@ -38,22 +38,22 @@ def test_only_what_changed_is_rendered(tmp_path: Path, monkeypatch: pytest.Monke
         session = keeper.start("Build the last one")
     time.sleep(0.05)  # files that were written this instant are read again
     with project.open() as keeper:
-        keeper.absorb()
+        keeper.collect()
     rendered: list[tuple[str, str]] = []
-    for rules in {type(formats.named(name)) for name in FORMATS} | {Contract}:
+    for rules in {type(formats.named(name)) for name in FORMATS} | {ContractFormat}:
         real = rules.render
 
-        def counted(self: Contract, state: State, real: object = real) -> Document:
+        def counted(self: ContractFormat, state: State, real: object = real) -> Document:
             rendered.append((self.name, state.session))
             return real(self, state)  # type: ignore[operator,no-any-return]
 
         monkeypatch.setattr(rules, "render", counted)
-    before = {one: one.stat().st_mtime_ns for one in project.file(CRAFT).glob("*.json")}
+    before = {path: path.stat().st_mtime_ns for path in project.file(CRAFT).glob("*.json")}
     with project.open() as keeper:
         keeper.session(session.id).note("x")
-    assert {one for _, one in rendered} == {session.id}
+    assert {name for _, name in rendered} == {session.id}
     assert {name for name, _ in rendered} == set(FORMATS)
-    changed = {one.name for one, at in before.items() if one.stat().st_mtime_ns != at}
+    changed = {path.name for path, at in before.items() if path.stat().st_mtime_ns != at}
     assert changed == {f"{session.id}.json", "index.json"}
     monkeypatch.undo()
     with project.open() as keeper:
@@ -70,9 +70,9 @@ def test_an_entry_changed_in_place_reads_as_one_changed_in_the_whole(name: str, 
     # A mark that only the whole way copes with.
     path.write_bytes(PLAIN + b"other: [1]\n")
     registry.put(str(tmp_path), {**entry})
-    whole = documents.load(str(path))
+    whole = yaml_files.load(str(path))
     assert whole is not None
-    assert documents.parsed(quick, "").value == {key: value for key, value in whole.value.items() if key != "other"}
+    assert yaml_files.parsed(quick, "").value == {key: value for key, value in whole.value.items() if key != "other"}
     assert b"# Hers." in quick
     assert len(quick.splitlines()) == len(PLAIN.splitlines())
 

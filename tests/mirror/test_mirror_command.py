@@ -109,4 +109,4 @@ def test_the_mirrored_file_is_what_export_gives(hf: Calls) -> None:
         hf("export", "--format", name, "-o", f"{name}.json")
         assert (hf.project / f"{name}.json").read_bytes() == (hf.project / path).read_bytes()
         (hf.project / f"{name}.json").unlink()
-    assert all(one["valid"] for one in hf.json("validate", ".")["files"])
+    assert all(item["valid"] for item in hf.json("validate", ".")["files"])

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.keeper import ears
-from holdfast.keeper.following import Change, Following
-from holdfast.keeper.mirrors.mirroring import Mirrors
-from holdfast.keeper.session import KeptSession
+from holdfast.formats.mirror import fingerprint
+from holdfast.formats.mirror.mirrors import Mirrors
+from holdfast.keeper import change_feed
+from holdfast.keeper.change_feed import Changes, Following
+from holdfast.keeper.session import SessionHandle
 from holdfast.machine import files
-from holdfast.mirror import prints
 from tests.support.mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
@@ -36,7 +36,7 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def session(keeper: Keeper) -> KeptSession:
+def session(keeper: Keeper) -> SessionHandle:
     return keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
 
 
@@ -72,7 +72,7 @@ def in_the_instant(
     return done
 
 
-EDITS: dict[str, tuple[Callable[[Project], str], Callable[[str], str], Callable[[KeptSession], object], object]] = {
+EDITS: dict[str, tuple[Callable[[Project], str], Callable[[str], str], Callable[[SessionHandle], object], object]] = {
     "orchestrator": (
         lambda _: ORCHESTRATOR,
         lambda text: json.dumps({**json.loads(text), "mode": "debug"}),
@@ -105,7 +105,7 @@ EDITS: dict[str, tuple[Callable[[Project], str], Callable[[str], str], Callable[
 @pytest.mark.parametrize("name", EDITS)
 def test_a_write_between_check_and_rename_is_taken_in(
     name: str, write: Callable[[Path, str], None], exchange: bool, project: Project, keeper: Keeper,
-    session: KeptSession, monkeypatch: pytest.MonkeyPatch,
+    session: SessionHandle, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     path, change, look, expected = EDITS[name]
     file = project.file(path(project))
@@ -114,14 +114,14 @@ def test_a_write_between_check_and_rename_is_taken_in(
     session.decide("Brick")
     assert done == [file]
     assert look(session) == expected
-    assert [one.chosen for one in session.document().decisions] == ["Brick"]
+    assert [decision.chosen for decision in session.document().decisions] == ["Brick"]
     assert project.rejected() == []
     assert project.leftovers() == []
     project.in_step(keeper)
 
 
 def test_rubbish_in_that_instant_is_set_aside(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_the_instant(monkeypatch, project.file(ORCHESTRATOR), in_place, "{not json", exchange=True)
     session.decide("Brick")
@@ -158,7 +158,7 @@ def test_a_file_that_appears_in_the_instant_we_make_it_is_taken_in(
 
 
 def test_a_write_in_the_instant_the_file_is_taken_away_is_not_lost(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The timer's file goes at stop; what somebody wrote just then cannot be true any more, and is kept aside."""
     real = os.rename
@@ -172,13 +172,13 @@ def test_a_write_in_the_instant_the_file_is_taken_away_is_not_lost(
     monkeypatch.setattr(os, "rename", rename)
     session.stop()
     assert not project.file(TIMER).exists()
-    kept = [project.file(one).read_text() for one in project.rejected()]
+    kept = [project.file(name).read_text() for name in project.rejected()]
     assert session.document().scope == "Market" or kept == [theirs]
     assert project.leftovers() == []
 
 
 def test_a_write_right_after_ours_is_noticed(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before we have looked at what we wrote: theirs must not pass for ours."""
     real = files.write_atomic
@@ -202,21 +202,21 @@ def test_a_write_right_after_ours_is_noticed(
 
 
 def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same size, same times, same inode, as within one tick of the clock: a young entry is read again."""
     before = project.file(ORCHESTRATOR).read_text()
     kept = keeper.mirrors.memory.tree(keeper.place.root).files["orchestrator"][ORCHESTRATOR].print
     assert kept.young
-    real = prints.look
+    real = fingerprint.look
 
-    def frozen(path: str, now: int) -> prints.Print | None:
+    def frozen(path: str, now: int) -> fingerprint.Print | None:
         found = real(path, now)
         if path == str(project.file(ORCHESTRATOR)) and found is not None:
-            return prints.Print(kept.inode, kept.size, kept.changed, kept.touched, kept.at)
+            return fingerprint.Print(kept.inode, kept.size, kept.changed, kept.touched, kept.at)
         return found
 
-    monkeypatch.setattr(prints, "look", frozen)
+    monkeypatch.setattr(fingerprint, "look", frozen)
     assert before.count('"default"') == 1
     project.write(ORCHESTRATOR, before.replace('"default"', '"release"'))
     assert session.document().mode == "release"
@@ -224,7 +224,11 @@ def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
 
 @pytest.mark.parametrize("formats", [FORMATS, ("timer",)])
 def test_one_stat_a_file_and_nothing_read_when_nothing_changed(
-    formats: tuple[str, ...], project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    formats: tuple[str, ...],
+    project: Project,
+    keeper: Keeper,
+    session: SessionHandle,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in set(FORMATS) - set(formats):
         keeper.mirrors.switch_off(name)
@@ -267,8 +271,8 @@ watched: list[Callable[[str, tuple[Any, ...]], None]] = []
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    for one in watched:
-        one(event, arguments)
+    for item in watched:
+        item(event, arguments)
 
 
 sys.addaudithook(_hear)  # cannot be taken away again; it costs nothing while nobody listens
@@ -278,7 +282,7 @@ sys.addaudithook(_hear)  # cannot be taken away again; it costs nothing while no
 
 
 def test_eight_processes_at_once_leave_the_files_in_step(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     script = (
         "import sys\nfrom holdfast import Keeper\n"
@@ -290,17 +294,17 @@ def test_eight_processes_at_once_leave_the_files_in_step(
         subprocess.Popen([sys.executable, "-c", script, str(project.path), str(project.home), str(number)])
         for number in range(8)
     ]
-    assert [one.wait() for one in running] == [0] * 8
-    chosen = {one.chosen for one in session.document().decisions}
+    assert [popen.wait() for popen in running] == [0] * 8
+    chosen = {decision.chosen for decision in session.document().decisions}
     assert chosen == {f"{process}-{number}" for process in range(8) for number in range(4)}
-    assert {one["decision"] for one in project.json(ORCHESTRATOR)["decisions_made"]} == chosen
+    assert {item["decision"] for item in project.json(ORCHESTRATOR)["decisions_made"]} == chosen
     assert (project.rejected(), project.leftovers()) == ([], [])
     project.in_step(keeper)
 
 
 @pytest.mark.parametrize("verb", ["note", "stop", "replace"])
 def test_what_died_before_writing_is_made_good_by_the_next_look(
-    verb: str, project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    verb: str, project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Killed between commit and files: even a command that only looks brings them up to date."""
     time.sleep(0.05)
@@ -325,15 +329,15 @@ def test_what_died_before_writing_is_made_good_by_the_next_look(
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_an_edit_is_absorbed_while_something_follows(
-    installed: bool, project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    installed: bool, project: Project, keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody runs a command: the edit comes in by itself, and whoever follows is told whose it was."""
     if not installed:
         monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
-    told: list[Change] = []
+    told: list[Changes] = []
     changed = threading.Event()
 
-    def heard(change: Change) -> None:
+    def heard(change: Changes) -> None:
         told.append(change)
         if session.id in change.sessions:
             changed.set()
@@ -344,4 +348,4 @@ def test_an_edit_is_absorbed_while_something_follows(
         assert changed.wait(10)
         assert follower.place > place
     assert session.document().goal == "Sell the shop"
-    assert ears.PATIENCE < 1
+    assert change_feed.PATIENCE < 1

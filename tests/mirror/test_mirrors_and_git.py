@@ -31,8 +31,8 @@ def project(tmp_path: Path) -> Project:
     project.write("README.md", "hello\n")
     commit(project)
     with project.open() as keeper:
-        for one in FORMATS:
-            keeper.mirrors.switch_on(one)
+        for name in FORMATS:
+            keeper.mirrors.switch_on(name)
     return project
 
 
@@ -72,7 +72,7 @@ def test_a_checkout_of_an_older_commit_is_no_edit(project: Project, keeper: Keep
     git(project.path, "checkout", "-q", first)
     assert session.document().goal == "Sell the shop"
     assert len(keeper.events(session.id)) == count
-    assert keeper.told == []
+    assert keeper.notices == []
     project.in_step(keeper)
 
 
@@ -116,7 +116,7 @@ def test_a_teammates_version_is_pulled(project: Project, keeper: Keeper, tmp_pat
     commit(project, where=clone)
     git(project.path, "pull", "-q", str(clone), "main")
     assert session.document().goal == "Sell the shop"
-    assert keeper.told == []
+    assert keeper.notices == []
     project.in_step(keeper)
 
 
@@ -143,25 +143,25 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     session = keeper.session(name)
     session.note("going on")
     assert project.file(ORCHESTRATOR).read_text() == text
-    assert any(ORCHESTRATOR in sentence and "left alone" in sentence for sentence in keeper.told)
-    assert [one.text for one in session.document().notes] == ["going on"]
-    (mirror,) = [one for one in keeper.mirrors.status() if one.held]
+    assert any(ORCHESTRATOR in sentence and "left alone" in sentence for sentence in keeper.notices)
+    assert [note.text for note in session.document().notes] == ["going on"]
+    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.held]
     assert list(mirror.held) == [ORCHESTRATOR]
     assert mirror.changed_outside
-    check = next(one for one in keeper.doctor()[0] if one.name == "mirrors")
+    check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert check.status == "warning"
     git(project.path, "checkout", "-q", "--theirs", "--", ORCHESTRATOR)
-    keeper.told.clear()
+    keeper.notices.clear()
     session.note("still unmerged")
-    assert any("not merged" in sentence for sentence in keeper.told)
+    assert any("not merged" in sentence for sentence in keeper.notices)
     git(project.path, "add", "-A")
     git(project.path, "commit", "-q", "-m", "settled")
     found = session.document()
-    assert [one.text for one in found.notes] == ["going on", "still unmerged"]
+    assert [note.text for note in found.notes] == ["going on", "still unmerged"]
     assert found.goal in ("Burn the shop", "Sell the shop")
-    values = {one.value for conflict in found.conflicts for one in conflict.values} | {found.goal}
+    values = {value.value for conflict in found.conflicts for value in conflict.values} | {found.goal}
     assert "Burn the shop" in values
-    assert not any(one.held for one in keeper.mirrors.status())
+    assert not any(mirrored.held for mirrored in keeper.mirrors.status())
     assert project.rejected() == []
     project.in_step(keeper)
 
@@ -173,11 +173,11 @@ def test_a_rebase_that_stopped_is_left_alone(project: Project, keeper: Keeper) -
     assert "<<<<<<<" in text
     keeper.session(name).note("going on")
     assert project.file(ORCHESTRATOR).read_text() == text
-    assert any("left alone" in sentence for sentence in keeper.told)
+    assert any("left alone" in sentence for sentence in keeper.notices)
     git(project.path, "checkout", "-q", "-f", "other")
     git(project.path, "rebase", "--quit", check=False)
     keeper.session(name).note("gone on")
-    assert not any(one.held for one in keeper.mirrors.status())
+    assert not any(mirrored.held for mirrored in keeper.mirrors.status())
     assert keeper.session(name).document().notes[-1].text == "gone on"
 
 
@@ -203,7 +203,7 @@ def test_a_contract_with_markers_is_left_alone(project: Project, keeper: Keeper)
     session.start_task("paint")
     session.edit(model="opus")
     assert project.file(project.plan()).read_text() == broken
-    assert any("left alone" in sentence for sentence in keeper.told)
+    assert any("left alone" in sentence for sentence in keeper.notices)
     assert project.rejected() == []
     project.write(project.plan(), text)
     assert session.document().tasks[0].status == "in_progress"
@@ -229,12 +229,12 @@ def test_two_work_trees_show_a_session_each(project: Project, keeper: Keeper, tm
         mine.decide("Green")
         assert project.json(ORCHESTRATOR)["decisions_made"][0]["decision"] == "Brick"
         theirs = json.loads((second / ORCHESTRATOR).read_text())
-        assert [one["decision"] for one in theirs["decisions_made"]] == ["Green"]
+        assert [item["decision"] for item in theirs["decisions_made"]] == ["Green"]
         theirs["goal"] = "Paint it twice"
         (second / ORCHESTRATOR).write_text(json.dumps(theirs))
         assert mine.document().goal == "Paint it twice"
         assert session.document().goal == "Build the shop"
-        assert (keeper.told, other.told) == ([], [])
+        assert (keeper.notices, other.notices) == ([], [])
     project.in_step(keeper)
 
 

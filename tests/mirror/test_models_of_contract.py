@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.formats.contract import FORMAT, configured
-from holdfast.formats.contract.documents import model_name, model_note
+from holdfast.formats.contract.fields import model_name, model_note
 from tests.mirror.mirror_calls import Calls
 
 
@@ -18,7 +18,7 @@ def hf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 
 
 def feature(hf: Calls) -> Path:
-    (found,) = [one for one in (hf.project / ".ai-session").iterdir() if one.is_dir()]
+    (found,) = [path for path in (hf.project / ".ai-session").iterdir() if path.is_dir()]
     return found
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.formats.text.reading import read_yaml
-from holdfast.keeper.session import KeptSession
+from holdfast.formats.text.read import read_yaml
+from holdfast.keeper.session import SessionHandle
 from tests.support.mirrored_project import CONTRACT, FORMATS, ORCHESTRATOR, Project
 
 
@@ -28,7 +28,7 @@ def keeper(project: Project) -> Iterator[Keeper]:
 
 
 @pytest.fixture
-def session(keeper: Keeper) -> KeptSession:
+def session(keeper: Keeper) -> SessionHandle:
     return keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
 
 
@@ -41,7 +41,7 @@ def _file(project: Project, name: str) -> str:
 
 @pytest.mark.parametrize("name", ["orchestrator", "craft"])
 def test_mirror_keeps_the_keys_of_a_pending_task_that_is_an_object(
-    name: str, project: Project, keeper: Keeper, session: KeptSession
+    name: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     entry = {"task": "one", "priority": "high", "owner": "anna"}
     project.edit(_file(project, name), lambda document: document.update(pending_tasks=[entry]))
@@ -55,7 +55,7 @@ def test_mirror_keeps_the_keys_of_a_pending_task_that_is_an_object(
 
 @pytest.mark.parametrize("name", ["orchestrator", "craft"])
 def test_mirror_keeps_the_keys_of_earlier_objects_when_another_is_added(
-    name: str, project: Project, keeper: Keeper, session: KeptSession
+    name: str, project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     one, two = {"task": "one", "owner": "anna"}, {"task": "two", "owner": "bob"}
     project.edit(_file(project, name), lambda document: document.update(pending_tasks=[one]))
@@ -69,7 +69,7 @@ def test_mirror_keeps_the_keys_of_earlier_objects_when_another_is_added(
 
 
 def test_mirror_takes_another_value_of_a_key_that_is_kept(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """A program that writes its own objects again does not copy what was kept next to them."""
     for owner in ("anna", "bob"):
@@ -95,7 +95,7 @@ def _current(project: Project) -> dict[str, Any]:
 
 
 def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     for model, family in (("gpt-5", "sonnet"), ("gpt-6", "sonnet"), ("gemini-3", "gemini"), ("o3", "sonnet")):
         _name_model(project, model)
@@ -110,12 +110,12 @@ def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
 
 
 def test_mirror_says_under_which_name_an_edited_model_is_written(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     _name_model(project, "gpt-5")
     assert session.document().model == "gpt-5"
     assert _current(project) == {"model_in_use": "sonnet", "x-holdfast-model": "gpt-5"}
-    assert [line for line in keeper.told if "gpt-5" in line and "written as sonnet" in line]
+    assert [line for line in keeper.notices if "gpt-5" in line and "written as sonnet" in line]
 
 
 def test_mirror_takes_another_model_of_an_imported_session(project: Project, keeper: Keeper) -> None:
@@ -133,7 +133,7 @@ def test_mirror_takes_another_model_of_an_imported_session(project: Project, kee
     assert project.rejected() == []
 
 
-# ── an active task that is no task ───────────────────────────────────────────────────────────────────────
+# ── an active task that is not a task ───────────────────────────────────────────────────────────────────────
 
 
 def _name_active(project: Project, task: str) -> None:
@@ -142,13 +142,13 @@ def _name_active(project: Project, task: str) -> None:
 
 
 def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     session.add_task("Write the tests", task_id="tests")
     session.start_task("tests")
     _name_active(project, "nosuch")
     assert [(task.id, task.status) for task in session.document().tasks] == [("tests", "in_progress")]
-    assert [line for line in keeper.told if "nosuch" in line]
+    assert [line for line in keeper.notices if "nosuch" in line]
     assert "nosuch" in json.dumps(session.document().extra)
     assert 'active_task: "tests"' in project.file(project.state()).read_text()
     assert project.rejected() == []
@@ -159,7 +159,7 @@ def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
 
 
 def test_mirror_keeps_the_keys_of_an_error_though_its_agent_was_shown_otherwise(
-    project: Project, keeper: Keeper, session: KeptSession
+    project: Project, keeper: Keeper, session: SessionHandle
 ) -> None:
     """The agent began within the second in which it failed: that cannot be shown as it was written, the error can."""
     error = {"agent": "test-1", "error": "boom", "timestamp": session.document().created_at}

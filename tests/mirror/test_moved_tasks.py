@@ -40,11 +40,11 @@ class Tasks:
             key = "updated" if self.name == "orchestrator" else "updated_at"
             document[key] = times.text(self.keeper.now() + at * times.SECOND)
         self.project.write(self.path, document)
-        self.keeper.absorb()
+        self.keeper.collect()
 
     def said(self, text: str) -> str:
         """The notice about a task; empty if there was none."""
-        return next((sentence for sentence in self.keeper.told if repr(text) in sentence), "")
+        return next((sentence for sentence in self.keeper.notices if repr(text) in sentence), "")
 
     def statuses(self) -> dict[str, str]:
         return {task.text: task.status for task in self.session.document().tasks}
@@ -71,7 +71,7 @@ def test_task_moved_from_pending_to_completed_in_other_words_is_done(tasks: Task
     assert tasks.shown() == (["Write tests for the cart", "Deploy"], ["Repaired the login"])
     assert tasks.statuses()["Repaired the login"] == "completed"
     assert len(tasks.statuses()) == 3
-    assert any("taken out of the pending tasks" in sentence for sentence in tasks.keeper.told)
+    assert any("taken out of the pending tasks" in sentence for sentence in tasks.keeper.notices)
     tasks.session.reopen_task(tasks.session.document().tasks[0].id)
     assert "Repaired the login" in tasks.shown()[0]
 
@@ -275,7 +275,7 @@ def test_no_task_is_lost_without_a_notice_when_a_program_had_read_an_older_file(
         stale = tasks.project.json(tasks.path)
         added = program.holdfast_acts()
         _, done = program.change(stale)
-        tasks.keeper.told.clear()
+        tasks.keeper.notices.clear()
         tasks.write(stale, at=program.moment())
         for text in added:
             assert text in tasks.shown()[0] or tasks.said(text), (program.round, text)

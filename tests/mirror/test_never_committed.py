@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
-from holdfast.machine.worktree import locate
-from holdfast.mirror import repository
+from holdfast.formats.mirror import git_ignore
+from holdfast.machine.git.worktree import locate
 from tests.support.mirrored_project import TIMER, Project, git
 
 LINES = (TIMER, f"{TIMER}.rejected-*")
@@ -184,12 +184,12 @@ def test_gitignore_gets_the_line_only_when_asked(project: Project, keeper: Keepe
 def test_what_stands_in_gitignore_stays(old: bytes, new: bytes | None, tmp_path: Path) -> None:
     """CRLF is kept, a last line without an end gets one, and an entry with a slash before it counts."""
     (tmp_path / ".gitignore").write_bytes(old)
-    assert repository.add_to_gitignore(str(tmp_path), LINES) == (new is not None)
+    assert git_ignore.add_to_gitignore(str(tmp_path), LINES) == (new is not None)
     text = (tmp_path / ".gitignore").read_bytes()
     assert text.startswith(new or old)
     assert text.endswith(b"\r\n" if b"\r\n" in old else b"\n")
     assert text.count(b"\n") == text.count(b"\r\n") or b"\r\n" not in old
-    assert not repository.add_to_gitignore(str(tmp_path), LINES)
+    assert not git_ignore.add_to_gitignore(str(tmp_path), LINES)
 
 
 # ── nothing outside the project ──────────────────────────────────────────────────────────────────────────
@@ -210,7 +210,7 @@ def test_links_in_the_git_directory_are_not_followed(
     assert "--gitignore" in str(refused.value.hint)
     keeper.mirrors.switch_on("timer", gitignore=True)
     keeper.start("Build the shop").note("n")
-    assert keeper.told == []
+    assert keeper.notices == []
     assert TIMER not in staged(project.path)
     assert os.listdir(outside) == ["exclude"]
     assert (outside / "exclude").read_text() == "precious\n"

@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Conflict, HoldfastError
-from holdfast.keeper.session import KeptSession
-from holdfast.mirror.contract import history
+from holdfast.formats.mirror.contract import history
+from holdfast.keeper.session import SessionHandle
 from tests.support.mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
@@ -46,8 +46,8 @@ def test_switching_on_shows_the_session_that_is_there(tmp_path: Path) -> None:
     project = Project(tmp_path)
     with project.open() as keeper:
         keeper.start("Build the shop").note("one")
-        for one in FORMATS:
-            keeper.mirrors.switch_on(one)
+        for name in FORMATS:
+            keeper.mirrors.switch_on(name)
         project.in_step(keeper)
         lines = [line for _, line in history.read(str(project.feature() / "history.jsonl"))]
         assert [line["command"] for line in lines if isinstance(line, dict)][:2] == ["session.started", "note.added"]
@@ -64,8 +64,8 @@ def test_switching_on_twice_and_off_twice_is_a_conflict(keeper: Keeper) -> None:
 def test_off_leaves_the_files_and_stops_writing(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     before = {name: project.file(name).read_bytes() for name in (ORCHESTRATOR, TIMER, project.craft())}
-    for one in FORMATS:
-        keeper.mirrors.switch_off(one)
+    for item in FORMATS:
+        keeper.mirrors.switch_off(item)
     session.note("after")
     session.stop()
     assert {name: project.file(name).read_bytes() for name in before} == before
@@ -75,11 +75,11 @@ def test_off_leaves_the_files_and_stops_writing(project: Project, keeper: Keeper
 def test_on_again_catches_up(project: Project, keeper: Keeper) -> None:
     """What happened while it was off is shown; the file of a session that is over goes."""
     session = keeper.start("Build the shop")
-    for one in FORMATS:
-        keeper.mirrors.switch_off(one)
+    for name in FORMATS:
+        keeper.mirrors.switch_off(name)
     session.stop()
-    for one in FORMATS:
-        keeper.mirrors.switch_on(one)
+    for name in FORMATS:
+        keeper.mirrors.switch_on(name)
     assert not project.file(TIMER).exists()
     project.in_step(keeper)
 
@@ -87,7 +87,7 @@ def test_on_again_catches_up(project: Project, keeper: Keeper) -> None:
 # ── each trigger ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-TRIGGERS: dict[str, Callable[[KeptSession], object]] = {
+TRIGGERS: dict[str, Callable[[SessionHandle], object]] = {
     "agent starts": lambda session: session.agent("code-2", type="code", task="More"),
     "agent makes progress": lambda session: session.find_agent("code-1").progress(0.7),
     "agent completes": lambda session: session.find_agent("code-1").done(summary="Done", tokens=12),
@@ -126,7 +126,7 @@ def test_what_the_triggers_write_can_be_read_in_the_file(project: Project, keepe
     agent.fail("It broke", category="logical")
     document = project.json(ORCHESTRATOR)
     assert document["agents"][0]["status"] == "failed"
-    assert [one["message"] for one in document["errors"]] == ["It broke"]
+    assert [item["message"] for item in document["errors"]] == ["It broke"]
 
 
 def test_the_timers_file_is_right_after_every_message_and_gone_at_stop(project: Project, keeper: Keeper) -> None:
@@ -182,7 +182,7 @@ def test_a_deleted_session_leaves_no_file(project: Project, keeper: Keeper) -> N
     session.stop()
     keeper.delete(session.id, force=True)
     assert project.archives() == []
-    assert [one.name for one in project.file(CRAFT).glob("*.json") if one.name != "index.json"] == []
+    assert [path.name for path in project.file(CRAFT).glob("*.json") if path.name != "index.json"] == []
 
 
 def test_the_contracts_files_say_it_all(project: Project, keeper: Keeper) -> None:
@@ -197,7 +197,9 @@ def test_the_contracts_files_say_it_all(project: Project, keeper: Keeper) -> Non
     assert 'status: "completed"' in project.file(REGISTRY).read_text()
     lines = [line for _, line in history.read(str(project.feature() / "history.jsonl"))]
     kept = [line["x-holdfast"] for line in lines if isinstance(line, dict)]
-    assert [one["hash"] for one in kept if isinstance(one, dict)] == [one.hash for one in keeper.events(session.id)]
+    assert [item["hash"] for item in kept if isinstance(item, dict)] == [
+        event.hash for event in keeper.events(session.id)
+    ]
     project.in_step(keeper)
 
 
@@ -265,7 +267,7 @@ def test_after_each_verb_of_a_long_story_the_files_are_in_step(seed: int, projec
         with contextlib.suppress(HoldfastError):  # what the state forbids changes nothing
             verbs[name]()
         project.in_step(keeper)
-        assert keeper.told == [], name
+        assert keeper.notices == [], name
     assert project.rejected() == []
     assert project.leftovers() == []
 
@@ -283,7 +285,7 @@ def test_nothing_grows_with_the_square_of_the_story(project: Project, keeper: Ke
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "read", counted)
         with keeper.store().transaction() as transaction:
-            from holdfast.core.vocabulary import NoteAdded
+            from holdfast.core.events import NoteAdded
             from holdfast.store.interface import Draft
 
             for number in range(1_950):
@@ -293,6 +295,6 @@ def test_nothing_grows_with_the_square_of_the_story(project: Project, keeper: Ke
     assert read == []
     lines = (project.feature() / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["x-holdfast"]["hash"] for line in lines] == [
-        one.hash for one in keeper.events(session.id)
+        event.hash for event in keeper.events(session.id)
     ]
     project.in_step(keeper)

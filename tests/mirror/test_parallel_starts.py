@@ -27,7 +27,7 @@ def test_each_of_many_sessions_begun_at_once_is_shown(tmp_path: Path) -> None:
         subprocess.Popen([*words, f"Goal {number}"], cwd=project, env=environ, stdout=subprocess.DEVNULL)
         for number in range(COUNT)
     ]
-    assert [one.wait() for one in running] == [0] * COUNT
+    assert [popen.wait() for popen in running] == [0] * COUNT
     registry = (project / ".ai-session" / "active-features.yaml").read_text()
     assert registry.count("feature_id:") == COUNT
     assert len(list((project / ".ai-session").glob("*/state.yaml"))) == COUNT

@@ -14,10 +14,10 @@ from holdfast import Keeper
 from holdfast.core import times, view
 from holdfast.core.canonical import Json
 from holdfast.core.model import Session
-from holdfast.keeper.following import Change, Following
-from holdfast.keeper.mirrors import taking
+from holdfast.formats.mirror import read_back
+from holdfast.formats.mirror.contract import history
+from holdfast.keeper.change_feed import Changes, Following
 from holdfast.machine.wall import Wall
-from holdfast.mirror.contract import history
 from tests.mirror.mirror_calls import Calls
 from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project, git
 
@@ -118,7 +118,7 @@ def timed(tmp_path: Path, name: str, clock: Clock) -> Iterator[Edited]:
 
 def is_plain(edited: Edited, words: str) -> None:
     found = edited.session.document()
-    assert (edited.words(found), found.conflicts, edited.keeper.told) == (words, [], [])
+    assert (edited.words(found), found.conflicts, edited.keeper.notices) == (words, [], [])
     assert words in edited.text
 
 
@@ -216,8 +216,8 @@ def test_a_copy_from_before_a_command_is_a_conflict(before: int, seconds: int, t
     timed.write_back(copy, "By file")
     found = timed.session.document()
     assert timed.words(found) == "By command"
-    assert {one.value for conflict in found.conflicts for one in conflict.values} == {"By command", "By file"}
-    assert any("both sides" in sentence for sentence in timed.keeper.told)
+    assert {value.value for conflict in found.conflicts for value in conflict.values} == {"By command", "By file"}
+    assert any("both sides" in sentence for sentence in timed.keeper.notices)
 
 
 def test_words_of_another_format_are_the_other_side(tmp_path: Path) -> None:
@@ -266,13 +266,13 @@ def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
     clock.ahead += 5
     timed.write("Words 1")
     found = timed.session.document()
-    told = {one.value for conflict in found.conflicts for one in conflict.values}
+    told = {value.value for conflict in found.conflicts for value in conflict.values}
     assert timed.words(found) == "Words 1" or "Words 1" in told
 
 
 def test_what_is_remembered_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     """Of many edits only so much is remembered, and still each is one."""
-    monkeypatch.setattr(taking, "MOST", 4)
+    monkeypatch.setattr(read_back, "MOST", 4)
     edited = Edited(tmp_path, "orchestrator", clock)
     with edited.keeper as keeper:
         for number in range(9):
@@ -337,7 +337,7 @@ def until(true: Callable[[], bool]) -> None:
 
 def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
     """Each is taken in within a moment, with nobody running a command; then a real conflict still is one."""
-    told: list[Change] = []
+    told: list[Changes] = []
 
     def taken_in(words: str) -> bool:
         state = edited.keeper.store().state(edited.session.id)

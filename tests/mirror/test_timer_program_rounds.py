@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from holdfast import Keeper
 from holdfast.core.times import MINUTE, SECOND, millis
-from holdfast.formats.moments import shortest
 from holdfast.formats.timer.names import TIMEOUT
+from holdfast.formats.timestamps import shortest
 from holdfast.machine.wall import Wall
 from tests.support.mirrored_project import TIMER, Project
 from tests.support.scale import scale
@@ -118,7 +118,7 @@ class Program:
 
     def _resume(self, pause: dict[str, Any]) -> None:
         pause |= {"endTime": shortest(self.now), "durationMs": self.now - millis(pause["startTime"])}
-        self.document["totalPausedMs"] = sum(one["durationMs"] for one in self.document["pauses"])
+        self.document["totalPausedMs"] = sum(item["durationMs"] for item in self.document["pauses"])
         self.document["status"] = "IN_PROGRESS"
 
     def _rest(self, kind: str, reason: str, since: int) -> None:

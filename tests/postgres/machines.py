@@ -10,16 +10,16 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.capture import spool
+from holdfast.conversations.hooks import install
 from holdfast.keeper import Keeper
-from holdfast.keeper.captures import installing
-from holdfast.machine import errorlog
+from holdfast.machine import error_log
+from holdfast.workspace import spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
 
 LONGEST = 60.0  # seconds for a process that is to end by itself
 
@@ -50,8 +50,8 @@ class Desk:
         """
         with self.keeper() as keeper:
             keeper.home.prepare()
-        installing.note_store(str(self.home), self.url)
-        installing.install(str(self.home), system=sys.platform)
+        install.note_store(str(self.home), self.url)
+        install.install(str(self.home), system=sys.platform)
         script = self.home / "hooks" / "ask.py"
         made = script.read_text()
         patient = made.replace("return hooking.main(", f"hooking.HELD_UP = {LONGEST}\n        return hooking.main(")
@@ -96,7 +96,7 @@ class Desk:
         return spool.unread(str(self.home))
 
     def errors(self) -> list[str]:
-        return [str(one["message"]) for one in errorlog.lines(str(self.home))]
+        return [str(line["message"]) for line in error_log.lines(str(self.home))]
 
     def commands(self) -> list[str]:
         """Every command that is recorded in the sessions that can be seen here, each as often as it is."""
@@ -104,7 +104,7 @@ class Desk:
             rows = keeper.history(limit=None, all_projects=True)
             events = [event for row in rows for event in keeper.events(row.id)]
         return sorted(
-            str(json.loads(one.data)["command"]) for one in events if one.type == "command.ran" and one.data
+            str(json.loads(event.data)["command"]) for event in events if event.type == "command.ran" and event.data
         )
 
 
@@ -112,18 +112,18 @@ class Listener:
     """Keeps what following tells, and waits for what a test expects."""
 
     def __init__(self) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[Changes] = []
         self._told = threading.Condition()
 
-    def __call__(self, change: Change) -> None:
+    def __call__(self, change: Changes) -> None:
         with self._told:
             self.changes.append(change)
             self._told.notify_all()
 
-    def until(self, fits: Callable[[list[Change]], bool]) -> list[Change]:
+    def until(self, fits: Callable[[list[Changes]], bool]) -> list[Changes]:
         with self._told:
             assert self._told.wait_for(lambda: fits(self.changes), timeout=LONGEST), self.changes
             return list(self.changes)
 
-    def of(self, session: str) -> list[Change]:
-        return self.until(lambda changes: any(session in one.sessions for one in changes))
+    def of(self, session: str) -> list[Changes]:
+        return self.until(lambda changes: any(session in change.sessions for change in changes))

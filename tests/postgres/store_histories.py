@@ -14,17 +14,16 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.canonical import LARGEST, Json, canonical, digest
+from holdfast.core.envelope import Event, problem, seal
 from holdfast.core.errors import NotFound
-from holdfast.core.event import Event, seal, trouble
-from holdfast.core.state import freeze
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     TYPE_OF,
     AliasGiven,
     CommandRan,
     Data,
     EventErased,
     NoteAdded,
-    Project,
+    ProjectFacts,
     SessionArchived,
     SessionCompleted,
     SessionDeleted,
@@ -33,8 +32,9 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
     TaskAdded,
 )
+from holdfast.core.state import freeze
 from holdfast.store.conformance import ANNA, DAY, START, Ticks
-from holdfast.store.interface import UNSEEN, Draft, Filter, Known, Store, Transaction
+from holdfast.store.interface import UNSEEN, Draft, Filter, KnownProject, Store, Transaction
 from tests.support.histories import GARBAGE, POOL, Step, play
 
 # Words that are told apart, or not, by case, accents, script, and by what SQL makes of them.
@@ -110,9 +110,9 @@ class Story:
     def _key(self) -> str | None:
         return self._chance.choice((None, None, None, "hook:1", "hook:2", self._text(1)))
 
-    def _project(self) -> Project:
+    def _project(self) -> ProjectFacts:
         number = self._chance.randrange(4)
-        return Project(
+        return ProjectFacts(
             id=f"p{number}", name=self._chance.choice(NAMES), path=self._chance.choice(PLACES),
             remote=self._chance.choice((None, "github.com/x/shop")),
             roots=self._chance.choice(((), ("r1",), ("r1", "r2"))),
@@ -145,7 +145,9 @@ class Story:
             for _ in range(self._chance.randint(5, 30))
         ]
         events = [
-            one for one in play(steps, wall=self._chance.randrange(30)).events if one.v > 0 and trouble(one) is None
+            event
+            for event in play(steps, wall=self._chance.randrange(30)).events
+            if event.v > 0 and problem(event) is None
         ]
         self._chance.shuffle(events)
         return events
@@ -213,7 +215,7 @@ class Story:
     def _erase(self) -> None:
         if self._known:
             named = [self._chance.choice(self._known) for _ in range(self._chance.randint(1, 3))]
-            hashes = [self._chance.choice((one.hash, one.hash, one.hash.upper())) for one in named]
+            hashes = [self._chance.choice((event.hash, event.hash, event.hash.upper())) for event in named]
             instead: dict[str, Json] = {hashes[0]: {"text": self._text()}} if self._chance.random() < 0.5 else {}
             erasing = EventErased(hashes=(*hashes, self._chance.choice(ODD)), instead=instead)
             self._record(named[0].session, erasing)
@@ -225,9 +227,9 @@ class Story:
         with self._store.transaction() as transaction:
             session = self._session()
             writer = self._chance.choice((ANNA, "b" * 20, "W\0"))
-            gone = {one.hash for one in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
-        self._known = [one for one in self._known if one.hash not in gone]
-        self._foreign = {key: one for key, one in self._foreign.items() if one.hash not in gone}
+            gone = {event.hash for event in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
+        self._known = [event for event in self._known if event.hash not in gone]
+        self._foreign = {key: event for key, event in self._foreign.items() if event.hash not in gone}
 
     def _fail(self) -> None:
         """A transaction that comes to nothing."""
@@ -244,7 +246,7 @@ class Story:
         with self._store.transaction() as transaction:
             transaction.set_current(self._chance.choice(PLACES), self._chance.choice((*SESSIONS, None)))
             transaction.know_project(self._project())
-            transaction.know_evidence(Known(self._text(1), self._text(1), (("root", self._text(1)),)))
+            transaction.know_evidence(KnownProject(self._text(1), self._text(1), (("root", self._text(1)),)))
             name = self._chance.choice(("", "a/", "a/b", "A/")) + self._text(1)
             transaction.remember(name, self._chance.choice((b"", b"\0\xff", None)))
 
@@ -296,7 +298,9 @@ def searches(seed: int) -> Iterator[Filter]:
 def paged(store: Store, size: int) -> list[list[Any]]:
     """A listing, page after page."""
     pages: list[list[Any]] = []
-    created = {one: state.created_at for one in store.sessions() if (state := store.state(one)) is not None}
+    created = {
+        session: state.created_at for session in store.sessions() if (state := store.state(session)) is not None
+    }
     before: tuple[int, str] | None = None
     while page := store.rows(Filter(limit=size, before=before)):
         pages.append(page)
@@ -316,11 +320,11 @@ def shown(store: Store) -> dict[str, Any]:
         "versions": store.versions(),
         "versions of": store.versions((SESSIONS[0], "nobody", DELETED)),
         "projects": store.projects(),
-        "arrived": [one.event for one in store.arrived(0, LARGEST)],
+        "arrived": [arrival.event for arrival in store.arrived(0, LARGEST)],
         "in portions": list(_portions(store)),
         "latest": store.arrived(store.latest_place(), 1),
         "latest time": store.latest_time(),
-        "check": sorted((one.check, one.session or "", one.detail) for one in store.check()),
+        "check": sorted((damage.check, damage.session or "", damage.detail) for damage in store.check()),
     }  # fmt: skip
     for session in (*SESSIONS, "nobody"):
         state = store.state(session)
@@ -328,7 +332,7 @@ def shown(store: Store) -> dict[str, Any]:
         found[session] = (events, None if state is None else freeze(state), store.places(session))
         middle = events[len(events) // 2].clock if events else 0
         found[f"{session} since"] = list(store.events(session, since=middle))
-        for writer in {one.writer for one in events}:
+        for writer in {event.writer for event in events}:
             found[f"{session} {writer!r}"] = store.stream(session, writer, 2, LARGEST)
     for reference in ("", "1", "1111", "11119", "ABC", "abcdef00", SESSIONS[-1].upper(), "g", "%", *WORDS):
         found[f"find {reference}"] = store.find(reference)
@@ -338,9 +342,9 @@ def shown(store: Store) -> dict[str, Any]:
 def _portions(store: Store) -> Iterator[list[Event]]:
     place = 0
     while some := store.arrived(place, 7):
-        assert [one.place for one in some] == sorted({one.place for one in some})
+        assert [arrival.place for arrival in some] == sorted({arrival.place for arrival in some})
         place = some[-1].place
-        yield [one.event for one in some]
+        yield [arrival.event for arrival in some]
 
 
 def _shown_beside(store: Store) -> dict[str, Any]:
@@ -353,7 +357,7 @@ def _shown_beside(store: Store) -> dict[str, Any]:
         found[f"memory {prefix}"] = list(store.remembered_under(prefix))
     for place in PLACES:
         found[f"current {place}"] = (store.current(place), store.project_at("path", place))
-    for project in [one.id for one in beside.projects]:
+    for project in [project.id for project in beside.projects]:
         found[f"evidence {project!r}"] = store.evidence(project)
     for value in ("r1", "r2", "github.com/x/shop", *WORDS):
         found[f"at {value!r}"] = (store.project_at("root", value), store.project_at("remote", value))

@@ -19,10 +19,11 @@ from typing import Any, Final, NamedTuple, Self, TextIO
 from urllib.parse import urlsplit
 
 from holdfast.core.errors import Busy, Unreachable
-from holdfast.core.vocabulary import NoteAdded
+from holdfast.core.events import NoteAdded
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft, Store
-from holdfast.store.postgres import PostgresStore, administering, locks, rights
+from holdfast.store.postgres import PostgresStore, locks, rights
+from holdfast.store.postgres import admin as postgres_admin
 
 NOW: Final = 1_800_000_000_000  # everybody's clock stands still: only the log orders what happens
 
@@ -36,7 +37,7 @@ class Team:
         self.vault = f"vault-{self.person}"
         self.line = line
         admin = PostgresAddress(f"{server.url(self.name, socket=True)}&vault={self.vault}")
-        with administering.connected(admin, "make a vault") as own:
+        with postgres_admin.connected(admin, "make a vault") as own:
             rights.admit(own, rights.make_vault(own, self.vault), self.person)
 
     def url(self, through: Any = None) -> str:
@@ -170,11 +171,11 @@ def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -
 
     assert_sound(store)
     told = list(said)
-    doubtful = {one.text for one in told if one.hash is None}
+    doubtful = {line.text for line in told if line.hash is None}
     events = [event for session in sessions for event in store.events(session)]
     hashes = Counter(event.hash for event in events)
     assert set(hashes.values()) == {1}
-    assert {one.hash for one in told if one.hash is not None} <= set(hashes)
+    assert {line.hash for line in told if line.hash is not None} <= set(hashes)
     streams = Counter((event.session, event.writer) for event in events)
     assert {(event.session, event.writer, event.seq) for event in events} == {
         (session, writer, seq) for (session, writer), most in streams.items() for seq in range(1, most + 1)
@@ -183,15 +184,15 @@ def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -
     for session in sessions:
         state = store.state(session)
         assert state is not None
-        texts += [one.text for one in state.notes]
+        texts += [item.text for item in state.notes]
     assert len(set(texts)) == len(texts)
-    expected = {one.text for one in told}
+    expected = {line.text for line in told}
     assert expected - doubtful <= set(texts) <= expected
     for session in sessions:
         state = store.state(session)
         assert state is not None
         for name in {text.split()[0] for text in texts}:
-            numbers = [int(one.text.split()[1]) for one in state.notes if one.text.startswith(f"{name} ")]
+            numbers = [int(item.text.split()[1]) for item in state.notes if item.text.startswith(f"{name} ")]
             assert numbers == sorted(numbers)
     return len(texts)
 

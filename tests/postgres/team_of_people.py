@@ -15,11 +15,11 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from holdfast.core.vocabulary import AliasGiven, Project
+from holdfast.core.events import AliasGiven, ProjectFacts
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import Ticks, draft, note, started
-from holdfast.store.postgres import PostgresStore, administering, sharing
-from holdfast.store.postgres.lines import Line
+from holdfast.store.postgres import PostgresStore, admin, shares
+from holdfast.store.postgres.pool import Line
 from tests.support.postgres.server import Server
 
 PEOPLE: Final = ("anna", "bob", "carl", "dora", "eve", "fred", "gina")
@@ -51,13 +51,13 @@ class Team:
             server.sql("CREATE ROLE holdfast_member NOLOGIN")
         server.sql(f"GRANT holdfast_member TO {self.role('boss')} WITH ADMIN OPTION")
         server.database(self.database, owner=self.role("boss"))
-        administering.init(self.address("boss", "shop"), admit=[self.role(one) for one in ("anna", "bob", "carl")])
-        for one in ("dora", "fred"):
-            administering.admit(self.address("boss", "shop"), self.role(one))
-        administering.init(self.address("boss", "else"), admit=[self.role("dora"), self.role("gina")])
-        administering.dismiss(self.address("boss", "else"), self.role("boss"))
+        admin.init(self.address("boss", "shop"), admit=[self.role(name) for name in ("anna", "bob", "carl")])
+        for name in ("dora", "fred"):
+            admin.admit(self.address("boss", "shop"), self.role(name))
+        admin.init(self.address("boss", "else"), admit=[self.role("dora"), self.role("gina")])
+        admin.dismiss(self.address("boss", "else"), self.role("boss"))
         self._fill()
-        administering.dismiss(self.address("boss", "shop"), self.role("fred"))
+        admin.dismiss(self.address("boss", "shop"), self.role("fred"))
 
     def role(self, person: str) -> str:
         return f"{person}_{self.mark}"
@@ -93,7 +93,7 @@ class Team:
     def words(self) -> dict[str, object]:
         """Numbers and ids of sessions by their label, and roles by their person, for statements."""
         ids = {f"{label}_id": self.id(label) for label in _SESSIONS}
-        return {**self.refs, **ids, **{one: self.role(one) for one in (*PEOPLE, "boss")}}
+        return {**self.refs, **ids, **{person: self.role(person) for person in (*PEOPLE, "boss")}}
 
     def close(self) -> None:
         for line in self._lines.values():
@@ -105,7 +105,7 @@ class Team:
             store = self.store(owner, "else" if label == "elsewhere" else "shop")
             session = self.id(label)
             with store.transaction() as transaction:
-                project = Project(
+                project = ProjectFacts(
                     id=f"project-{label}", name=f"Secret {label}", path=f"/home/{owner}/{label}",
                     remote=f"git.example/{label}",
                 )  # fmt: skip
@@ -123,14 +123,14 @@ class Team:
             "INSERT INTO holdfast.aside (session, name, found) SELECT ref, 'Secret', 'Secret' FROM holdfast.sessions"
         )
         with closing(self.store("anna")) as anna:
-            sharing.share(anna, self.id("read"), self.role("bob"), writes=False)
-            sharing.share(anna, self.id("write"), self.role("bob"), writes=True)
-            sharing.share(anna, self.id("open"), None, writes=False)
-            sharing.share(anna, self.id("common"), None, writes=True)
+            shares.share(anna, self.id("read"), self.role("bob"), writes=False)
+            shares.share(anna, self.id("write"), self.role("bob"), writes=True)
+            shares.share(anna, self.id("open"), None, writes=False)
+            shares.share(anna, self.id("common"), None, writes=True)
         with closing(self.store("gina", "else")) as gina:
-            sharing.share(gina, self.id("elsewhere"), None, writes=True)
+            shares.share(gina, self.id("elsewhere"), None, writes=True)
         with closing(self.store("fred")) as fred:
-            sharing.share(fred, self.id("left"), self.role("dora"), writes=False)
+            shares.share(fred, self.id("left"), self.role("dora"), writes=False)
 
 
 @pytest.fixture(scope="module")

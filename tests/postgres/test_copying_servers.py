@@ -19,14 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Damaged, Unreachable
+from holdfast.core.events import CommandRan, NoteAdded
 from holdfast.core.state import freeze
-from holdfast.core.vocabulary import CommandRan, NoteAdded
-from holdfast.store import copying
+from holdfast.store import store_copy
 from holdfast.store.conformance import ANNA, BEN, START, Ticks, assert_sound, everything, put, started
-from holdfast.store.copying import CURSORS, Progress, copy
 from holdfast.store.interface import UNSEEN, Draft, Store
-from holdfast.store.postgres.talking import Talk
+from holdfast.store.postgres.pipeline import Talk
 from holdfast.store.sqlite import SqliteStore
+from holdfast.store.store_copy import CURSORS, Progress, copy
 from tests.postgres import store_histories
 from tests.postgres.team import Team
 from tests.support.postgres.fixtures import prepared
@@ -36,14 +36,14 @@ from tests.support.scale import scale
 # A copy in a process of its own, that says how far it is.
 COPYING = """
 import sys
-from holdfast.store import copying
+from holdfast.store import store_copy
 from holdfast.store.address import address, open_store
-copying.PORTION = 40
+store_copy.PORTION = 40
 source, target = (
     open_store(address(url), writer=lambda: "b" * 20, wall=lambda: 1, here=lambda _: "copying")
     for url in sys.argv[1:]
 )
-copying.copy(source, target, told=lambda progress: print(*progress, flush=True))
+store_copy.copy(source, target, told=lambda progress: print(*progress, flush=True))
 """
 
 
@@ -87,7 +87,7 @@ def team(postgres: Server, database: str) -> Team:
 
 
 def count(store: Store) -> int:
-    return sum(len(list(store.events(one))) for one in store.sessions())
+    return sum(len(list(store.events(session))) for session in store.sessions())
 
 
 def own(store: Store) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ def test_there_and_back_is_the_same_store(
     """Any history: events byte by byte, states, listings, search, work trees, projects, and what is kept."""
     team = Team(postgres, database)
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(copying, "PORTION", portion)
+        patched.setattr(store_copy, "PORTION", portion)
         first, last = opened(Path(place, "first.db")), opened(Path(place, "last.db"), BEN)
         store_histories.told(first, seed, length)
         with closing(team.store()) as served:
@@ -122,7 +122,7 @@ def test_there_and_back_is_the_same_store(
             for which in store_histories.filters():
                 assert served.rows(which) == last.rows(which) == first.rows(which)
             checks = [
-                sorted((one.check, one.session or "", one.detail) for one in store.check())
+                sorted((damage.check, damage.session or "", damage.detail) for damage in store.check())
                 for store in (first, served, last)
             ]
             assert checks[0] == checks[1] == checks[2]
@@ -134,7 +134,7 @@ def _that_can_be_carried(store: Store) -> tuple[Any, ...]:
     """Work trees that are at nothing that is there stay behind."""
     places, projects, memory = own(store)
     states = {session: store.state(session) for _, session in places}
-    there = [(path, one) for path, one in places if (state := states[one]) is not None and not state.deleted]
+    there = [(path, place) for path, place in places if (state := states[place]) is not None and not state.deleted]
     return there, projects, memory
 
 
@@ -172,18 +172,18 @@ def test_what_came_in_is_found_among_many_of_others(source: SqliteStore, team: T
             while some := served.arrived(place, limit):
                 found += some
                 place = some[-1].place
-            assert len({one.event.hash for one in found}) == len(found) == events
-            assert [one.place for one in found] == sorted(one.place for one in found)
+            assert len({arrival.event.hash for arrival in found}) == len(found) == events
+            assert [arrival.place for arrival in found] == sorted(arrival.place for arrival in found)
 
 
 def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checking, copying, comparing: each up to its end, in both directions."""
-    monkeypatch.setattr(copying, "PORTION", 100)
+    monkeypatch.setattr(store_copy, "PORTION", 100)
     back = opened(Path(source.path).with_name("back.db"), BEN)
     with closing(team.store()) as served:
-        for one, other in ((source, served), (served, back)):
+        for item, other in ((source, served), (served, back)):
             said: list[Progress] = []
-            copy(one, other, told=said.append)
+            copy(item, other, told=said.append)
             doing = [each.doing for each in said]
             assert list(dict.fromkeys(doing)) == ["checking", "copying", "comparing"]
             assert doing == sorted(doing, key=["checking", "copying", "comparing"].index)
@@ -236,7 +236,7 @@ def _kill_after(lines: int, seconds: float, *urls: str) -> None:
 
 def test_a_server_that_dies_meanwhile_loses_nothing(source: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed in the middle of it with all its processes, and started again: the copy goes on, each event is once."""
-    monkeypatch.setattr(copying, "PORTION", 20)
+    monkeypatch.setattr(store_copy, "PORTION", 20)
     chance = random.Random(1)
     with Server(durable=True) as server:
         team = Team(server, prepared(server, "copied"))

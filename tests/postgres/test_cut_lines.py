@@ -11,10 +11,12 @@ from contextlib import ExitStack, closing
 import pytest
 
 from holdfast.core.errors import Busy, Unreachable
-from holdfast.core.vocabulary import NoteAdded
+from holdfast.core.events import NoteAdded
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
-from holdfast.store.postgres import PostgresStore, lines, outcome
+from holdfast.store.postgres import PostgresStore
+from holdfast.store.postgres import pool as postgres_pool
+from holdfast.store.postgres import transaction as postgres_transaction
 from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter, committing
 from tests.postgres.team import NOW, Team, note
 from tests.support.postgres.server import Server
@@ -35,7 +37,7 @@ class Ground:
             assert_sound(store)
             state = store.state(self.session)
             assert state is not None
-            return [one.text for one in state.notes]
+            return [item.text for item in state.notes]
 
 
 @pytest.fixture
@@ -54,9 +56,9 @@ def store(ground: Ground) -> Iterator[PostgresStore]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in life, only quicker."""
-    monkeypatch.setattr(lines, "SILENCE", 0.3)
-    monkeypatch.setattr(outcome, "PATIENCE", 0.5)
-    monkeypatch.setattr(outcome, "GRACE", 200)
+    monkeypatch.setattr(postgres_pool, "SILENCE", 0.3)
+    monkeypatch.setattr(postgres_transaction, "PATIENCE", 0.5)
+    monkeypatch.setattr(postgres_transaction, "GRACE", 200)
 
 
 def test_a_commit_that_did_not_arrive_is_no_success(ground: Ground, store: PostgresStore) -> None:
@@ -203,7 +205,7 @@ def test_a_line_cut_at_every_message(ground: Ground) -> None:
                 ground.line.spare()
                 state = store.state(ground.session)
                 assert state is not None
-                assert [one.text for one in state.notes] == expected
+                assert [item.text for item in state.notes] == expected
             if not happened:
                 break
     assert ground.there() == expected

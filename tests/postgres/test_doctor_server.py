@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.keeper import doctor, doctor_store
-from holdfast.keeper.doctor_checks import UNOPENED
+from holdfast.keeper import doctor, store_checks
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering, rights, standing
+from holdfast.store.postgres import admin, info, rights
+from holdfast.workspace.followers import UNOPENED
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
 from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
-    from holdfast.keeper.doctor_checks import Check
+    from holdfast.workspace.followers import Check
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def desk(team: Team, tmp_path: Path) -> Desk:
 
 def _examined(desk: Desk) -> dict[str, Check]:
     with desk.keeper() as keeper:
-        return {one.name: one for one in doctor.examine(keeper)}
+        return {check.name: check for check in doctor.examine(keeper)}
 
 
 def test_a_sound_store(desk: Desk, team: Team) -> None:
@@ -44,7 +44,7 @@ def test_a_sound_store(desk: Desk, team: Team) -> None:
     with desk.keeper() as keeper:
         keeper.start("Build the shop").note("blue")
     found = _examined(desk)
-    assert {one.name for one in found.values() if one.status != "ok"} == set()
+    assert {check.name for check in found.values() if check.status != "ok"} == set()
     assert f"vault {team.vault}, as {team.person}" in found["server"].detail
     assert "sqlite" not in found
 
@@ -52,7 +52,7 @@ def test_a_sound_store(desk: Desk, team: Team) -> None:
 def test_who_is_above_the_rules_is_warned(desk: Desk, team: Team, postgres: Server) -> None:
     """A superuser sees everybody's sessions: that is no way to work."""
     desk.url = f"{postgres.url(team.name)}&vault={team.vault}"
-    with administering.connected(PostgresAddress(desk.url), "admit") as own:
+    with admin.connected(PostgresAddress(desk.url), "admit") as own:
         rights.admit(own, rights.make_vault(own, team.vault), "postgres")
     found = _examined(desk)
     assert found["server"].status == "warning"
@@ -67,12 +67,12 @@ def test_the_way_to_a_server_elsewhere(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, said: str
 ) -> None:
     """Open to others, or to one who poses as the server: a warning."""
-    real = standing.standing
+    real = info.server_info
 
-    def elsewhere(store: Any) -> standing.Standing:
+    def elsewhere(store: Any) -> info.ServerInfo:
         return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
 
-    monkeypatch.setattr(standing, "standing", elsewhere)
+    monkeypatch.setattr(info, "server_info", elsewhere)
     found = _examined(desk)["server"]
     assert said in found.detail
     assert found.status == ("ok" if proven else "warning")
@@ -96,14 +96,14 @@ def test_a_server_that_goes_away_while_it_is_looked_at(
     """What was not looked at to the end is not called sound."""
     with desk.keeper() as keeper:
         keeper.start("Build the shop")
-    real = doctor_store.server
+    real = store_checks.server
 
     def then_gone(store: Any) -> list[Check]:
         found = list(real(store))
         line.refuse()
         return found
 
-    monkeypatch.setattr(doctor_store, "server", then_gone)
+    monkeypatch.setattr(store_checks, "server", then_gone)
     found = _examined(desk)
     assert found["file"].status == "failed"
     assert "the check broke off: the server cannot be reached" in found["file"].detail
@@ -124,12 +124,12 @@ def test_a_server_that_is_away_fails_its_check_alone(
     line.refuse()
     desk.ran(0)
     assert main(["doctor", "--json"]) == 6
-    checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
-    assert [one["name"] for one in checks.values() if one["status"] == "failed"] == ["store"]
+    checks = {item["name"]: item for item in json.loads(capsys.readouterr().out)["checks"]}
+    assert [check["name"] for check in checks.values() if check["status"] == "failed"] == ["store"]
     assert checks["mirrors"]["status"] == "warning"
-    hints = [name for name, one in checks.items() if one["fix"] and "server is back" in one["fix"]]
+    hints = [name for name, check in checks.items() if check["fix"] and "server is back" in check["fix"]]
     assert hints == ["store"]
-    blind = {name for name, one in checks.items() if one["detail"] == UNOPENED}
+    blind = {name for name, check in checks.items() if check["detail"] == UNOPENED}
     assert blind >= {"file", "chain", "state", "listing", "search", "writer", "agents", "mirrors"}
     assert all(checks[name]["status"] == "warning" for name in blind)
     assert checks["git"]["status"] == "ok"

@@ -6,7 +6,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from holdfast.keeper.captures.comparison import compare_due
+from holdfast.sessions.changes.compare import compare_due
 from tests.postgres.machines import LONGEST, Desk
 from tests.postgres.team import Team
 
@@ -33,7 +33,7 @@ def test_file_and_commit_of_a_command_are_recorded_on_a_server(
     run("commit", "-qm", "Begin")
     ada.hook("tell", "UserPromptSubmit", prompt="Fix the cart", prompt_id="p1")
     with ada.keeper() as keeper:
-        keeper.absorb()
+        keeper.collect()
         compare_due(keeper)
     (ada.project / "cart.py").write_text("total = 2\n")
     run("commit", "-qam", "Fix the total")
@@ -43,7 +43,7 @@ def test_file_and_commit_of_a_command_are_recorded_on_a_server(
         keeper.compare()
         session = keeper.session().document()
         answers = keeper.why("cart.py:1").sessions
-    assert [(one.path, one.by) for one in session.files] == [("cart.py", "command")]
-    assert [(one.subject, one.conversation) for one in session.commits] == [("Fix the total", "talk-1")]
-    assert [(one.id, one.certainty) for one in answers] == [(session.id, "certain")]
+    assert [(file.path, file.by) for file in session.files] == [("cart.py", "command")]
+    assert [(commit.subject, commit.conversation) for commit in session.commits] == [("Fix the total", "talk-1")]
+    assert [(answer.id, answer.certainty) for answer in answers] == [(session.id, "certain")]
     assert (ada.waiting(), ada.errors()) == (0, [])

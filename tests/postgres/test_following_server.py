@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.keeper import following
-from holdfast.keeper.following import Following, state_of_things
+from holdfast.keeper import change_feed
+from holdfast.keeper.change_feed import Following, state_of_things
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering, rights
+from holdfast.store.postgres import admin as postgres_admin
+from holdfast.store.postgres import rights
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk, Listener
 from tests.postgres.team import Team
@@ -43,7 +44,7 @@ def team(own: Server) -> Team:
 @pytest.fixture
 def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Who follows: on a line that can be cut. Nobody looks by themselves: what is heard was told."""
-    monkeypatch.setattr(following, "SELDOM", 600.0)
+    monkeypatch.setattr(change_feed, "SELDOM", 600.0)
     desk = Desk(tmp_path, team.url(line), "here")
     with desk.keeper() as keeper:
         keeper.home.prepare()
@@ -119,7 +120,7 @@ def test_what_is_recorded_in_the_dark_is_told_later(here: Desk, there: Desk, lin
 def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, own: Server, tmp_path: Path) -> None:
     """Somebody else's session in the same vault and one in another vault: no page is drawn anew for them."""
     other = Team(own, own.url("team"))
-    with administering.connected(PostgresAddress(f"{own.url(team.name)}&vault={team.vault}"), "admit") as admin:
+    with postgres_admin.connected(PostgresAddress(f"{own.url(team.name)}&vault={team.vault}"), "admit") as admin:
         rights.admit(admin, rights.make_vault(admin, team.vault), other.person)
     colleague = Desk(tmp_path, other.url().replace(other.vault, team.vault), "colleague")
     stranger = Desk(tmp_path, other.url(), "stranger")
@@ -139,4 +140,4 @@ def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, ow
             keeper.session().note("For you")
             session = keeper.session().id
         changes = told.until(lambda changes: len(changes) > len(known))
-    assert [(set(one.sessions), one.beyond) for one in changes[len(known) :]] == [({session}, False)]
+    assert [(set(change.sessions), change.beyond) for change in changes[len(known) :]] == [({session}, False)]

@@ -11,11 +11,12 @@ import psycopg
 import pytest
 
 from holdfast import Keeper
-from holdfast.capture import absence, spool
 from holdfast.core.errors import Refused, Unreachable
-from holdfast.keeper.captures import hearing
+from holdfast.keeper import hook_process
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering, rights
+from holdfast.store.postgres import admin as postgres_admin
+from holdfast.store.postgres import rights
+from holdfast.workspace import server_outage, spool
 from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter
 from tests.postgres.machines import LONGEST, Desk
 from tests.postgres.team import Team
@@ -89,7 +90,7 @@ class _Answering:
 
 def _forget_that_it_is_away(desk: Desk) -> None:
     """As if a while had passed."""
-    (desk.home / absence.NAME).unlink(missing_ok=True)
+    (desk.home / server_outage.NAME).unlink(missing_ok=True)
 
 
 def _soon(holds: Callable[[], bool]) -> None:
@@ -128,19 +129,19 @@ def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk, mon
     _forget_that_it_is_away(desk)
     own.stop()
     assert desk.hook("ask", "SessionStart", source="startup") == ""
-    assert absence.is_away(str(desk.home), desk.url)
-    assert not absence.is_away(str(desk.home), desk.url + "&application_name=other")
+    assert server_outage.is_away(str(desk.home), desk.url)
+    assert not server_outage.is_away(str(desk.home), desk.url + "&application_name=other")
     own.start()
     _forget_that_it_is_away(desk)
-    monkeypatch.setattr(absence, "HURRY", LONGEST)
-    said = hearing.answered(
+    monkeypatch.setattr(server_outage, "HURRY", LONGEST)
+    said = hook_process.answered(
         str(desk.home), "claude.user.1.1", store=desk.url,
         payload=b'{"session_id": "t", "hook_event_name": "SessionStart", "source": "startup", "cwd": "%s"}'
         % str(desk.project).encode(),
     )  # fmt: skip
     assert said is not None
     assert "Add OAuth" in said.stdout
-    assert not (desk.home / absence.NAME).exists()
+    assert not (desk.home / server_outage.NAME).exists()
     assert desk.waiting() == 0
 
 
@@ -179,7 +180,7 @@ def test_a_server_falls_silent_in_the_middle(
     desk: Desk, team: Team, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is in a hurry leaves it at that, wherever it was; nothing is put aside, and it is all there later."""
-    monkeypatch.setattr(absence, "LEISURE", 0.5)
+    monkeypatch.setattr(server_outage, "LEISURE", 0.5)
     desk.url = team.url(line)
     desk.connect()
     with desk.keeper() as keeper:
@@ -188,12 +189,12 @@ def test_a_server_falls_silent_in_the_middle(
         desk.ran(number)
     for answers in (1, 3, 9):
         line.freeze_when(_Answering(answers))
-        hearing.drained(str(desk.home), store=desk.url)
+        hook_process.drained(str(desk.home), store=desk.url)
         assert line.happened.is_set()
-        assert absence.is_away(str(desk.home), desk.url)
+        assert server_outage.is_away(str(desk.home), desk.url)
         line.thaw()
         _forget_that_it_is_away(desk)
-    hearing.drained(str(desk.home), store=desk.url)
+    hook_process.drained(str(desk.home), store=desk.url)
     assert desk.commands() == _every(0, 1, 2)
     assert (desk.waiting(), desk.unread()) == (0, [])
 
@@ -205,8 +206,8 @@ def test_killed_while_taking_in(desk: Desk, team: Team, line: Cutter, number: in
         keeper.start("Add OAuth")
     desk.url = team.url(line)
     desk.connect()
-    for one in range(PAYLOADS):
-        desk.ran(one)
+    for item in range(PAYLOADS):
+        desk.ran(item)
     line.freeze_when(_Writing(number), after=False)
     with desk.drain() as draining:
         assert line.happened.wait(LONGEST)
@@ -226,18 +227,18 @@ def test_cut_off_anywhere_while_taking_in(desk: Desk, team: Team, line: Cutter, 
     desk.url = team.url(line)
     desk.connect()
     expected = []
-    for number in (0, 1, 2, 3, 5, 8, 12, 17, 23, 30, 38, 47):
+    for number in (0, 1, 2, 3, 5, 8, 12, 17, 23, 30, 38, 47, 57):
         desk.ran(number)
         expected.append(number)
         line.cut_when(_Writing(number), after=after)
-        hearing.drained(str(desk.home), store=desk.url)
+        hook_process.drained(str(desk.home), store=desk.url)
         _forget_that_it_is_away(desk)
         happened = line.happened.wait(0.2)
         line.spare()
-        hearing.drained(str(desk.home), store=desk.url)
+        hook_process.drained(str(desk.home), store=desk.url)
         if not happened:
             break
-    assert 1 < number < 47
+    assert 1 < number < 57
     assert desk.commands() == _every(*expected)
     assert (desk.waiting(), desk.unread()) == (0, [])
 
@@ -250,13 +251,13 @@ def test_processes_do_not_pile_up(desk: Desk, team: Team, line: Cutter) -> None:
     line.freeze()
     processes = [desk.drain() for _ in range(8)]
     try:
-        _soon(lambda: sum(one.poll() is None for one in processes) <= 2)
+        _soon(lambda: sum(process.poll() is None for process in processes) <= 2)
         line.thaw()
-        assert [one.wait(LONGEST) for one in processes] == [0] * 8
+        assert [process.wait(LONGEST) for process in processes] == [0] * 8
     finally:
-        for one in processes:
-            one.kill()
-            one.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
     assert desk.commands() == _every(0)
 
 
@@ -272,7 +273,7 @@ def test_two_machines_take_in_at_once(team: Team, tmp_path: Path) -> None:
 
     def take_in(desk: Desk) -> None:
         together.wait()
-        hearing.drained(str(desk.home), store=desk.url)
+        hook_process.drained(str(desk.home), store=desk.url)
 
     threads = [threading.Thread(target=take_in, args=(desk,)) for desk in desks]
     for thread in threads:
@@ -294,13 +295,13 @@ def test_what_the_database_refuses_waits(own: Server, desk: Desk, team: Team) ->
         keeper.start("Add OAuth")
     admin = PostgresAddress(f"{own.url(team.name)}&vault={team.vault}")
     desk.ran(0)
-    with administering.connected(admin, "dismiss") as own_line:
+    with postgres_admin.connected(admin, "dismiss") as own_line:
         vault = rights.make_vault(own_line, team.vault)
         rights.dismiss(own_line, vault, team.person)
     with desk.keeper() as keeper, pytest.raises(Refused):
         keeper.session()
     assert (desk.waiting(), desk.unread()) == (1, [])
-    with administering.connected(admin, "admit") as own_line:
+    with postgres_admin.connected(admin, "admit") as own_line:
         rights.admit(own_line, vault, team.person)
     assert desk.commands() == _every(0)
 

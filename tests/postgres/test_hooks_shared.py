@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.core.errors import Refused
-from holdfast.core.vocabulary import SessionEdited
+from holdfast.core.events import SessionEdited
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import PostgresStore, administering, rights, sharing
+from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import admin as postgres_admin
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
 
@@ -28,7 +29,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
     """
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
-    with administering.connected(admin, "admit") as own:
+    with postgres_admin.connected(admin, "admit") as own:
         rights.admit(own, rights.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
@@ -40,7 +41,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        sharing.share(store, session, other.person, writes)
+        shares.share(store, session, other.person, writes)
     with ben.keeper() as keeper:
         assert keeper.history(all_projects=True)[0].id == session
     for number in (1, 2):
@@ -59,7 +60,7 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
     """Nor does the owner's command act on the branch that the member names; the owner's own word counts."""
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
-    with administering.connected(admin, "admit") as own:
+    with postgres_admin.connected(admin, "admit") as own:
         rights.admit(own, rights.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
@@ -69,7 +70,7 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        sharing.share(store, session, other.person, True)
+        shares.share(store, session, other.person, True)
     with ben.keeper() as keeper:
         keeper.session(session).resume(force=True)
         keeper.recorder.record(session, lambda _: [SessionEdited(branch="precious")])
@@ -83,4 +84,4 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
         keeper.session(session).resume()
     ada.hook("tell", "UserPromptSubmit", "talk-3", prompt="Joins", prompt_id="p3")
     with ada.keeper() as keeper:
-        assert {one.id for one in keeper.session(session).document().native} == {"talk-1", "talk-3"}
+        assert {native.id for native in keeper.session(session).document().native} == {"talk-1", "talk-3"}

@@ -19,15 +19,15 @@ from psycopg import sql
 
 from holdfast.cli.main import main
 from holdfast.core.canonical import LARGEST, Json, canonical
+from holdfast.core.envelope import Event, StreamHead, seal
 from holdfast.core.errors import Refused
-from holdfast.core.event import Event, Head, seal
+from holdfast.core.events import EventErased, ProjectFacts
 from holdfast.core.fold import fold
-from holdfast.core.vocabulary import EventErased, Project
 from holdfast.store.conformance import Ticks, draft, note, put, started
-from holdfast.store.copying import Progress, copy
 from holdfast.store.interface import Filter, Store
-from holdfast.store.postgres import PostgresStore, administering, sharing
+from holdfast.store.postgres import PostgresStore, admin, shares
 from holdfast.store.sqlite import SqliteStore
+from holdfast.store.store_copy import Progress, copy
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.support.scale import scale
 
@@ -98,12 +98,12 @@ class Shared(NamedTuple):
             assert state is not None
             assert state == fold(events, self.id)
             assert {event.hash: event.data for event in events if event.hash in before} == before
-            texts = [one.text for one in state.notes]
+            texts = [item.text for item in state.notes]
             assert {"with a key", "without", "more 0", f"more {notes - 1}"} <= set(texts)
             assert state.project is not None
             assert state.project.id == "project-of-anna"
             assert not state.deleted
-            assert self.id in {one.id for one in again.rows(Filter())}
+            assert self.id in {item.id for item in again.rows(Filter())}
 
 
 def row(event: Event) -> tuple[object, ...]:
@@ -119,7 +119,7 @@ def row(event: Event) -> tuple[object, ...]:
 @pytest.fixture
 def shared(team: Team) -> Iterator[Shared]:
     session = f"{secrets.token_hex(4)}-0000-7000-8000-000000000000"
-    project = Project(id="project-of-anna", name="Anna's")
+    project = ProjectFacts(id="project-of-anna", name="Anna's")
     with closing(team.store("anna")) as anna, closing(team.store("bob")) as bob:
         with anna.transaction() as transaction:
             made = [
@@ -127,10 +127,10 @@ def shared(team: Team) -> Iterator[Shared]:
                 transaction.record(session, draft(note("with a key"), key="hook:1")),
                 transaction.record(session, draft(note("without"))),
             ]
-        sharing.share(anna, session, team.role("bob"), writes=True)
+        shares.share(anna, session, team.role("bob"), writes=True)
         ((ref,),) = team.said("postgres", "SELECT ref FROM holdfast.sessions WHERE id = %s", session)
         team.line("bob").execute("SELECT holdfast.settle(1, 'home of bob', %s)", (BOBS,))
-        yield Shared(team, session, ref, anna, bob, tuple(one for one in made if one is not None))
+        yield Shared(team, session, ref, anna, bob, tuple(event for event in made if event is not None))
         team.line("postgres").execute("UPDATE holdfast.installations SET clock = 0")  # after absurd ones
 
 
@@ -147,7 +147,7 @@ def test_a_members_erasure_does_not_erase_the_owners_events_through_what_stands_
     shared.annas_work_goes_on()
     # What is his own he erases that way, too.
     put(shared.bob, shared.id, EventErased(hashes=(first.hash,), instead={first.hash: {"hashes": [own.hash]}}))
-    assert [one.data for one in shared.anna.events(shared.id) if one.hash == own.hash] == [None]
+    assert [event.data for event in shared.anna.events(shared.id) if event.hash == own.hash] == [None]
 
 
 def test_a_member_does_not_take_the_key_of_what_the_owner_records_later(shared: Shared) -> None:
@@ -189,7 +189,7 @@ def test_a_member_who_knows_a_projects_id_does_not_read_its_name(shared: Shared)
     found = f"SELECT * FROM holdfast.evidence_of(1, '{hidden}', 0)"
     mine = f"{secrets.token_hex(4)}-1111-7000-8000-000000000000"
     with closing(team.store("carl")) as carl:
-        put(carl, mine, started("Mine", project=Project(id=hidden, name="guessed")))
+        put(carl, mine, started("Mine", project=ProjectFacts(id=hidden, name="guessed")))
     for person in ("carl", "bob"):
         team.line(person).execute(
             "INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", (f"{person}-{secrets.token_hex(4)}",)
@@ -260,9 +260,11 @@ def erased_once(shared: Shared) -> list[Event]:
     return [bare, shared.by_bob("event.erased", data, seq=2, prev=empty.hash, clock=empty.clock + 1)]
 
 
-def with_seen(*heads: Head) -> Case:
+def with_seen(*heads: StreamHead) -> Case:
     return lambda shared: [
-        shared.by_bob("note.added", {"text": "by bob"}, seen=(Head(shared.events[0].writer, LARGEST, "x"), *heads))
+        shared.by_bob(
+            "note.added", {"text": "by bob"}, seen=(StreamHead(shared.events[0].writer, LARGEST, "x"), *heads)
+        )
     ]
 
 
@@ -339,7 +341,9 @@ HARMLESS_CASES: Final[dict[str, Case]] = {
     ],
     "prev: nothing that is here": one("note.added", {"text": "x"}, seq=7, prev="00" * 32),
     "seen: everything of another": with_seen(),
-    "seen: streams that are not there": with_seen(*(Head(f"{number:032x}", LARGEST, "") for number in range(50))),
+    "seen: streams that are not there": with_seen(
+        *(StreamHead(f"{number:032x}", LARGEST, "") for number in range(50))
+    ),
     "resolved: the goal, to another's value": resolved("goal", "Bob's"),
     "resolved: the progress, to more than all": resolved("progress", 1e308),
     "resolved: something that is no field": resolved("\0", -1e308),
@@ -415,21 +419,23 @@ def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
     put(shared.anna, shared.id, EventErased(hashes=(secret.hash,)))
     with shared.anna.transaction() as transaction:  # as an event that came late does
         transaction.receive([_by_annas_phone(shared)])
-    said = [one.detail for one in shared.anna.check() if one.check == "chain" and one.session == shared.id]
-    assert any("erases what another person put there" in one and shared.team.role("bob") in one for one in said)
+    said = [
+        damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
+    ]
+    assert any("erases what another person put there" in name and shared.team.role("bob") in name for name in said)
 
-    (left,) = (one for one in shared.anna.backup(str(tmp_path / "backup")) if one.session == shared.id)
+    (left,) = (copied for copied in shared.anna.backup(str(tmp_path / "backup")) if copied.session == shared.id)
     assert "that somebody else put there" in left.reason
     with closing(_opened_file(tmp_path / "restored.db")) as restored:
         restored.restore(str(tmp_path / "backup"))
         _nothing_of_annas_is_erased(shared, restored)
-        assert [one for one in restored.check() if one.session == shared.id] == []
+        assert [damage for damage in restored.check() if damage.session == shared.id] == []
 
-    repaired = [one for one in shared.anna.repair() if shared.id in one]
-    assert any("erases what another person put there" in one for one in repaired)
-    found = {one.check for one in shared.anna.check() if one.session == shared.id}
+    repaired = [name for name in shared.anna.repair() if shared.id in name]
+    assert any("erases what another person put there" in name for name in repaired)
+    found = {damage.check for damage in shared.anna.check() if damage.session == shared.id}
     assert found <= {"aside"}
-    assert next(one for one in shared.anna.events(shared.id) if one.hash == secret.hash).data is None
+    assert next(event for event in shared.anna.events(shared.id) if event.hash == secret.hash).data is None
     shared.annas_work_goes_on()
 
 
@@ -450,7 +456,7 @@ def test_an_erasure_by_a_member_erases_nothing_that_the_owner_brings_later(share
     with shared.anna.transaction() as transaction:
         transaction.receive([late])
     for _ in range(2):
-        kept = [one.data for one in shared.anna.events(shared.id) if one.writer == late.writer]
+        kept = [event.data for event in shared.anna.events(shared.id) if event.writer == late.writer]
         assert kept == [late.data]
         shared.anna.repair()
 
@@ -466,9 +472,9 @@ def test_a_former_owners_erasure_stays_obeyed_when_the_session_is_handed_over(sh
         carl.repair()
         state = carl.state(shared.id)
         assert state is not None
-        assert "cut" in [one.text for one in state.notes]
-        assert erasure.hash in [one.hash for one in carl.events(shared.id)]
-        assert [one for one in carl.check() if one.session == shared.id] == []
+        assert "cut" in [item.text for item in state.notes]
+        assert erasure.hash in [event.hash for event in carl.events(shared.id)]
+        assert [damage for damage in carl.check() if damage.session == shared.id] == []
 
 
 def test_a_repair_by_the_owner_makes_no_members_event_hers(shared: Shared) -> None:
@@ -476,7 +482,7 @@ def test_a_repair_by_the_owner_makes_no_members_event_hers(shared: Shared) -> No
     event = shared.by_bob("note.added", {"text": "by bob"})
     shared.insert_before(replace(event, body="00" * 32))
     shared.anna.repair()
-    assert [one for one in shared.anna.events(shared.id) if one.writer == BOBS] == []
+    assert [event for event in shared.anna.events(shared.id) if event.writer == BOBS] == []
 
 
 def _by_annas_phone(shared: Shared) -> Event:
@@ -535,7 +541,7 @@ def _inserted(columns: dict[str, str]) -> str:
 
 
 def _each(*tables: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, str]]:
-    return {f"{name} {one[:40]}": (name, one) for table in tables for name, some in table.items() for one in some}
+    return {f"{name} {item[:40]}": (name, item) for table in tables for name, some in table.items() for item in some}
 
 
 _REFUSED_EVENTS: Final = _each(EVENT_VALUES)
@@ -546,7 +552,7 @@ _REFUSED_ROWS: Final = _each(SESSION_VALUES)
 @pytest.mark.parametrize("cases", portions(_REFUSED_EVENTS))
 def test_an_event_that_no_program_writes_is_refused(shared: Shared, cases: list[str]) -> None:
     """From everybody, the session's owner too."""
-    for person, (column, value) in itertools.product(("bob", "anna"), [_REFUSED_EVENTS[one] for one in cases]):
+    for person, (column, value) in itertools.product(("bob", "anna"), [_REFUSED_EVENTS[case] for case in cases]):
         with pytest.raises((pg.CheckViolation, pg.NotNullViolation)):
             shared.team.line(person).execute(_inserted({**_PLAIN_EVENT, column: value}), (shared.ref,))
 
@@ -556,7 +562,7 @@ def _put_before(shared: Shared, cases: list[str]) -> None:
     line = shared.team.line("postgres")
     with line.transaction():
         line.execute("SET LOCAL session_replication_role = replica")
-        for column, value in (_ALL_EVENTS[one] for one in cases):
+        for column, value in (_ALL_EVENTS[case] for case in cases):
             columns = {**_PLAIN_EVENT, "put_by": f"'{shared.team.role('bob')}'", column: value}
             line.execute(_inserted(columns), (shared.ref,))
         line.execute(ANEW, (shared.ref,))
@@ -571,10 +577,12 @@ def test_an_event_that_no_program_writes_harms_nobody(shared: Shared, cases: lis
     assert shared.anna.rows(Filter())
     assert shared.anna.arrived(0, 100_000)
     shared.annas_work_goes_on(notes=5)  # after an absurd clock, each is folded anew
-    said = [one.detail for one in shared.anna.check() if one.check == "chain" and one.session == shared.id]
-    assert any(f"(put there by {shared.team.role('bob')})" in one for one in said)
+    said = [
+        damage.detail for damage in shared.anna.check() if damage.check == "chain" and damage.session == shared.id
+    ]
+    assert any(f"(put there by {shared.team.role('bob')})" in name for name in said)
     shared.anna.repair()
-    assert "chain" not in {one.check for one in shared.anna.check() if one.session == shared.id}
+    assert "chain" not in {damage.check for damage in shared.anna.check() if damage.session == shared.id}
 
 
 @pytest.mark.parametrize("cases", portions(_ALL_EVENTS))
@@ -589,19 +597,19 @@ def test_damage_that_a_member_put_there_stops_no_copy_of_the_owner(
     with closing(_opened_file(tmp_path / "copy.db")) as copied:
         for _ in range(2):
             done = copy(shared.anna, copied)
-            (left,) = (one for one in done.left_out if one.session == shared.id)
+            (left,) = (copied for copied in done.left_out if copied.session == shared.id)
             assert f"(put there by {shared.team.role('bob')})" in left.reason
             _nothing_of_annas_is_erased(shared, copied)
             hashes = [event.hash for event in copied.events(shared.id)]
             assert hashes == [*(event.hash for event in shared.events), sound.hash]
-            assert [one for one in copied.check() if one.session == shared.id] == []
+            assert [damage for damage in copied.check() if damage.session == shared.id] == []
         put(copied, shared.id, note("at home"))
         copy(copied, shared.anna)
         assert "at home" in [event.data and json.loads(event.data).get("text") for event in shared.anna.events(
             shared.id) if event.writer == "f" * 32]  # fmt: skip
-    assert shared.id in [one.session for one in shared.anna.backup(str(tmp_path / "backup"))]
+    assert shared.id in [copied.session for copied in shared.anna.backup(str(tmp_path / "backup"))]
     shared.anna.repair()
-    assert shared.id not in [one.session for one in shared.anna.backup(str(tmp_path / "later"))]
+    assert shared.id not in [copied.session for copied in shared.anna.backup(str(tmp_path / "later"))]
 
 
 def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared: Shared, tmp_path: Path) -> None:
@@ -614,7 +622,7 @@ def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared:
 
     with closing(_opened_file(tmp_path / "copy.db")) as copied:
         done = copy(shared.anna, copied, told=told)
-        assert shared.id in [one.session for one in done.left_out]
+        assert shared.id in [copied.session for copied in done.left_out]
         _nothing_of_annas_is_erased(shared, copied)
 
 
@@ -633,7 +641,7 @@ def test_backup_says_what_of_others_is_not_in_it_when_a_member_put_damage_there(
 @pytest.mark.parametrize("cases", portions(_REFUSED_ROWS))
 def test_a_listing_that_no_program_writes_is_refused(shared: Shared, cases: list[str]) -> None:
     """From whoever may write to a session; what only its owner may say, from all others."""
-    for column, value in (_REFUSED_ROWS[one] for one in cases):
+    for column, value in (_REFUSED_ROWS[case] for case in cases):
         with pytest.raises((REFUSED, pg.CheckViolation, pg.NumericValueOutOfRange)):
             shared.team.line("bob").execute(
                 f"UPDATE holdfast.sessions SET {column} = {value} WHERE ref = %s", (shared.ref,)
@@ -706,7 +714,7 @@ def test_no_row_or_event_of_a_member_stops_what_others_read(
             "UPDATE holdfast.facts SET value = '1' WHERE name = 'version'; DROP TABLE holdfast.writers;"
             "ALTER TABLE holdfast.members DROP COLUMN secret"
         )
-        administering.init(team.address("boss", "shop"))
+        admin.init(team.address("boss", "shop"))
     team.line("bob").execute("UPDATE holdfast.sessions SET everyone = '' WHERE owner = CURRENT_USER")
     shared.annas_work_goes_on(notes=5)
     with pytest.raises(REFUSED):  # the streams of before are known again

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+import psycopg
 import pytest
 
-from holdfast.core.vocabulary import NativeLinked
-from holdfast.formats.naming import imported_id
-from holdfast.keeper.documents.imports import import_files
+from holdfast.core.errors import Invalid
+from holdfast.core.events import NativeLinked
+from holdfast.formats import cycle
+from holdfast.formats.import_ import import_files
+from holdfast.keeper import doctor
+from holdfast.sessions import conflicts
+from holdfast.sessions.format_names import imported_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
-from holdfast.store.postgres import PostgresStore, administering, rights, sharing
+from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import admin as postgres_admin
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
 
@@ -45,7 +51,7 @@ class Two(NamedTuple):
 def two(postgres: Server, database: str, tmp_path: Path) -> Two:
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
-    with administering.connected(admin, "admit") as own:
+    with postgres_admin.connected(admin, "admit") as own:
         rights.admit(own, rights.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
@@ -78,7 +84,7 @@ def test_an_import_neither_meets_nor_misses_another_members_session_of_its_id(tw
     assert theirs == ALIAS
     if shared is not None:
         with two.ben.keeper() as keeper:
-            sharing.share(_store(keeper), theirs, two.ada_is, shared)
+            shares.share(_store(keeper), theirs, two.ada_is, shared)
     hers = _imported(two.ada, {**CRAFT, "goal": "Ada's"})
     assert hers != theirs
     assert _imported(two.ada, {**CRAFT, "goal": "Ada's, changed"}) == hers
@@ -95,20 +101,68 @@ def test_a_hand_made_file_is_taken_in_by_each_member_for_themselves(two: Two) ->
     assert _imported(two.ada, HAND_MADE, salvage=True) == hers
 
 
+def test_reference_is_ambiguous_when_a_members_whole_id_begins_an_own_one(two: Two) -> None:
+    """Ben knows the characters by which hers is printed; her own whole id means hers, whatever he adds to it."""
+    with two.ada.keeper() as keeper:
+        hers = keeper.start("Ada's").id
+    with two.ben.keeper() as keeper:
+        store = _store(keeper)
+        for taken in (hers[:8], f"{hers}-more"):
+            with store.transaction() as transaction:
+                transaction.record(taken, draft(NativeLinked(agent="claude", id="x")))
+            shares.share(store, taken, two.ada_is, True)
+    with two.ada.keeper() as keeper:
+        with pytest.raises(Invalid, match="could be 3 sessions"):
+            keeper.session(hers[:8])
+        assert keeper.session(hers).id == hers
+
+
+def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Two) -> None:
+    """In ada's own project, as the newest; the doctor names it as somebody else's, and does not fail for it."""
+    with two.ada.keeper() as keeper:
+        hers = keeper.start("Ada's").id
+        (event, *_) = keeper.events(hers)
+        project = json.loads(event.data or b"")["project"]["id"]
+    with two.ben.keeper() as keeper:
+        _store(keeper).settle_in()
+    with psycopg.connect(two.ben.url.partition("&vault=")[0], autocommit=True) as line:
+        now = event.at + 3_600_000
+        line.execute("INSERT INTO holdfast.sessions (vault, id) SELECT vault, 'empty' FROM holdfast.mine")
+        line.execute(
+            "UPDATE holdfast.sessions SET version = 1, everyone = 'read', goal = 'x', project = %s,"
+            " status = 'in_progress', created_at = %s, updated_at = %s WHERE id = 'empty'",
+            (project, now, now),
+        )
+    with two.ada.keeper() as keeper:
+        assert {row.id for row in keeper.history()} == {hers, "empty"}
+        for by in ("scope", "day", "project"):
+            assert keeper.hours(by).total.sessions == 1
+        keeper.hours("agent")
+        assert conflicts.disputed(keeper) == []
+        assert len(cycle.cycle(keeper).sessions) == 1
+        latest, unfinished = keeper.latest(), keeper.latest_unfinished()
+        assert latest is not None
+        assert unfinished is not None
+        assert (latest.id, unfinished.id) == (hers, hers)
+        (listing,) = (check for check in doctor.examine(keeper) if check.name == "listing")
+        assert listing.status == "warning"
+        assert listing.fix == "Somebody else shares these: it is for them to mend."
+
+
 def test_nobody_takes_the_other_id_of_an_import_first(two: Two) -> None:
     """It is made with a secret of hers: who has taken the first cannot know the second."""
     ids = [imported_id("craft", ALIAS, 0), imported_id("story claude", "talk-1", 0)]
     with two.ben.keeper() as keeper:
         store = _store(keeper)
         with store.transaction() as transaction:
-            for one in ids:
-                transaction.record(one, draft(NativeLinked(agent="claude", id="x")))
-        assert [store.own_id(one) for one in ids] == ids
+            for name in ids:
+                transaction.record(name, draft(NativeLinked(agent="claude", id="x")))
+        assert [store.own_id(name) for name in ids] == ids
     with two.ada.keeper() as keeper:
         store = _store(keeper)
-        others = [store.own_id(one) for one in ids]
+        others = [store.own_id(name) for name in ids]
         assert not set(others) & set(ids)
-        assert others == [store.own_id(one) for one in ids]
+        assert others == [store.own_id(name) for name in ids]
         assert store.own_id("never-seen") == "never-seen"
 
 
@@ -123,7 +177,7 @@ def test_a_conversation_goes_on_in_ones_own_session_when_a_member_names_it_in_th
         store = _store(keeper)
         with store.transaction() as transaction:
             transaction.record(session, draft(NativeLinked(agent="claude", id="talk-1"), keeper.now()))
-        sharing.share(store, session, two.ada_is, writes=True)
+        shares.share(store, session, two.ada_is, writes=True)
     two.ada.ran(1)
     assert two.ada.commands() == ["make 0", "make 1"]
     assert two.ben.commands() == []

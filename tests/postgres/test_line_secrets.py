@@ -26,7 +26,7 @@ from psycopg import sql
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering, conninfo, lines, trouble
+from holdfast.store.postgres import admin, conninfo, errors, pool
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.team import Team, note, opened
 from tests.support.postgres.server import Server
@@ -83,7 +83,7 @@ class Ground:
     def __init__(self, server: Server, authority: Authority, stranger: Authority) -> None:
         self.server, self.authority, self.stranger = server, authority, stranger
         server.database("guarded")
-        administering.init(PostgresAddress(server.url("guarded", socket=True)))
+        admin.init(PostgresAddress(server.url("guarded", socket=True)))
         self.team = Team(server, server.url("guarded"))
         person = sql.Identifier(self.team.person)
         server.sql(sql.SQL("ALTER ROLE {} PASSWORD {}").format(person, sql.Literal(PASSWORD)))
@@ -140,7 +140,7 @@ def quiet_about_it(error: HoldfastError, overheard: pytest.LogCaptureFixture) ->
 )
 def test_a_server_that_cannot_be_reached(where: str, kind: str, overheard: pytest.LogCaptureFixture) -> None:
     """Whatever is wrong with the rest of the address, the password is not in what is said of it."""
-    for attempt in (lambda: opened(URL + where, "x"), lambda: administering.init(PostgresAddress(URL + where))):
+    for attempt in (lambda: opened(URL + where, "x"), lambda: admin.init(PostgresAddress(URL + where))):
         with pytest.raises(HoldfastError) as told:
             attempt()
         assert told.value.kind == kind
@@ -194,7 +194,7 @@ def test_waiting_for_a_line_in_vain(
     ground: Ground, overheard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody answers, neither yes nor no: after a while that is said, and no more."""
-    monkeypatch.setattr(lines, "_WAIT", 0.2)
+    monkeypatch.setattr(pool, "_WAIT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         with pytest.raises(Unreachable, match="does not answer") as told:
@@ -205,10 +205,10 @@ def test_waiting_for_a_line_in_vain(
 def test_what_repeats_a_secret_is_not_passed_on() -> None:
     """Should libpq ever quote the password, its words are dropped whole: gaps would show where it stood."""
     error = psycopg.OperationalError(f"connection failed: bad thing near {MARK}")
-    told = trouble.spoken(error, "open the store", "postgresql://x", [MARK])
+    told = errors.spoken(error, "open the store", "postgresql://x", [MARK])
     assert told is not None
     assert told.message == "the server cannot be reached"
-    harmless = trouble.spoken(error, "open the store", "postgresql://x", [PASSWORD])
+    harmless = errors.spoken(error, "open the store", "postgresql://x", [PASSWORD])
     assert harmless is not None
     assert "bad thing" in harmless.message
 
@@ -217,7 +217,7 @@ def test_words_in_names_are_no_reasons() -> None:
     """A host called after what could be wrong does not make it so."""
     for host in ("ssl.example", "password.example"):
         said = f'connection failed: connection to server at "{host}", port 1 failed: Connection refused'
-        told = trouble.spoken(psycopg.OperationalError(said), "open the store", "x")
+        told = errors.spoken(psycopg.OperationalError(said), "open the store", "x")
         assert told is not None
         assert told.message == "the server cannot be reached (Connection refused)"
 

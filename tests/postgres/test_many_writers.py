@@ -14,8 +14,8 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Busy, Conflict, HoldfastError, Interrupted, Refused
-from holdfast.core.vocabulary import NoteAdded
-from holdfast.keeper.session import KeptSession
+from holdfast.core.events import NoteAdded
+from holdfast.keeper.session import SessionHandle
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
@@ -44,9 +44,9 @@ class Reader:
             return
         self.version = version
         while portion := self.store.arrived(self.place, 3):
-            assert [one.place for one in portion] == sorted({one.place for one in portion})
+            assert [arrival.place for arrival in portion] == sorted({arrival.place for arrival in portion})
             assert portion[0].place > self.place
-            self.seen += [one.event.hash for one in portion]
+            self.seen += [arrival.event.hash for arrival in portion]
             self.place = portion[-1].place
 
     def run(self) -> None:
@@ -199,7 +199,7 @@ class Machines:
                 Keeper.open(str(root / name), home=str(root / f"{name} home"), store=team.url(), actor=name)
             )
 
-    def at_once(self, session: str, verb: Callable[[KeptSession], object]) -> list[object]:
+    def at_once(self, session: str, verb: Callable[[SessionHandle], object]) -> list[object]:
         both = threading.Barrier(2)
 
         def go(keeper: Keeper) -> object:

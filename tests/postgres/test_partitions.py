@@ -13,14 +13,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event
-from holdfast.keeper.starting import new_id
+from holdfast.sessions.start import new_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, assert_sound, note, put, started
 from holdfast.store.conformance.chains import Chains
-from holdfast.store.conformance.streaming import Streaming
-from holdfast.store.postgres import PostgresStore, administering
+from holdfast.store.conformance.streams import Streaming
+from holdfast.store.postgres import PostgresStore, admin
 from tests.postgres import test_postgres_conformance
 from tests.support.postgres.server import Server
 
@@ -35,7 +35,7 @@ def database(postgres: Server) -> Iterator[str]:
     """The address of a new database in which the log has eight parts."""
     name = f"parts_{secrets.token_hex(6)}"
     url = postgres.database(name)
-    administering.init(PostgresAddress(url), partitions=8)
+    admin.init(PostgresAddress(url), partitions=8)
     yield url
     postgres.drop(name)
 
@@ -69,7 +69,7 @@ class Team(NamedTuple):
         )  # fmt: skip
 
     def divide(self, parts: int) -> int:
-        return administering.divide(self.address(self.owner), parts)
+        return admin.divide(self.address(self.owner), parts)
 
     def everything(self) -> dict[str, list[Event]]:
         """What each of the people sees."""
@@ -100,11 +100,11 @@ def team_on(server: Server) -> Team:
     server.sql(sql.SQL("GRANT holdfast_member TO {} WITH ADMIN OPTION").format(sql.Identifier(owner)))
     made = Team(server, f"team_{mark}", owner, people)
     server.database(made.name, owner=owner)
-    administering.init(made.address(owner), admit=people)
+    admin.init(made.address(owner), admit=people)
     for person in people:
         store = made.store(person)
         for number in range(SESSIONS):
-            put(store, new_id(), started(f"{person} {number}"), *(note(f"word{one}") for one in range(number)))
+            put(store, new_id(), started(f"{person} {number}"), *(note(f"word{item}") for item in range(number)))
         store.close()
     return made
 
@@ -205,8 +205,8 @@ def test_writers_wait_and_go_on(team: Team) -> None:
         for parts in (2, 7, 1, 4):
             team.divide(parts)
         over.set()
-        for one in working:
-            one.result(_PATIENCE)
+        for future in working:
+            future.result(_PATIENCE)
     assert sum(written.values()) > len(team.people)
 
 

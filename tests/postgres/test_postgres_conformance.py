@@ -11,7 +11,7 @@ import pytest
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, StoreConformance, Ticks
 from holdfast.store.interface import Store
-from holdfast.store.postgres import PostgresStore, administering, rights
+from holdfast.store.postgres import PostgresStore, admin, rights
 from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
 
@@ -34,7 +34,7 @@ class TestPostgres(StoreConformance):
             self.database = prepared(self.server, f"newer_{secrets.token_hex(4)}")
         if where not in self.vaults:
             self.vaults[where] = f"{self.person}-{where}"
-            with administering.connected(self._address(self.vaults[where]), "make a vault") as line:
+            with admin.connected(self._address(self.vaults[where]), "make a vault") as line:
                 rights.admit(line, rights.make_vault(line, self.vaults[where]), self.person)
         address = self._address(self.vaults[where], person=self.person)
         return PostgresStore(address, writer=lambda: writer, wall=wall or Ticks(), here=lambda _: here)

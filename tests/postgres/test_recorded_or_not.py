@@ -11,11 +11,11 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.errors import Unreachable
-from holdfast.keeper.recorded import told
-from holdfast.mcp import refusing
-from holdfast.mcp.keepers import Keepers
+from holdfast.mcp import errors
+from holdfast.mcp.context import Keepers
 from holdfast.store.interface import AWAY
-from holdfast.store.postgres.talking import Talk
+from holdfast.store.postgres.pipeline import Talk
+from holdfast.workspace.unit import explain
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
@@ -133,20 +133,20 @@ def test_a_part_of_it(desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch)
     def failed(keeper: Keeper) -> Unreachable:
         with pytest.raises(Unreachable) as caught:
             keeper.session().note("second")
-        found = told(keeper, caught.value)
+        found = explain(keeper, caught.value)
         assert isinstance(found, Unreachable)
         return found
 
     with desk.keeper() as keeper:
         session = keeper.start("Build the shop")
-        keeper.upkeep.recorded.begin()
+        keeper.outcome.begin()
         session.note("first")
-        keeper.upkeep.recorded.turn_begins()
+        keeper.outcome.unit_begins(keeper)
         line.refuse()
         found = failed(keeper)
         assert found.message.startswith("part of it was recorded")
         assert not found.retry_helps
-        keeper.upkeep.recorded.begin()
+        keeper.outcome.begin()
         found = failed(keeper)
         assert found.message.endswith("; nothing was recorded")
         assert found.hint == AWAY  # for who ran no command
@@ -172,7 +172,7 @@ def test_an_agent_is_told_too(desk: Desk, line: Cutter, monkeypatch: pytest.Monk
         try:
             await keepers.use(lambda: str(desk.project), work)
         except Unreachable as error:
-            return refusing.told(error, str(desk.home), "mcp")
+            return errors.error_text(error, str(desk.home), "mcp")
         finally:
             keepers.close()
         raise AssertionError

@@ -44,11 +44,11 @@ def test_the_server_is_killed_under_writers(durable: Server) -> None:
             time.sleep(pause)
             durable.kill()
             durable.start()
-        said = [one for process in running for one in process.said()]
+        said = [said for process in running for said in process.said()]
     with closing(team.store("judge")) as store:
         count = judge(store, sessions, said)
     assert count >= 8 * 20
-    assert len([one for one in said if one.hash is None]) <= len(said) // 10
+    assert len([item for item in said if item.hash is None]) <= len(said) // 10
 
 
 def test_the_server_is_restarted_between_commands(durable: Server) -> None:
@@ -68,4 +68,4 @@ def test_the_server_is_restarted_between_commands(durable: Server) -> None:
         note(store, session, "n 3")
         state = store.state(session)
         assert state is not None
-        assert [one.text for one in state.notes] == ["n 1", "n 3"]
+        assert [item.text for item in state.notes] == ["n 1", "n 3"]

@@ -141,9 +141,9 @@ def test_searching_finds_what_is_seen(team: Team) -> None:
            "carl": {"open", "common"}, "dora": {"open", "common", "left"}}  # fmt: skip
     for person, labels in due.items():
         with closing(team.store(person)) as store:
-            assert {row.id for row in store.rows(Filter(search="secret"))} == {team.id(one) for one in labels}
+            assert {row.id for row in store.rows(Filter(search="secret"))} == {team.id(label) for label in labels}
             assert {row.id for row in store.rows(Filter(search="1 secretp"))} == {
-                team.id(one) for one in labels if one == "private"
+                team.id(label) for label in labels if label == "private"
             }
             for label in ("private", "open", "elsewhere"):
                 assert store.find(f"alias-{label}") == [team.id(label)] * (label in labels)

@@ -43,8 +43,8 @@ def test_what_is_of_one_home_is_seen_by_its_person(team: Team, person: str) -> N
         whose.format("memory"),
         "SELECT person FROM holdfast.evidence WHERE kind = 'path'",
     )
-    for one in asked:
-        assert {row[0] for row in team.said(person, one)} <= {team.role(person)}, one
+    for name in asked:
+        assert {row[0] for row in team.said(person, name)} <= {team.role(person)}, name
     for table in ("places_of_work", "memory"):
         ((mine,), (others,)) = team.said(
             "postgres", f"SELECT (SELECT count(*) FROM holdfast.{table} x JOIN holdfast.installations i"

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering
+from holdfast.store.postgres import admin
 from tests.postgres.team import opened
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.support.postgres import programs
@@ -27,7 +27,7 @@ _RIGHTS = (
 def test_doing_it_again_changes_nothing(team: Team) -> None:
     """The second time there is nothing left to do, and every right is as it was."""
     before = team.said("postgres", _RIGHTS)
-    made = administering.init(team.address("boss", "shop"), admit=[team.role("anna")])
+    made = admin.init(team.address("boss", "shop"), admit=[team.role("anna")])
     assert made.done == []
     assert team.said("postgres", _RIGHTS) == before
 
@@ -41,14 +41,14 @@ def test_rights_granted_by_mistake_show_nothing_and_end(team: Team) -> None:
         assert team.said("carl", f"TABLE holdfast.{table}") == []
     with pytest.raises(REFUSED):
         team.said("carl", "INSERT INTO holdfast.members VALUES (2, '{carl}')")
-    administering.init(team.address("boss", "shop"))
+    admin.init(team.address("boss", "shop"))
     assert team.said("postgres", _RIGHTS) == before
 
 
 def test_divided_anew_everything_holds(team: Team) -> None:
     """New partitions are as closed as the old ones, and the rules of rows are those of before."""
     ((before,),) = team.said("postgres", "SELECT count(*) FROM holdfast.events")
-    administering.divide(team.address("boss", "shop"), 3)
+    admin.divide(team.address("boss", "shop"), 3)
     for number in range(3):
         with pytest.raises(REFUSED):
             team.said("carl", f"TABLE holdfast.events_{number}")
@@ -64,9 +64,9 @@ def test_the_group_is_nobody(team: Team) -> None:
     """Every member can become the group: it sees nothing, and is not let into a vault. Nor is who is not there."""
     assert team.said("carl", "SET LOCAL ROLE holdfast_member; TABLE holdfast.sessions") == []
     with pytest.raises(Invalid, match="holdfast_member"):
-        administering.admit(team.address("boss", "shop"), "holdfast_member")
+        admin.admit(team.address("boss", "shop"), "holdfast_member")
     with pytest.raises(NotFound, match="knows no person"):
-        administering.admit(team.address("boss", "shop"), "nobody_at_all")
+        admin.admit(team.address("boss", "shop"), "nobody_at_all")
 
 
 def test_tables_of_different_people_are_not_set_up(team: Team) -> None:
@@ -74,7 +74,7 @@ def test_tables_of_different_people_are_not_set_up(team: Team) -> None:
     team.line("postgres").execute("CREATE TABLE holdfast.planted (x integer)")
     try:
         with pytest.raises(Refused, match="different people"):
-            administering.init(team.address("boss", "shop"))
+            admin.init(team.address("boss", "shop"))
     finally:
         team.line("postgres").execute("DROP TABLE holdfast.planted")
 
@@ -91,31 +91,31 @@ def test_without_superusers() -> None:
         server.database("one", owner="boss")
         server.database("two", owner="other")
         one, two = (PostgresAddress(server.url(name, who)) for name, who in (("one", "boss"), ("two", "other")))
-        made = administering.init(one, admit=["anna", "bob"])
+        made = admin.init(one, admit=["anna", "bob"])
         assert made.done[-3:] == ["admitted boss", "admitted anna", "admitted bob"]
-        assert administering.init(one, admit=["anna", "bob"]).done == []
+        assert admin.init(one, admit=["anna", "bob"]).done == []
         for person in ("boss", "anna", "bob"):
             assert server.sql("TABLE holdfast.mine", database="one", user=person) == [(1, "team")]
             made_one = "INSERT INTO holdfast.sessions (vault, id) VALUES (1, CURRENT_USER) RETURNING owner"
             assert server.sql(made_one, database="one", user=person) == [(person,)]
             assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user=person) == [(person,)]
         with pytest.raises(Refused) as caught:
-            administering.init(two)
+            admin.init(two)
         assert "WITH ADMIN OPTION" in str(caught.value.hint)
         server.sql("GRANT holdfast_member TO other WITH ADMIN OPTION")
-        administering.init(two, admit=["anna"])
-        administering.dismiss(one, "bob")
-        administering.dismiss(one, "boss")
+        admin.init(two, admit=["anna"])
+        admin.dismiss(one, "bob")
+        admin.dismiss(one, "boss")
         # The group is the whole server's: who is dismissed stays in it, and sees nothing.
         assert server.sql("TABLE holdfast.mine", database="one", user="bob") == []
         assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="bob") == []
         assert server.sql("SELECT pg_has_role('bob', 'holdfast_member', 'usage')") == [(True,)]
         with pytest.raises(Refused, match="not a member of any vault"):
             opened(server.url("one", "bob"), "laptop")
-        administering.admit(two, "boss")
-        administering.dismiss(two, "anna")
+        admin.admit(two, "boss")
+        admin.dismiss(two, "anna")
         assert server.sql("TABLE holdfast.mine", database="one", user="anna") == [(1, "team")]
         assert server.sql("TABLE holdfast.mine", database="two", user="anna") == []
         # Without its owner the store goes on, and who left can be admitted again.
         assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="anna") == [("anna",)]
-        assert administering.admit(one, "bob")
+        assert admin.admit(one, "bob")

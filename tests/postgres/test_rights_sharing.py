@@ -9,8 +9,8 @@ import pytest
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.store.conformance import note, put
 from holdfast.store.interface import Draft, Filter
-from holdfast.store.postgres import PostgresStore, administering, sharing
-from holdfast.store.postgres.sharing import Share
+from holdfast.store.postgres import PostgresStore, admin, shares
+from holdfast.store.postgres.shares import StoreShare
 from tests.postgres.team_of_people import Team, team
 
 __all__ = ["team"]
@@ -20,23 +20,23 @@ def test_sharing_and_taking_back(team: Team) -> None:
     """The last word counts, for one person and for everyone apart; what is taken back is seen no more."""
     session, carl = team.id("private"), team.role("carl")
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        assert sharing.shares(anna, session) == []
-        sharing.share(anna, session, carl, writes=False)
-        assert sharing.shares(anna, session) == sharing.shares(other, session) == [Share(carl, writes=False)]
+        assert shares.shares(anna, session) == []
+        shares.share(anna, session, carl, writes=False)
+        assert shares.shares(anna, session) == shares.shares(other, session) == [StoreShare(carl, writes=False)]
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        sharing.share(anna, session, carl, writes=True)
+        shares.share(anna, session, carl, writes=True)
         assert put(other, session, note("yes"))
-        sharing.share(anna, session, carl, writes=False)
+        shares.share(anna, session, carl, writes=False)
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        sharing.share(anna, session, None, writes=True)
-        assert sharing.shares(anna, session) == [Share(None, writes=True), Share(carl, writes=False)]
+        shares.share(anna, session, None, writes=True)
+        assert shares.shares(anna, session) == [StoreShare(None, writes=True), StoreShare(carl, writes=False)]
         assert put(other, session, note("as everyone"))
-        sharing.unshare(anna, session, None)
-        sharing.unshare(anna, session, carl)
+        shares.unshare(anna, session, None)
+        shares.unshare(anna, session, carl)
         assert other.state(session) is None
-        assert sharing.shares(anna, session) == []
+        assert shares.shares(anna, session) == []
 
 
 def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
@@ -51,24 +51,24 @@ def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
             store.rows(Filter())
 
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        sharing.share(anna, session, carl, writes=False)
+        shares.share(anna, session, carl, writes=False)
         with pytest.raises(Refused, match="shared with you for reading alone") as told:
             put(other, session, note("no"))
         with pytest.raises(Refused, match="cannot write to the session") as late:
             write_at_length(other)
-        for one in (told.value, late.value):
-            assert "row-level" not in str(one)
-            assert "store share" in str(one.hint)
-        sharing.unshare(anna, session, carl)
+        for refused in (told.value, late.value):
+            assert "row-level" not in str(refused)
+            assert "store share" in str(refused.hint)
+        shares.unshare(anna, session, carl)
 
 
 def test_sharing_is_noticed(team: Team) -> None:
     """Whoever follows the store looks again when something was shared with them, and when it is taken back."""
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
         before = carl.version()
-        sharing.share(anna, team.id("private"), team.role("carl"), writes=False)
+        shares.share(anna, team.id("private"), team.role("carl"), writes=False)
         shared = carl.version()
-        sharing.unshare(anna, team.id("private"), team.role("carl"))
+        shares.unshare(anna, team.id("private"), team.role("carl"))
         assert len({before, shared, carl.version()} - {before}) >= 1
         assert shared != before
 
@@ -77,35 +77,35 @@ def test_refusals_say_why(team: Team) -> None:
     """Another's session, one that cannot be seen, a person who is not there, oneself, what was never shared."""
     with closing(team.store("anna")) as anna, closing(team.store("bob")) as bob, closing(team.store("carl")) as carl:
         with pytest.raises(Refused, match="only its owner") as caught:
-            sharing.share(bob, team.id("write"), team.role("carl"), writes=True)
+            shares.share(bob, team.id("write"), team.role("carl"), writes=True)
         assert team.role("anna") in str(caught.value.hint)
         with pytest.raises(Refused, match="only its owner"):
-            sharing.unshare(bob, team.id("write"), team.role("bob"))
+            shares.unshare(bob, team.id("write"), team.role("bob"))
         for unseen in (team.id("private"), "nothing"):
             with pytest.raises(NotFound, match="no such session"):
-                sharing.share(carl, unseen, None, writes=True)
-        with pytest.raises(NotFound, match="no member") as found:
-            sharing.share(anna, team.id("private"), team.role("gina"), writes=True)
+                shares.share(carl, unseen, None, writes=True)
+        with pytest.raises(NotFound, match="not a member") as found:
+            shares.share(anna, team.id("private"), team.role("gina"), writes=True)
         assert team.role("bob") in str(found.value.hint)
         assert team.role("gina") not in str(found.value.hint)
         with pytest.raises(Invalid, match="yours already"):
-            sharing.share(anna, team.id("private"), team.role("anna"), writes=True)
+            shares.share(anna, team.id("private"), team.role("anna"), writes=True)
         for person in (None, team.role("dora")):
             with pytest.raises(NotFound, match="not shared with"):
-                sharing.unshare(anna, team.id("private"), person)
-        assert sharing.people(bob) == sorted(team.role(one) for one in ("anna", "bob", "boss", "carl", "dora"))
+                shares.unshare(anna, team.id("private"), person)
+        assert shares.people(bob) == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
 
 
 def test_who_is_dismissed_sees_nothing_also_when_admitted_again(team: Team) -> None:
     """Shares end with the membership; what others made stays theirs; of two vaults the other one stays."""
     where, dora = team.address("boss", "shop"), team.role("dora")
-    administering.dismiss(where, dora)
+    admin.dismiss(where, dora)
     assert {name for _, name in team.said("dora", "TABLE holdfast.mine")} == {"else"}
     assert team.said("dora", "SELECT ref FROM holdfast.sessions") == [(team.refs["elsewhere"],)]
-    with pytest.raises(NotFound, match="no member"):
-        administering.dismiss(where, dora)
-    assert administering.admit(where, dora)
-    assert not administering.admit(where, dora)
+    with pytest.raises(NotFound, match="not a member"):
+        admin.dismiss(where, dora)
+    assert admin.admit(where, dora)
+    assert not admin.admit(where, dora)
     seen = {row[0] for row in team.said("dora", "SELECT ref FROM holdfast.sessions")}
     assert seen == {team.refs["open"], team.refs["common"], team.refs["elsewhere"]}
 
@@ -115,21 +115,21 @@ def test_what_a_dismissed_person_left_is_handed_over(team: Team) -> None:
     where, fred, bob = team.address("boss", "shop"), team.role("fred"), team.role("bob")
     shared = "INSERT INTO holdfast.shares SELECT {left}, 1, '{fred}', unnest(ARRAY['{carl}', '{bob}']), true"
     team.line("postgres").execute(shared.format(**team.words))
-    with pytest.raises(NotFound, match="no member"):
-        administering.hand_over(where, fred, team.role("gina"))
+    with pytest.raises(NotFound, match="not a member"):
+        admin.hand_over(where, fred, team.role("gina"))
     with pytest.raises(Conflict, match="is a member"):
-        administering.hand_over(where, bob, team.role("carl"))
+        admin.hand_over(where, bob, team.role("carl"))
     with pytest.raises(Refused):
-        administering.hand_over(team.address("bob", "shop"), fred, bob)
-    assert administering.hand_over(where, fred, bob) == 1
-    assert administering.hand_over(where, fred, bob) == 0
+        admin.hand_over(team.address("bob", "shop"), fred, bob)
+    assert admin.hand_over(where, fred, bob) == 1
+    assert admin.hand_over(where, fred, bob) == 0
     with closing(team.store("bob")) as store, closing(team.store("carl")) as carl:
         assert store.state(team.id("left")) is not None
-        kept = set(sharing.shares(store, team.id("left"))) - {Share(team.role("dora"), writes=False)}
-        assert kept == {Share(team.role("carl"), writes=True)}
+        kept = set(shares.shares(store, team.id("left"))) - {StoreShare(team.role("dora"), writes=False)}
+        assert kept == {StoreShare(team.role("carl"), writes=True)}
         assert put(carl, team.id("left"), note("still")) + put(store, team.id("left"), note("mine now"))
-        assert {one.check for one in store.check()} <= {"aside"}
+        assert {damage.check for damage in store.check()} <= {"aside"}
     with pytest.raises(Refused):
-        administering.admit(team.address("bob", "shop"), team.role("eve"))
+        admin.admit(team.address("bob", "shop"), team.role("eve"))
     with pytest.raises(Refused):
-        administering.dismiss(team.address("bob", "shop"), team.role("carl"))
+        admin.dismiss(team.address("bob", "shop"), team.role("carl"))

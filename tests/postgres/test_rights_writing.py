@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 from psycopg import errors as pg
 
+from holdfast.core.events import EventErased, SessionDeleted
 from holdfast.core.fold import fold
 from holdfast.core.state import FOLD_VERSION, State, freeze
-from holdfast.core.vocabulary import EventErased, SessionDeleted
 from holdfast.store.conformance import draft, note, put
 from holdfast.store.interface import Filter
 from holdfast.store.postgres import PostgresStore
@@ -195,7 +195,7 @@ def test_who_may_write_cannot_have_the_owner_erase_what_is_not_theirs(team: Team
             assert team.said("anna", told, *values)
         own = put(bob, team.id("write"), note("by bob"))[0]
         put(bob, team.id("write"), EventErased(hashes=(own.hash,)))
-        assert [one.data for one in anna.events(team.id("write")) if one.hash == own.hash] == [None]
+        assert [item.data for item in anna.events(team.id("write")) if item.hash == own.hash] == [None]
         assert next(anna.events(team.id("write"))).data is not None
 
 
@@ -212,7 +212,7 @@ def test_who_may_write_cannot_make_the_owner_see_a_state_that_is_not_the_logs(te
             )
         with closing(team.store("anna")) as anna:
             assert anna.state(session) == fold(list(anna.events(session)), session)
-            assert [one for one in anna.check() if one.check != "aside"] == []
+            assert [damage for damage in anna.check() if damage.check != "aside"] == []
     team.line("bob").execute("DELETE FROM holdfast.snapshots WHERE person = CURRENT_USER")
 
 
@@ -238,9 +238,9 @@ def test_a_listing_that_was_made_false_is_found_and_mended(team: Team) -> None:
     team.line("bob").execute("UPDATE holdfast.sessions SET goal = 'False' WHERE ref = %s", (team.refs["write"],))
     team.line("bob").execute("DELETE FROM holdfast.words WHERE session = %s", (team.refs["write"],))
     with closing(team.store("anna")) as anna:
-        assert {one.check for one in anna.check()} >= {"listing", "search"}
+        assert {damage.check for damage in anna.check()} >= {"listing", "search"}
         anna.repair()
-        assert {one.check for one in anna.check()} <= {"aside"}
+        assert {damage.check for damage in anna.check()} <= {"aside"}
         assert "Secret write" in [row.goal for row in anna.rows(Filter(search="secretwrite"))]
 
 
@@ -254,7 +254,7 @@ def test_people_work_together_on_a_session(team: Team) -> None:
         rows = team.said(
             "carl", "SELECT put_by FROM holdfast.events WHERE session = {common} ORDER BY place DESC LIMIT 3"
         )
-        assert [row[0] for row in rows] == [team.role(one) for one in ("anna", "carl", "bob")]
+        assert [row[0] for row in rows] == [team.role(name) for name in ("anna", "carl", "bob")]
         _refused(carl, team.id("open"))
         assert carl.state(team.id("open")) is not None
         assert carl.state(team.id("private")) is None

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from holdfast.capture import spool
 from holdfast.core.model import Agent
-from holdfast.keeper import running, running_later
-from holdfast.machine.command import Outcome, run_command
-from holdfast.store.postgres import outcome
+from holdfast.machine.command import CommandOutcome, run_command
+from holdfast.sessions import run, run_deferred
+from holdfast.store.postgres import transaction
+from holdfast.workspace import spool
 from tests.postgres.failing_proxy import Cutter, committing
 from tests.postgres.machines import LONGEST, Desk
 from tests.postgres.team import Team
@@ -46,18 +46,20 @@ def agent(keeper: Keeper) -> Agent:
 def events(keeper: Keeper) -> list[tuple[str, int]]:
     """What was recorded of the command and its agent, with its times."""
     found = keeper.events(keeper.session().id)
-    return [(one.type, one.at) for one in found if one.type == "command.ran" or one.type.startswith("agent.")]
+    return [
+        (event.type, event.at) for event in found if event.type == "command.ran" or event.type.startswith("agent.")
+    ]
 
 
 def then(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
     """Something happens right after the command has ended."""
 
-    def ran(argv: Sequence[str], **said: Any) -> Outcome:
+    def ran(argv: Sequence[str], **said: Any) -> CommandOutcome:
         found = run_command(argv, **said)
         happens()
         return found
 
-    monkeypatch.setattr(running, "run_command", ran)
+    monkeypatch.setattr(run, "run_command", ran)
 
 
 def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
         until = time.monotonic() + LONGEST
         while True:
             with desk.keeper() as keeper:
-                if [one for one in keeper.session().document().agents if one.status == "running"]:
+                if [item for item in keeper.session().document().agents if item.status == "running"]:
                     break
             assert time.monotonic() < until
             time.sleep(0.05)
@@ -105,7 +107,7 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
                 kinds = [kind for kind, _ in events(keeper)]
                 assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.failed"]
                 assert all(at <= ended for _, at in events(keeper))
-                (ran,) = (one for one in keeper.events(keeper.session().id) if one.type == "command.ran")
+                (ran,) = (event for event in keeper.events(keeper.session().id) if event.type == "command.ran")
                 data = json.loads(ran.data or b"")
                 assert (data["code"], data["duration_ms"] > 0, data["agent"]) == (3, True, "run-1")
         assert (desk.waiting(), desk.unread()) == (0, [])
@@ -113,18 +115,18 @@ def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
 
 def test_the_start_is_kept_too(desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server goes when the command begins: both its beginning and its end are recorded later, in their order."""
-    monkeypatch.setattr(outcome, "PATIENCE", 0.2)
+    monkeypatch.setattr(transaction, "PATIENCE", 0.2)
     with desk.keeper() as keeper:
         session = keeper.start("Build the shop")
 
-        def ran(argv: Sequence[str], *, started: Callable[[int], None], **said: Any) -> Outcome:
+        def ran(argv: Sequence[str], *, started: Callable[[int], None], **said: Any) -> CommandOutcome:
             def begun(pid: int) -> None:
                 line.refuse()
                 started(pid)
 
             return run_command(argv, started=begun, **said)
 
-        monkeypatch.setattr(running, "run_command", ran)
+        monkeypatch.setattr(run, "run_command", ran)
         found = session.run(exits(0))
         assert (found.code, found.unrecorded, found.later) == (0, None, True)
         assert desk.waiting() == 2
@@ -138,7 +140,7 @@ def test_an_end_that_was_saved_after_all_is_there_once(
     desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer to the commit is lost and the server stays away: it is handed over, and found to be known."""
-    monkeypatch.setattr(outcome, "PATIENCE", 0.2)
+    monkeypatch.setattr(transaction, "PATIENCE", 0.2)
 
     def gone() -> None:
         def trap(direction: str, data: bytes) -> bool:
@@ -183,7 +185,7 @@ def test_what_makes_no_sense_is_put_aside(desk: Desk, content: bytes) -> None:
     """Whatever somebody wrote there, nothing stops for it."""
     with desk.keeper() as keeper:
         keeper.start("Build the shop")
-        path = spool.hand_over(str(desk.home), running_later.OWN, "run", 0, content, store=keeper.address.url)
+        path = spool.hand_over(str(desk.home), run_deferred.OWN, "run", 0, content, store=keeper.address.url)
         assert agents_of(keeper) == []
         assert desk.waiting() == 1  # somebody may still be writing it
         os.utime(path, (1, 1))

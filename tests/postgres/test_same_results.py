@@ -19,13 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import digest
+from holdfast.core.events import AliasGiven, EventErased, NoteAdded, SessionDeleted
 from holdfast.core.times import MINUTE, text
-from holdfast.core.vocabulary import AliasGiven, EventErased, NoteAdded, SessionDeleted
 from holdfast.machine.wall import BUILD_DATE, Wall
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, started
-from holdfast.store.interface import Finding, Store
-from holdfast.store.postgres import PostgresStore, administering, rights, sharing
+from holdfast.store.interface import Damage, Store
+from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.sqlite import SqliteStore
 from tests.postgres import store_histories
 from tests.postgres.team import Team
@@ -73,7 +74,7 @@ def both(team: Team) -> Iterator[Both]:
     vault = f"{team.vault}-{next(_numbers)}"
     database = urlsplit(team.url()).path.removeprefix("/")
     admin = PostgresAddress(f"{team.server.url(database)}&vault={vault}")
-    with administering.connected(admin, "make a vault") as line:
+    with postgres_admin.connected(admin, "make a vault") as line:
         rights.admit(line, rights.make_vault(line, vault), team.person)
     address = PostgresAddress(f"{team.server.url(database, team.person)}&vault={vault}")
     with tempfile.TemporaryDirectory() as place:
@@ -131,9 +132,9 @@ def furnished(some: Both, *sessions: str) -> list[bytes]:
     return chosen
 
 
-def findings(store: Store) -> list[Finding]:
+def findings(store: Store) -> list[Damage]:
     """What is wrong. Where each keeps what was set aside is its own affair."""
-    found = [one for one in store.check() if "was set aside by a repair" not in one.detail]
+    found = [damage for damage in store.check() if "was set aside by a repair" not in damage.detail]
     return sorted(found, key=repr)
 
 
@@ -179,13 +180,15 @@ def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
         found = findings(some.file)
         assert found == findings(some.served)
         unseen = [
-            what for what, one in zip(DAMAGES, sessions, strict=True) if one not in {each.session for each in found}
+            what
+            for what, session in zip(DAMAGES, sessions, strict=True)
+            if session not in {each.session for each in found}
         ]
         assert unseen == []
         said, theirs_said = (_told_of_sessions(store.repair()) for store in some.each())
         assert said == theirs_said
         assert findings(some.file) == findings(some.served)
-        assert {one.check for one in findings(some.file)} <= {"aside"}
+        assert {finding.check for finding in findings(some.file)} <= {"aside"}
         shown, served = (_without_asides(store_histories.shown(store)) for store in some.each())
         assert store_histories.differences(shown, served) == {}
         assert [_told_of_sessions(store.repair()) for store in some.each()] == [[], []]
@@ -194,11 +197,11 @@ def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
 def _told_of_sessions(said: list[str]) -> list[str]:
     """Without what was derived anew: a file is derived anew as a whole, and says so once."""
     anew = ("made anew from the log.", "that was erased is gone now.")
-    return sorted(one for one in said if one.startswith("Session ") and not one.endswith(anew))
+    return sorted(item for item in said if item.startswith("Session ") and not item.endswith(anew))
 
 
 def _without_asides(shown: dict[str, Any]) -> dict[str, Any]:
-    return shown | {"check": [one for one in shown["check"] if "was set aside by a repair" not in one[2]]}
+    return shown | {"check": [item for item in shown["check"] if "was set aside by a repair" not in item[2]]}
 
 
 def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
@@ -208,9 +211,9 @@ def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
         some.run("UPDATE events SET actor = 'eve' WHERE hash = ?", chosen)
         for store in some.each():
             store.repair()
-            assert any("was set aside by a repair" in one.detail for one in store.check())
+            assert any("was set aside by a repair" in damage.detail for damage in store.check())
             store.erase(SESSION, draft(SessionDeleted()))
-            assert not any("was set aside by a repair" in one.detail for one in store.check())
+            assert not any("was set aside by a repair" in damage.detail for damage in store.check())
         assert_same(some)
 
 
@@ -222,17 +225,17 @@ def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
         some.run(DAMAGES["a goal"], chosen)
         ben = team.server.role(f"ben_{next(_numbers)}")
         vault = PostgresAddress(some.served.url).said["vault"]
-        with administering.connected(
+        with postgres_admin.connected(
             PostgresAddress(some.served.url.replace(team.person, "postgres")), "admit"
         ) as line:
             rights.admit(line, rights.make_vault(line, vault), ben)
-        sharing.share(some.served, SESSION, ben, writes=True)
+        shares.share(some.served, SESSION, ben, writes=True)
         url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
         bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
         with closing(bens):
             (said,) = _told_of_sessions(bens.repair())
             assert said.endswith("only its owner can repair that.")
-            assert {one.check for one in bens.check()} == {"chain"}
+            assert {damage.check for damage in bens.check()} == {"chain"}
         assert len(_told_of_sessions(some.served.repair())) == 1
         some.file.repair()
         assert list(some.served.check()) == []
@@ -308,7 +311,7 @@ def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
         assert answer.code != 2, answer
         if words[0] == "doctor":
             checks = json.loads(answer.out)["checks"]
-            said[f"{number} doctor --json"] = [one for one in checks if one["name"] not in OWN]
+            said[f"{number} doctor --json"] = [check for check in checks if check["name"] not in OWN]
         first = first or calling.document("status")["session"]["id"]
     return said
 

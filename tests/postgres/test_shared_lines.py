@@ -12,11 +12,11 @@ from contextlib import ExitStack, closing
 import pytest
 
 from holdfast.core.errors import Interrupted
-from holdfast.core.vocabulary import NoteAdded
+from holdfast.core.events import NoteAdded
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.lines import Lines
+from holdfast.store.postgres.pool import PostgresPool
 from tests.postgres.team import NOW, Said, Task, Team, judge, note, work
 from tests.support import processes
 from tests.support.postgres.server import Server
@@ -44,14 +44,14 @@ def all_gone(team: Team) -> bool:
 def test_many_stores_need_few_lines(team: Team) -> None:
     """Fifty stores in one process, used one after another: one line; closed, none is left."""
     (session,) = team.begin(["one"])
-    before = dict(Lines.open)
+    before = dict(PostgresPool.open)
     with ExitStack() as stack:
         stores = [stack.enter_context(closing(team.store(f"m{number}"))) for number in range(50)]
         for number, store in enumerate(stores):
             note(store, session, f"m {number}")
         assert connections(team) <= 2
     assert all_gone(team)
-    assert Lines.open == before
+    assert PostgresPool.open == before
 
 
 def test_a_transaction_with_more_than_the_network_takes_at_once_is_recorded(team: Team) -> None:
@@ -171,6 +171,6 @@ def test_a_process_ends_quietly(team: Team, program: str, notes: int) -> None:
     with closing(team.store("judge")) as store:
         state = store.state(session)
         assert state is not None
-        assert {one.text for one in state.notes} == {f"n {number}" for number in range(1, notes + 1)}
+        assert {item.text for item in state.notes} == {f"n {number}" for number in range(1, notes + 1)}
         assert len(state.notes) == notes
         assert_sound(store)

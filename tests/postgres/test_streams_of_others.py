@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from holdfast.core.canonical import digest
-from holdfast.core.event import LAYOUT, Event, Head, public, seal
-from holdfast.core.vocabulary import EventErased
-from holdfast.keeper.captures import links
-from holdfast.keeper.own_devices import own_test
+from holdfast.core.envelope import LAYOUT, Event, StreamHead, public, seal
+from holdfast.core.events import EventErased
+from holdfast.sessions import conversation_links
+from holdfast.sessions.own_devices import own_test
 from holdfast.store.conformance import Ticks, note, put
-from holdfast.store.postgres import PostgresStore, administering, sharing
-from holdfast.store.postgres.talking import kept
+from holdfast.store.postgres import PostgresStore, admin, shares
+from holdfast.store.postgres.pipeline import kept
 from tests.postgres.machines import Desk
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.postgres.test_hostile_members import BOBS, Shared, row, shared
@@ -89,7 +89,7 @@ def test_a_member_does_not_go_on_with_a_stream_that_the_owner_brought(shared: Sh
     event = WAYS[way](shared)
     with pytest.raises(REFUSED):
         shared.insert(event)
-    assert event.hash not in {one.hash for one in shared.anna.events(shared.id)}
+    assert event.hash not in {event.hash for event in shared.anna.events(shared.id)}
     shared.annas_work_goes_on(notes=2)
     with shared.anna.transaction() as transaction:  # she goes on with it herself
         assert transaction.receive([event]) == 1
@@ -149,11 +149,11 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
                       data=b'{"agent":"claude","id":"talk"}', **facts)  # fmt: skip
         with shared.bob.transaction() as transaction:
             transaction.receive([start, linked])
-        sharing.share(shared.bob, session, shared.team.role("anna"), writes=True)
+        shares.share(shared.bob, session, shared.team.role("anna"), writes=True)
         state = keeper.store().state(session)
         assert state is not None
         assert not own_test(keeper, session)(this)
-        assert not links.is_linked(keeper, state, "claude:talk")
+        assert not conversation_links.is_linked(keeper, state, "claude:talk")
         # Her next process writes under another name: under this one, nothing more would be believed to be hers.
     with annas_desk.keeper() as keeper:
         keeper.session(begun.id).note("goes on")
@@ -184,6 +184,32 @@ def test_a_home_without_another_name_is_told_that_its_stream_is_somebody_elses(s
     assert [event.writer] == made[1:]
 
 
+def test_open_store_goes_on_as_another_writer_when_a_member_used_its_writer_id(shared: Shared) -> None:
+    """Anna puts an event of bob's stream into a session of her own: what he has open records on, in hers too."""
+    made = [secrets.token_hex(10)]
+
+    def renew() -> str:
+        made.append(secrets.token_hex(10))
+        return made[-1]
+
+    address = shared.team.address("bob", "shop")
+    with closing(
+        PostgresStore(address, writer=lambda: made[-1], wall=Ticks(), here=lambda _: "home", renew=renew)
+    ) as store:
+        [before] = put(store, shared.id, note("before"))
+        for count in range(2):
+            in_her_own = seal(
+                session=shared.team.id("private"), writer=made[-1], seq=1, prev=None, clock=10**15 + count, at=1,
+                actor="anna", type="note.added", version=1, data=b'{"text":"taken"}', salt=bytes(16),
+            )  # fmt: skip
+            with shared.anna.transaction() as transaction:
+                transaction.receive([in_her_own])
+            [event] = put(store, shared.id, note(f"after {count}"))
+            assert event.writer == made[-1]
+    assert [before.writer] == made[:1]
+    assert len(made) == 3
+
+
 def test_a_database_of_before_keeps_no_claim_of_a_stream_that_another_brought(shared: Shared) -> None:
     """Bringing the tables up to date ends the claim; what was put under it counts as nobody's own."""
     first = brought_by_anna(shared)
@@ -195,7 +221,7 @@ def test_a_database_of_before_keeps_no_claim_of_a_stream_that_another_brought(sh
         (first.writer, shared.team.role("bob")),
     )
     line.execute("DROP INDEX holdfast.events_by_writer; UPDATE holdfast.facts SET value = '2' WHERE name = 'version'")
-    administering.init(shared.team.address("boss", "shop"))
+    admin.init(shared.team.address("boss", "shop"))
     assert line.execute("SELECT to_regclass('holdfast.events_by_writer') IS NOT NULL").fetchone() == (True,)
     kept_claims = line.execute("SELECT FROM holdfast.writers WHERE writer = %s", (first.writer,)).fetchall()
     assert kept_claims == []
@@ -222,7 +248,7 @@ UNSEALED: Final[dict[str, Callable[[Shared], Event]]] = {
     "another time": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), at=7),
     "another actor": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), actor="anna"),
     "another session": lambda shared: as_writer(shared, BOBS, session=shared.team.id("private")),
-    "a head that nobody reads": lambda shared: as_writer(shared, BOBS, seen=(Head("w", 2**53, "h"),)),
+    "a head that nobody reads": lambda shared: as_writer(shared, BOBS, seen=(StreamHead("w", 2**53, "h"),)),
     "a writer that no list shows": lambda shared: as_writer(shared, "\x1b[2J"),
 }
 
@@ -232,7 +258,7 @@ def test_an_event_of_a_member_that_is_not_what_its_hash_says_is_refused(shared: 
     """Else it stops whoever checks chains, and an erasure of it erases another's event of the same hash."""
     with pytest.raises(REFUSED):
         shared.insert(UNSEALED[case](shared))
-    assert [one for one in shared.anna.check() if one.session == shared.id] == []
+    assert [damage for damage in shared.anna.check() if damage.session == shared.id] == []
 
 
 def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) -> None:
@@ -252,7 +278,7 @@ def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) ->
                 "bob", _INSERT, shared.ref, *written[:8], told, *written[9:11], bytes.fromhex(own), *written[12:]
             )
     with shared.bob.transaction() as transaction:
-        heads = (Head("wé\n\x02", 3, "h"), Head("x", 1, "h"))
+        heads = (StreamHead("wé\n\x02", 3, "h"), StreamHead("x", 1, "h"))
         assert transaction.receive([as_writer(shared, BOBS, seen=heads)]) == 1
 
 
@@ -282,7 +308,7 @@ def test_an_erasure_under_hashes_that_were_given_twice_before_erases_nothing_of_
     [own] = put(shared.anna, shared.id, note("of hers, and erased by her"))
     put(shared.anna, shared.id, EventErased(hashes=(own.hash,)))
     shared.anna.repair()
-    there = {one.hash: one.data for one in shared.anna.events(shared.id) if one.writer != BOBS}
+    there = {event.hash: event.data for event in shared.anna.events(shared.id) if event.writer != BOBS}
     assert there[own.hash] is None
     assert there[shared.events[-1].hash] is not None
 
@@ -361,8 +387,8 @@ def test_functions_do_nothing_for_a_member_who_names_what_is_anothers(
 
 def _all_of_anna(team: Team) -> list[Any]:
     tables = ("sessions", "events", "words", "aliases", "places_of_work", "memory", "writers", "installations")
-    return [team.said("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{one} t")
-            for one in tables]  # fmt: skip
+    return [team.said("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{table} t")
+            for table in tables]  # fmt: skip
 
 
 def test_every_function_that_members_may_call_is_in_this_table(team: Team) -> None:

@@ -15,16 +15,16 @@ from mcp_types import TextResourceContents
 
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
-from holdfast.cli.watching import loop
-from holdfast.keeper import Keeper, following
-from holdfast.keeper.following import Following
-from holdfast.machine.terminal import Heard
-from holdfast.mcp.ground import Ground, Told
+from holdfast.cli.watch import loop
+from holdfast.keeper import Keeper, change_feed
+from holdfast.keeper.change_feed import Following
+from holdfast.machine.terminal import WaitResult
+from holdfast.mcp.context import McpContext, SurfaceFacts
 from holdfast.mcp.server import HoldfastServer
-from holdfast.store.postgres import outcome
-from holdfast.web import desk as web_desk
+from holdfast.store.postgres import transaction
+from holdfast.web import keeper_pool as web_desk
 from holdfast.web import live as web_live
-from holdfast.web.pages import Asked
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.session import SESSION
 from mcp import Client
 from tests.postgres.failing_proxy import Cutter
@@ -44,7 +44,7 @@ def team(postgres: Server, database: str) -> Team:
 @pytest.fixture
 def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Who looks, on a line that can be cut; nobody looks again by themselves for a long time."""
-    monkeypatch.setattr(following, "SELDOM", 600.0)
+    monkeypatch.setattr(change_feed, "SELDOM", 600.0)
     desk = Desk(tmp_path, team.url(line), "here")
     with desk.keeper() as keeper:
         keeper.home.prepare()
@@ -83,17 +83,17 @@ class Window:
     def wake(self) -> None:
         self._woken.set()
 
-    def wait(self, seconds: float | None) -> Heard:
+    def wait(self, seconds: float | None) -> WaitResult:
         words, act = self._acts[0]
         if words in self._written:
             self._acts.pop(0)
             act()
             if not self._acts:
-                return Heard(typed=b"q")
+                return WaitResult(typed=b"q")
         assert time.monotonic() < self._until, (words, self._written)
         self._woken.wait(LONGEST if seconds is None else seconds)
         self._woken.clear()
-        return Heard()
+        return WaitResult()
 
 
 def test_watch_shows_what_others_do(here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,11 +124,11 @@ def test_the_dashboard_shows_what_others_do(
     monkeypatch.setattr(web_live, "_AGAIN", 0.05)
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
-        asked = Asked({"id": session.id})
-        place = web_live.Place(f"/session/{session.id}", SESSION, asked)
+        asked = PageRequest({"id": session.id})
+        place = web_live.LivePage(f"/session/{session.id}", SESSION, asked)
 
         async def looking() -> list[str]:
-            desk = web_desk.Desk(here.open)
+            desk = web_desk.KeeperPool(here.open)
             live = web_live.Live(desk)
             await live.start()
             stream = live.stream([(place, "")])
@@ -169,7 +169,7 @@ def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutte
     """In its resources and tools, in one conversation, also after the line was cut; others see what it records.
     While the server is away it says so, and goes on when it is back.
     """
-    ground = Ground(Told(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
+    ground = McpContext(SurfaceFacts(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
         with here.keeper() as own:
@@ -199,7 +199,7 @@ def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutte
         ground.close()
         assert "Painted blue" not in before
         assert "Painted blue" in after
-        assert [one.text for one in session.document().notes] == ["Painted blue", "Heard", "Back"]
+        assert [note.text for note in session.document().notes] == ["Painted blue", "Heard", "Back"]
 
 
 # ── run ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +209,7 @@ def test_a_command_runs_to_its_end_though_the_server_goes_away(
     here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its output and its exit code are passed on, with a word; without a server at the beginning, it does not run."""
-    monkeypatch.setattr(outcome, "PATIENCE", 0.3)  # it may go away in the middle of saying that it began
+    monkeypatch.setattr(transaction, "PATIENCE", 0.3)  # it may go away in the middle of saying that it began
     monkeypatch.setenv("HOLDFAST_HOME", str(here.home))
     monkeypatch.setenv("HOLDFAST_STORE", here.url)
     monkeypatch.chdir(here.project)
@@ -243,7 +243,7 @@ def both(here: Desk, there: Desk) -> Iterator[tuple[Keeper, Keeper]]:
     """Two machines at the same session, each with a mirror in a work tree of its own."""
     with here.open() as own, there.open() as other:
         for keeper in (own, other):
-            keeper.looks_once = False
+            keeper.collects = "each"
             keeper.mirrors.switch_on("orchestrator")
         session = other.start("Build the shop").id
         own.session(session).resume(force=True)
@@ -265,7 +265,7 @@ def test_mirrored_files_show_what_others_do(here: Desk, there: Desk, both: tuple
     own, other = both
     other.session().edit(goal="Sell the shop")
     assert _shown(here)["goal"] == "Build the shop"
-    own.absorb()
+    own.collect()
     assert _shown(here)["goal"] == _shown(there)["goal"] == "Sell the shop"
     with Following(here.open, lambda _: None):
         other.session().edit(goal="Let the shop")
@@ -280,8 +280,8 @@ def test_edits_of_files_on_two_machines_are_recorded_once(
     _edit(here, goal="Sell the shop")
     _edit(there, mode="debug")
     for _ in range(2):
-        own.absorb()
-        other.absorb()
+        own.collect()
+        other.collect()
     for desk in (here, there):
         assert (_shown(desk)["goal"], _shown(desk)["mode"]) == ("Sell the shop", "debug")
     session = own.session()
@@ -289,7 +289,7 @@ def test_edits_of_files_on_two_machines_are_recorded_once(
         assert [words in (event.data or b"") for event in own.events(session.id)].count(True) == 1
     count = len(own.events(session.id))
     for keeper in (own, other):
-        keeper.absorb()
+        keeper.collect()
         assert len(keeper.events(session.id)) == count
     assert session.document().conflicts == []
 
@@ -299,7 +299,7 @@ def test_each_machine_is_at_a_session_of_its_own(here: Desk, there: Desk, both: 
     own, other = both
     first = other.session().id
     second = own.start("Paint the shop", replace=True).id
-    other.absorb()
+    other.collect()
     assert (own.session().id, other.session().id) == (second, first)
     assert (_shown(here)["goal"], _shown(there)["goal"]) == ("Paint the shop", "Build the shop")
 

@@ -9,20 +9,20 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical
-from holdfast.core.event import seal
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import seal
+from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     EventErased,
-    Project,
+    ProjectFacts,
     SessionDeleted,
     SessionEdited,
     SessionStarted,
 )
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft
-from holdfast.store.postgres import PostgresStore, administering, rights
-from holdfast.teleport.remotes.folder import FolderRemote
+from holdfast.store.postgres import PostgresStore, admin, rights
+from holdfast.sync.remotes.folder import FolderRemote
 from tests.postgres.team import Team
 from tests.support.vault_devices import Device, join, settle
 
@@ -84,14 +84,14 @@ def test_session_of_another_member_holds_up_no_sync(
 ) -> None:
     """A session of the vault has the id of another member's: it is named, and all others are taken in."""
     stranger = Team(postgres, team.name)
-    with administering.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
+    with admin.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
         rights.admit(own, rights.make_vault(own, team.vault), stranger.person)
     theirs = PostgresStore(
         PostgresAddress(stranger.url().replace(stranger.vault, team.vault)), writer=lambda: "f" * 32,
         wall=lambda: 1_800_000_000_000_000, here=lambda _: "elsewhere",
     )  # fmt: skip
     with theirs.transaction() as transaction:
-        began = SessionStarted(goal="Theirs", project=Project(id="p9", name="other"), device="theirs")
+        began = SessionStarted(goal="Theirs", project=ProjectFacts(id="p9", name="other"), device="theirs")
         transaction.record("s1", Draft(began, 1_800_000_000_000, "somebody"))
     theirs.close()
     ben, anna = Device(str(tmp_path), "ben", remote), on_server(team, tmp_path, "anna", remote)
@@ -101,7 +101,7 @@ def test_session_of_another_member_holds_up_no_sync(
     settle([ben, anna])
     assert anna.state("s1") is None
     assert anna.state("s2") is not None
-    assert any(one.device == "ben" for one in anna.sync().rejected)
+    assert any(refused.device == "ben" for refused in anna.sync().rejected)
     anna.close()
     ben.close()
 

@@ -16,11 +16,11 @@ import pytest
 from psycopg import sql
 
 from holdfast.core.errors import Busy, Damaged, Failed, NotFound, Refused, Unreachable
-from holdfast.core.vocabulary import NoteAdded
+from holdfast.core.events import NoteAdded
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft, Filter
-from holdfast.store.postgres import PostgresStore, administering, schema
+from holdfast.store.postgres import PostgresStore, admin, schema
 from tests.postgres.team import NOW, Team, note, opened
 from tests.support.postgres import programs
 from tests.support.postgres.fixtures import prepared
@@ -48,7 +48,7 @@ def test_a_replica_reads_and_does_not_write(team: Team) -> None:
                 for store in (known, new):
                     state = store.state(session)
                     assert state is not None
-                    assert [one.text for one in state.notes] == ["n 1"]
+                    assert [item.text for item in state.notes] == ["n 1"]
                     assert [row.id for row in store.rows(Filter())] == [session]
                     with pytest.raises(Failed, match="only reads") as told:
                         note(store, session, "n 2")
@@ -97,7 +97,7 @@ def test_a_store_that_does_not_say_its_version(postgres: Server, said: str | Non
     """Whatever stands there, or nothing: what is wrong is said, and setting up leaves the tables alone."""
     name = f"odd_{secrets.token_hex(4)}"
     url = postgres.database(name)
-    administering.init(PostgresAddress(url))
+    admin.init(PostgresAddress(url))
     postgres.sql("DELETE FROM holdfast.facts", database=name)
     if said is not None:
         postgres.sql("INSERT INTO holdfast.facts VALUES ('version', %s)", said, database=name)
@@ -105,14 +105,14 @@ def test_a_store_that_does_not_say_its_version(postgres: Server, said: str | Non
         opened(url, "laptop")
     assert told.value.hint is not None
     with pytest.raises(Damaged, match="which version") as found:
-        administering.init(PostgresAddress(url))
+        admin.init(PostgresAddress(url))
     assert "holdfast.facts" in str(found.value.hint)
     postgres.sql(
         "INSERT INTO holdfast.facts VALUES ('version', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         str(len(schema.MIGRATIONS)),
         database=name,
     )
-    assert administering.init(PostgresAddress(url)).done == []
+    assert admin.init(PostgresAddress(url)).done == []
     postgres.drop(name)
 
 
@@ -124,7 +124,7 @@ def test_facts_that_were_made_before_the_tables(postgres: Server) -> None:
         "CREATE SCHEMA holdfast; CREATE TABLE holdfast.facts (name text PRIMARY KEY, value text NOT NULL)",
         database=name,
     )
-    administering.init(PostgresAddress(url))
+    admin.init(PostgresAddress(url))
     opened(url, "laptop").close()
     postgres.drop(name)
 
@@ -133,11 +133,11 @@ def test_what_only_the_owner_of_the_tables_does(team: Team) -> None:
     """A member who tries is told whose business it is, and nothing of rules and tables."""
     where = PostgresAddress(team.url())
     for attempt in (
-        lambda: administering.divide(where, 3),
-        lambda: administering.admit(where, "postgres"),
-        lambda: administering.dismiss(where, team.person),
-        lambda: administering.hand_over(where, "postgres", team.person),
-        lambda: administering.init(where),
+        lambda: admin.divide(where, 3),
+        lambda: admin.admit(where, "postgres"),
+        lambda: admin.dismiss(where, team.person),
+        lambda: admin.hand_over(where, "postgres", team.person),
+        lambda: admin.init(where),
     ):
         with pytest.raises(Refused, match="only the owner of the tables does that") as told:
             attempt()
@@ -149,7 +149,7 @@ def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
     name, person = f"alien_{secrets.token_hex(4)}", postgres.role(f"carl_{secrets.token_hex(4)}")
     postgres.database(name)
     with pytest.raises(Refused, match="may not make roles") as told:
-        administering.init(PostgresAddress(postgres.url(name, person)))
+        admin.init(PostgresAddress(postgres.url(name, person)))
     assert "CREATEROLE" in str(told.value.hint)
     postgres.drop(name)
 
@@ -172,7 +172,7 @@ def test_who_holds_what_is_waited_for(team: Team, held: str, said: str, known: b
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         note(store, session, "n 1")
-        with administering.connected(PostgresAddress(team.server.url(team.name)), "hold") as line, line.transaction():
+        with admin.connected(PostgresAddress(team.server.url(team.name)), "hold") as line, line.transaction():
             line.execute(held)
             begun = store.transaction(patience=0.1, about=session if known else None)
             with pytest.raises(Busy, match=said) as told, begun as transaction:
@@ -187,7 +187,7 @@ def test_who_is_dismissed_while_the_store_is_open(team: Team) -> None:
     where = PostgresAddress(f"{team.server.url(team.name)}&vault={team.vault}")
     with closing(team.store()) as store:
         note(store, session, "n 1")
-        administering.dismiss(where, team.person)
+        admin.dismiss(where, team.person)
         for about in (None, session):
             begun = store.transaction(about=about)
             with pytest.raises(Refused, match="not a member of this vault any more") as told, begun:
@@ -203,9 +203,9 @@ def test_a_repair_says_what_it_made_anew(team: Team) -> None:
         team.server.sql(
             "UPDATE holdfast.sessions SET goal = 'another'; DELETE FROM holdfast.words", database=team.name
         )
-        assert {one.check for one in store.check()} == {"listing", "search"}
+        assert {damage.check for damage in store.check()} == {"listing", "search"}
         said = store.repair()
-        assert [one.partition(": ")[2] for one in said] == [
+        assert [name.partition(": ")[2] for name in said] == [
             "its listing was made anew from the log.", "its search index was made anew from the log."
         ]  # fmt: skip
         assert store.repair() == []
@@ -231,7 +231,7 @@ def test_a_database_that_does_not_keep_every_character(postgres: Server, encodin
     make = sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
     postgres.sql(make.format(sql.Identifier(name), sql.Literal(encoding)))
     with pytest.raises(Refused, match=encoding) as told:
-        administering.init(PostgresAddress(postgres.url(name)))
+        admin.init(PostgresAddress(postgres.url(name)))
     assert "--encoding=UTF8" in str(told.value.hint)
     assert postgres.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'holdfast'", database=name) == []
     postgres.drop(name)
@@ -312,7 +312,7 @@ def test_the_servers_disk_is_full(little_room: str) -> None:
     with Server() as server:
         server.sql(sql.SQL("CREATE TABLESPACE small LOCATION {}").format(sql.Literal(little_room)))
         server.sql("CREATE DATABASE small TABLESPACE small")
-        administering.init(PostgresAddress(server.url("small")))
+        admin.init(PostgresAddress(server.url("small")))
         team = Team(server, server.url("small"))
         (session,) = team.begin(["one"])
         filler = Path(little_room) / "filler"

@@ -33,7 +33,7 @@ class Ran:
 
     def heard_by_the_model(self) -> str:
         """Everything the program told the model, as text."""
-        return "\n".join(json.dumps(one["body"], ensure_ascii=False) for one in self.asked)
+        return "\n".join(json.dumps(entry["body"], ensure_ascii=False) for entry in self.asked)
 
 
 class Stage:
@@ -119,7 +119,7 @@ class Stage:
 
     def silent(self) -> bool:
         """Whether the model has fallen silent, so that the program waits in the middle of its work."""
-        return any(one["silent"] for one in self.asked())
+        return any(entry["silent"] for entry in self.asked())
 
     # ── what Holdfast kept of it ─────────────────────────────────────────────────────────────────────────
 

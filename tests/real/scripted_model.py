@@ -93,14 +93,14 @@ def anthropic(script: Script, asked: dict[str, Any]) -> bytes:
 
 
 def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [block for one in messages if isinstance(one["content"], list) for block in one["content"]]
+    return [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
 
 
 def responses(script: Script, asked: dict[str, Any]) -> bytes:
     """An answer of the Responses API, streamed."""
     said = asked.get("input", [])
-    errand = any(ERRAND in json.dumps(one) for one in said if one.get("type") == "agent_message")
-    done = sum(one.get("type") in ("function_call", "custom_tool_call") for one in said)
+    errand = any(ERRAND in json.dumps(item) for item in said if item.get("type") == "agent_message")
+    done = sum(item.get("type") in ("function_call", "custom_tool_call") for item in said)
     step = script.step(done, errand=errand)
     name = f"{'errand' if errand else 'main'}_{done}"
     item: dict[str, Any]
@@ -130,7 +130,7 @@ def responses(script: Script, asked: dict[str, Any]) -> bytes:
 def generate_content(script: Script, asked: dict[str, Any]) -> bytes:
     """An answer of Gemini's API, streamed; a question without tools is about which model suits, and gets one."""
     contents = asked.get("contents", [])
-    parts = [part | {"role": one.get("role")} for one in contents for part in one.get("parts", [])]
+    parts = [part | {"role": item.get("role")} for item in contents for part in item.get("parts", [])]
     # A briefing may tell of an earlier errand.
     told = [
         text for part in parts if part["role"] == "user" and "holdfast-record" not in (text := part.get("text", ""))

@@ -44,7 +44,7 @@ def digest(text: str) -> str:
 
 def test_a_prompt_becomes_one_session_with_its_goal(worked: Worked) -> None:
     """The first prompt starts the one session there is; its words are the goal, the directory its project."""
-    assert [one["goal"] for one in worked.stage.sessions()] == [GOAL]
+    assert [session["goal"] for session in worked.stage.sessions()] == [GOAL]
     assert (worked.session["status"], worked.session["over"]) == ("paused", False), "its conversation is closed"
     assert worked.session["project"]["path"] == str(worked.stage.project)
     assert worked.session["project"]["git_branch"] == "main"
@@ -104,12 +104,12 @@ def test_backfill_of_a_fresh_home_finds_the_same(worked: Worked, tmp_path: Path)
     for fact in ("id", "agent", "title", "prompts", "tokens", "cost_usd"):
         assert live[fact] == past[fact], fact
     assert read["project"]["path"] == worked.session["project"]["path"]
-    assert [(one["path"], one["action"]) for one in read["files"]] == [
+    assert [(item["path"], item["action"]) for item in read["files"]] == [
         ("cart.py", "created"),
         ("cart.py", "modified"),
     ]
     assert read["commands"] == {"total": 2, "failed": 1, "last": "exit 3"}
-    assert [(one["status"], one["summary"]) for one in read["agents"]] == [("completed", ERRAND_WORDS)]
+    assert [(item["status"], item["summary"]) for item in read["agents"]] == [("completed", ERRAND_WORDS)]
     assert read["model"]
     assert read["context"]["tokens"] > 0
 
@@ -133,7 +133,7 @@ def test_backfill_does_not_double_what_hooks_recorded(worked: Worked) -> None:
     """In the home that heard it all, the transcript adds no session and no event; nor does a second reading."""
     for _ in range(2):
         worked.stage.holdfast("backfill", worked.play.agent)
-        assert [one["id"] for one in worked.stage.sessions()] == [worked.session["id"]]
+        assert [session["id"] for session in worked.stage.sessions()] == [worked.session["id"]]
         assert worked.stage.events(worked.session["id"]) == worked.events
 
 
@@ -150,7 +150,7 @@ def test_a_second_opening_is_briefed(play: Play, tmp_path: Path) -> None:
     assert "holdfast-record" in briefed
     assert GOAL in briefed
     assert "cart.py" in briefed
-    assert sorted(one["goal"] for one in stage.sessions()) == sorted([GOAL, "Go on please"])
+    assert sorted(session["goal"] for session in stage.sessions()) == sorted([GOAL, "Go on please"])
     assert stage.session()["goal"] == "Go on please"
     assert len(stage.session()["native"]) == 1
 
@@ -162,7 +162,7 @@ def test_conversations_join_the_session_that_a_person_began(play: Play, tmp_path
     stage.holdfast("start", "Ship the shop")
     play.speaks(stage, GOAL)
     play.speaks(stage, "Go on please")
-    assert [one["goal"] for one in stage.sessions()] == ["Ship the shop"]
+    assert [session["goal"] for session in stage.sessions()] == ["Ship the shop"]
     assert len(stage.session()["native"]) == 2
 
 
@@ -191,7 +191,7 @@ def test_a_program_killed_at_work_is_known_to_have_broken_off(play: Play, tmp_pa
     stage.run(play.agent, *play.words, GOAL, steps=steps, environ=play.environ, until=stage.silent)
     session = stage.session()
     assert session["goal"] == GOAL
-    assert [one["path"] for one in session["files"]] == ["cart.py"]
+    assert [item["path"] for item in session["files"]] == ["cart.py"]
     assert "native.closed" not in [event["type"] for event in stage.events("@")]
     briefed = play.speaks(stage, "Go on please").heard_by_the_model()
     assert GOAL in briefed
@@ -205,7 +205,7 @@ def test_a_prompt_is_kept_though_no_model_can_be_reached(play: Play, tmp_path: P
     stage.run(play.agent, *play.words, "hi", environ=play.environ, until=lambda: bool(stage.sessions()))
     session = stage.session()
     assert session["goal"] == "hi"
-    assert [one["agent"] for one in session["native"]] == [play.agent]
+    assert [item["agent"] for item in session["native"]] == [play.agent]
 
 
 # ── leaving ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -87,7 +87,7 @@ def test_project_scope_is_heard_and_given_back(tmp_path: Path) -> None:
     stage.holdfast("disconnect", "claude")
     stage.holdfast("connect", "claude", "--scope", "project")
     CLAUDE.speaks(stage, GOAL)
-    assert [one["goal"] for one in stage.sessions()] == [GOAL]
+    assert [session["goal"] for session in stage.sessions()] == [GOAL]
     stage.holdfast("disconnect", "claude")
     assert not (stage.project / ".claude").exists()
 
@@ -107,4 +107,4 @@ def test_plugin_and_connection_together_hear_everything_once(tmp_path: Path) -> 
         assert kinds.count(kind) == 2, kinds
     stage.holdfast("disconnect", "claude")
     CLAUDE.speaks(stage, "Once more")
-    assert [one["goal"] for one in stage.sessions()].count("Once more") == 1
+    assert [session["goal"] for session in stage.sessions()].count("Once more") == 1

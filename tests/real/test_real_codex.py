@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from holdfast.capture.codex import trust
+from holdfast.conversations.adapters.codex import settings
 from tests.real import real_programs
 from tests.real.real_plays import CODEX, GOAL
 from tests.real.real_stage import Stage
@@ -38,15 +38,15 @@ def test_trust_is_read_as_codex_reads_it(tmp_path: Path) -> None:
     stage = CODEX.stage(tmp_path)
     hooks = str(stage.home / CODEX.settings)
     with (stage.home / ".codex" / "config.toml").open("a") as config:
-        for hook in trust._hooks(hooks):
+        for hook in settings._hooks(hooks):
             config.write(f'\n[hooks.state."{hooks}:{":".join(hook.key)}"]\ntrusted_hash = "{hook.hash}"\n')
     CODEX.speaks(stage, GOAL, *UNTRUSTING)
-    assert [one["goal"] for one in stage.sessions()] == [GOAL]
+    assert [session["goal"] for session in stage.sessions()] == [GOAL]
     assert "native.closed" in [event["type"] for event in stage.events("@")]
     assert _listed(stage)["obstacles"] == []
 
 
 def _listed(stage: Stage) -> dict[str, Any]:
-    [found] = [one for one in stage.holdfast("agents")["agents"] if one["name"] == "codex"]
+    [found] = [item for item in stage.holdfast("agents")["agents"] if item["name"] == "codex"]
     assert found["connected"] == "user"
     return dict(found)

@@ -19,13 +19,13 @@ def test_a_folder_that_is_not_trusted_is_named_as_an_obstacle(tmp_path: Path) ->
     ran = stage.run("gemini", *GEMINI.words, GOAL, steps=[], environ=GEMINI.environ)
     assert ran.code != 0
     assert stage.sessions() == []
-    obstacles = {one["name"]: one["obstacles"] for one in stage.holdfast("agents")["agents"]}
+    obstacles = {item["name"]: item["obstacles"] for item in stage.holdfast("agents")["agents"]}
     assert "trust" in " ".join(obstacles["gemini"])
     (stage.home / ".gemini" / "trustedFolders.json").write_text(f'{{"{stage.project}": "TRUST_FOLDER"}}')
-    obstacles = {one["name"]: one["obstacles"] for one in stage.holdfast("agents")["agents"]}
+    obstacles = {item["name"]: item["obstacles"] for item in stage.holdfast("agents")["agents"]}
     assert obstacles["gemini"] == []
     GEMINI.speaks(stage, GOAL)
-    assert [one["goal"] for one in stage.sessions()] == [GOAL]
+    assert [session["goal"] for session in stage.sessions()] == [GOAL]
 
 
 def test_a_command_that_failed_is_counted_as_such(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.keeper.captures.installing import install
+from holdfast.conversations.hooks.install import install
 from tests.real import real_programs
 
 real_programs.wanted()
@@ -50,7 +50,7 @@ def test_claude_code_is_recorded_through_the_plugin(tmp_path: Path) -> None:
     alone(tmp_path, "-p", "Add a search box to the shop")
     session = status(tmp_path)
     assert session["goal"] == "Add a search box to the shop"
-    assert [one["agent"] for one in session["native"]] == ["claude"]
+    assert [item["agent"] for item in session["native"]] == ["claude"]
     for words in (["uninstall", "holdfast@holdfast"], ["marketplace", "remove", "holdfast"]):
         assert alone(tmp_path, "plugin", *words).returncode == 0
     settings = tmp_path / ".claude" / "settings.json"

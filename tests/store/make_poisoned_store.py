@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 import apsw
 
 from holdfast.core.canonical import LARGEST, Json, canonical
-from holdfast.core.event import seal
-from holdfast.core.vocabulary import Data, NoteAdded, Project, SessionEdited, SessionPaused, SessionStarted
+from holdfast.core.envelope import seal
+from holdfast.core.events import Data, NoteAdded, ProjectFacts, SessionEdited, SessionPaused, SessionStarted
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
 
 LAPTOP, DESKTOP, GUEST = "5" * 20, "a" * 20, "f" * 20
 SHARED, PRIVATE = "11111111-2222-4333-8444-555555555555", "99999999-2222-4333-8444-555555555555"
 START = 1_800_000_000_000
-PROJECT = Project(id="project-1", name="shop", path="/home/me/shop")
+PROJECT = ProjectFacts(id="project-1", name="shop", path="/home/me/shop")
 
 
 def make(path: Path) -> None:
@@ -78,7 +78,7 @@ def make(path: Path) -> None:
     for session in (SHARED, PRIVATE):
         state = store.state(session)
         assert state is not None
-        print(session, *([one.value for one in state.registers[name]] for name in ("goal", "status")))
+        print(session, *([register.value for register in state.registers[name]] for name in ("goal", "status")))
     store.close()
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA journal_mode=DELETE; VACUUM")

@@ -405,4 +405,4 @@ def test_which_sqlite_is_sound() -> None:
     """Versions with the WAL-reset bug and the withdrawn one are known; ours is sound."""
     assert opening.sqlite_is_sound(opening.sqlite_version())
     known = ("3.40.1", "3.51.2", "3.51.3", "3.52.0", "3.53.0", "4.0")
-    assert [one for one in known if opening.sqlite_is_sound(one)] == ["3.51.3", "3.53.0", "4.0"]
+    assert [name for name in known if opening.sqlite_is_sound(name)] == ["3.51.3", "3.53.0", "4.0"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, Damaged, Failed, HoldfastError, Invalid, Refused
-from holdfast.core.event import Event
 from holdfast.store.conformance import OTHER, SESSION, Ticks, assert_sound, everything, note, put, started
 from holdfast.store.interface import UNSEEN
-from holdfast.store.sqlite import SqliteStore, copies
+from holdfast.store.sqlite import SqliteStore, backup
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
 
@@ -187,7 +187,7 @@ def test_a_name_taken_at_the_last_moment_is_not_overwritten(
         Path(path).write_bytes(b"mine")
         return place(temporary, path)
 
-    monkeypatch.setattr(copies, "put_in_place", racing)
+    monkeypatch.setattr(backup, "put_in_place", racing)
     with pytest.raises(Conflict):
         store.backup(str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_bytes() == b"mine"
@@ -202,7 +202,7 @@ def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path
         transaction.remember("kept", b"1")
     (tmp_path / "backups").mkdir()
     path = tmp_path / "backups" / "one"
-    copies.write_backup(store, str(path))
+    backup.write_backup(store, str(path))
     assert os.listdir(tmp_path / "backups") == ["one"]
     assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_nlink) == (0o600, 1)
     assert b"how far we asked" not in path.read_bytes()
@@ -215,9 +215,9 @@ def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path
     assert_sound(again)
     again.close()
     with pytest.raises(Conflict):
-        copies.write_backup(store, str(path))
+        backup.write_backup(store, str(path))
     with pytest.raises(HoldfastError):
-        copies.write_backup(store, str(tmp_path / "nowhere" / "one"))
+        backup.write_backup(store, str(tmp_path / "nowhere" / "one"))
 
 
 def test_a_backup_of_any_store_that_fails_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
@@ -227,5 +227,5 @@ def test_a_backup_of_any_store_that_fails_leaves_nothing(store: SqliteStore, tmp
     connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 2")
     connection.close()
     with pytest.raises(Damaged):
-        copies.write_backup(store, str(tmp_path / "backups" / "one"))
+        backup.write_backup(store, str(tmp_path / "backups" / "one"))
     assert os.listdir(tmp_path / "backups") == []

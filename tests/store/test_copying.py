@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.envelope import Event, problem
 from holdfast.core.errors import Damaged, Refused
-from holdfast.core.event import Event, trouble
+from holdfast.core.events import EventErased, ProjectFacts
 from holdfast.core.state import State
-from holdfast.core.vocabulary import EventErased, Project
-from holdfast.store import copying
+from holdfast.store import store_copy
 from holdfast.store.conformance import (
     ANNA,
     BEN,
@@ -35,10 +35,10 @@ from holdfast.store.conformance import (
     started,
     take,
 )
-from holdfast.store.copying import CURSORS, Progress, copy
-from holdfast.store.interface import Copied
+from holdfast.store.interface import CopyResult
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.store import SqliteTransaction
+from holdfast.store.store_copy import CURSORS, Progress, copy
 from tests.support.histories import History, histories
 
 
@@ -100,7 +100,7 @@ def source(tmp_path: Path) -> Iterator[SqliteStore]:
     secret = put(store, THIRD, started("Third"), note("secret"))[-1]
     put(store, THIRD, EventErased(hashes=(secret.hash,)))
     with store.transaction() as transaction:
-        transaction.know_project(Project(id="p", name="shop", path="/shop", roots=("r",)))
+        transaction.know_project(ProjectFacts(id="p", name="shop", path="/shop", roots=("r",)))
         transaction.set_current("/shop", SESSION)
         transaction.remember("kept", b"1")
     yield store
@@ -117,7 +117,7 @@ def target(tmp_path: Path) -> Iterator[Failing]:
 
 @pytest.fixture(autouse=True)
 def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copying, "PORTION", 5)
+    monkeypatch.setattr(store_copy, "PORTION", 5)
 
 
 def assert_copied(source: SqliteStore, target: SqliteStore) -> None:
@@ -131,7 +131,7 @@ def assert_copied(source: SqliteStore, target: SqliteStore) -> None:
 @pytest.mark.parametrize("done", [False, True])
 def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target: Failing, done: bool) -> None:
     """With any transaction, before it counts or after: started again until it ends, each event came once."""
-    events = sum(len(list(source.events(one))) for one in source.sessions())
+    events = sum(len(list(source.events(session))) for session in source.sessions())
     target.done = done
     starts = 0
     reached = -1
@@ -174,8 +174,8 @@ def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: Sqli
     other.close()
     assert_copied(source, target)
     assert done.sessions == len(list(source.sessions()))
-    assert {one.doing for one in said} == {"checking", "copying", "comparing"}
-    assert all(0 < one.done <= one.of for one in said)
+    assert {progress.doing for progress in said} == {"checking", "copying", "comparing"}
+    assert all(0 < progress.done <= progress.of for progress in said)
 
 
 def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore, target: SqliteStore) -> None:
@@ -196,7 +196,7 @@ def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore,
 def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
     """One that overtakes another, anywhere: both end, and everything is there once."""
     second, again = opened(tmp_path / "source.db"), opened(tmp_path / "target.db", CARO)
-    ends: list[Copied] = []
+    ends: list[CopyResult] = []
 
     def told(progress: Progress) -> None:
         if progress.doing == "copying" and not ends:
@@ -205,7 +205,7 @@ def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore,
     first = copy(source, target, told=told)
     second.close()
     again.close()
-    events = sum(len(list(source.events(one))) for one in source.sessions())
+    events = sum(len(list(source.events(session))) for session in source.sessions())
     assert first.events + ends[0].events == events == len(target.arrived(0, 1000))
     assert_copied(source, target)
 
@@ -349,10 +349,10 @@ def test_what_came_without_its_data_stands_beside_what_has_it(source: SqliteStor
 @given(histories(longest=25), st.randoms(use_true_random=False), st.integers(1, 30), st.integers(0, 6))
 def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Random, portion: int, stop: int) -> None:
     """Whatever devices recorded, erased and forked, in whatever order it arrived, cut off and gone on with."""
-    events = [event for event in history.events if trouble(event) is None]
+    events = [event for event in history.events if problem(event) is None]
     chance.shuffle(events)
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(copying, "PORTION", portion)
+        patched.setattr(store_copy, "PORTION", portion)
         with two(Path(place)) as (source, target):
             while events:
                 size = chance.choice((1, 3, 20))
@@ -370,4 +370,4 @@ def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Rand
             assert everything(target) == everything(source)
             for session in source.sessions():
                 assert list(target.events(session)) == list(source.events(session))
-            assert {one.check for one in target.check()} == {one.check for one in source.check()}
+            assert {damage.check for damage in target.check()} == {damage.check for damage in source.check()}

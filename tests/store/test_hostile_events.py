@@ -12,11 +12,11 @@ import pytest
 
 from holdfast.core import view
 from holdfast.core.canonical import LARGEST
+from holdfast.core.envelope import Event, StreamHead, hash_of, seal
 from holdfast.core.errors import Damaged
-from holdfast.core.event import Event, Head, hash_of, seal
+from holdfast.core.event_line import tell
 from holdfast.core.fold import fold
 from holdfast.core.state import State, Write, freeze, thaw
-from holdfast.keeper.telling import tell
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, note, put, started, take
 from holdfast.store.interface import Filter
 from holdfast.store.sqlite import SqliteStore
@@ -66,7 +66,7 @@ def test_a_session_goes_on_after_an_event_that_no_program_writes(tmp_path: Path,
 
 @pytest.mark.parametrize(
     "changed",
-    [{"seen": (Head("w", 2**64, "00"),)}, {"seen": (Head("w", 0, "00"),)}, {"body": "zz"}, {"body": ""},
+    [{"seen": (StreamHead("w", 2**64, "00"),)}, {"seen": (StreamHead("w", 0, "00"),)}, {"body": "zz"}, {"body": ""},
      {"prev": "00"}, {"prev": "AB" * 32}, {"data": None}, {"writer": ""}, {"writer": "x" * 201}],
 )  # fmt: skip
 def test_an_event_that_a_server_would_refuse_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Failed
-from holdfast.core.event import Event
+from holdfast.core.events import FileChanged, NoteAdded, SessionEdited
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
-from holdfast.core.vocabulary import FileChanged, NoteAdded, SessionEdited
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, draft, foreign, note, put, started, take
-from holdfast.store.snapshots import BYTES_PER_EVENT, SNAPSHOT_EVERY, Snapshot, ladder
+from holdfast.store.snapshots import BYTES_PER_EVENT, SNAPSHOT_EVERY, StoredState, ladder
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.tables import SqliteTables
 
@@ -27,11 +27,11 @@ class Counting(SqliteTables):
     written: list[tuple[int, int]]
 
     def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
-        for one in super().tail(session, clock):
+        for item in super().tail(session, clock):
             self.read_events += 1
-            yield one
+            yield item
 
-    def save_snapshot(self, session: str, snapshot: Snapshot, clock: int, keep: object) -> None:
+    def save_snapshot(self, session: str, snapshot: StoredState, clock: int, keep: object) -> None:
         self.written.append((snapshot.events, len(snapshot.frozen)))
         super().save_snapshot(session, snapshot, clock, keep)  # type: ignore[arg-type]
 
@@ -113,7 +113,7 @@ def test_the_ladder() -> None:
         kept = ladder([*kept, count])
         newest, *older = sorted(kept, reverse=True)
         assert newest == count
-        distances = [newest - one for one in older]
+        distances = [newest - number for number in older]
         assert all(far >= 2 * near for near, far in pairwise(distances))
         assert len(kept) <= 2 + (count // 32).bit_length()
     assert ladder([7]) == {7}
@@ -134,7 +134,7 @@ def test_a_late_event_discards_the_snapshots_after_it(store: SqliteStore) -> Non
     assert before[-1] not in after
     assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
     take(store, [foreign(BEN, 2, note("earliest"), clock=1)])
-    assert [one for one in counts(store) if one <= before[-2]] == []
+    assert [count for count in counts(store) if count <= before[-2]] == []
     assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
 
 
@@ -182,7 +182,7 @@ def test_states_in_memory_are_bounded(store: SqliteStore) -> None:
     for session in sessions:
         put(store, session, NoteAdded(text="again"))
     assert len(store._journal._kept) <= 64 + 1
-    assert all((state := store.state(one)) is not None and state.count == 2 for one in sessions)
+    assert all((state := store.state(session)) is not None and state.count == 2 for session in sessions)
 
 
 def test_freezing_loses_nothing() -> None:

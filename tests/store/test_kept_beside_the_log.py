@@ -8,11 +8,11 @@ import apsw
 import pytest
 
 from holdfast.core.errors import Damaged
-from holdfast.core.vocabulary import EventErased
+from holdfast.core.events import EventErased
+from holdfast.store.chain_checks import flaws
 from holdfast.store.conformance import BEN, OTHER, SESSION, Ticks, assert_sound, everything, note, put, started, take
-from holdfast.store.conformance.streaming import chain
-from holdfast.store.sqlite import SqliteStore, carving, schema
-from holdfast.store.verify import flaws
+from holdfast.store.conformance.streams import chain
+from holdfast.store.sqlite import SqliteStore, page_scan, schema
 
 KEPT = {"mine/1": b"kept", "vault/1/cursor": b"far"}
 
@@ -89,9 +89,9 @@ def test_a_store_that_was_replaced_knows_nothing_of_remotes(path: Path) -> None:
         file.write(bytes(4096))
     with pytest.raises(Damaged):
         opened(path)
-    from holdfast.store.sqlite import repairing
+    from holdfast.store.sqlite import repair
 
-    assert "remotes" in repairing.repair(str(path))[-1]
+    assert "remotes" in repair.repair(str(path))[-1]
     store = opened(path)
     assert "vault/1/cursor" not in store.remembered_under("")
     assert len(store.arrived(0, 100)) == 42
@@ -106,9 +106,9 @@ def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
     columns = "session, writer, seq, clock, at, v, type, actor, key, double, seen, body, prev, hash, data, salt"
     change(path, f"INSERT INTO events SELECT {last + 1}, {columns} FROM events WHERE ord = {last}")
     said, _, store = repaired(path)
-    assert any("twice" in one for one in said)
+    assert any("twice" in name for name in said)
     made = put(store, OTHER, note("after"))
-    assert [(one.place, one.event) for one in store.arrived(last + 1, 10)] == [(last + 2, made[0])]
+    assert [(arrival.place, arrival.event) for arrival in store.arrived(last + 1, 10)] == [(last + 2, made[0])]
     assert_sound(store)
     store.close()
 
@@ -118,7 +118,7 @@ def test_a_place_that_is_no_number_is_damage_that_can_be_repaired(path: Path, va
     """It is found, writing is refused, and after a repair all goes on."""
     change(path, f"INSERT INTO facts VALUES ('place', {value})")
     store = opened(path)
-    assert [one.check for one in store.check()] == ["chain"]
+    assert [damage.check for damage in store.check()] == ["chain"]
     with pytest.raises(Damaged, match="next event"):
         put(store, SESSION, note("x"))
     store.repair()
@@ -135,7 +135,7 @@ def test_a_session_said_to_be_withdrawn_that_has_events_is_found(path: Path) -> 
     store.close()
     change(path, "UPDATE sessions SET version = -9 WHERE ref = 1")
     store = opened(path)
-    assert [(one.check, one.session) for one in store.check()] == [("listing", SESSION)]
+    assert [(damage.check, damage.session) for damage in store.check()] == [("listing", SESSION)]
     store.repair()
     assert everything(store) == before
     assert_sound(store)
@@ -191,7 +191,7 @@ def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) ->
     connection.execute("UPDATE events SET data = ?, salt = ? WHERE hash = ?", values)
     connection.close()
     store = opened(path)
-    assert "erasure" in [one.check for one in store.check()]
+    assert "erasure" in [damage.check for damage in store.check()]
     store.repair()
     assert everything(store) == before
     assert_sound(store)
@@ -201,6 +201,6 @@ def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) ->
 def test_ids_of_writers_of_either_length_are_found_in_ruins() -> None:
     """Plain ones of 20 digits and those of 36 that name a key, also where another stands right before them."""
     plain, certified = "0123456789abcdef0123", "fedcba9876543210" * 2 + "abcd"
-    assert carving.names(f"{plain} {certified}".encode())[1] >= {plain, certified}
-    assert carving.names((certified + plain).encode())[1] >= {plain, certified}
-    assert carving.names((certified + certified[::-1]).encode())[1] >= {certified, certified[::-1]}
+    assert page_scan.names(f"{plain} {certified}".encode())[1] >= {plain, certified}
+    assert page_scan.names((certified + plain).encode())[1] >= {plain, certified}
+    assert page_scan.names((certified + certified[::-1]).encode())[1] >= {certified, certified[::-1]}

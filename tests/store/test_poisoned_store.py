@@ -12,10 +12,10 @@ import pytest
 
 from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import BOUND
+from holdfast.core.events import Data, NoteAdded, SessionEdited, SessionPaused, SessionResumed
 from holdfast.core.fold import fold
 from holdfast.core.registers import disputes, value_of
 from holdfast.core.view import status_of
-from holdfast.core.vocabulary import Data, NoteAdded, SessionEdited, SessionPaused, SessionResumed
 from holdfast.store.interface import Draft, Filter, Store
 from holdfast.store.sqlite import SqliteStore
 from tests.store.make_poisoned_store import DESKTOP, GUEST, LAPTOP, PRIVATE, SHARED, START
@@ -55,7 +55,7 @@ def shown(store: Store, session: str) -> tuple[object, str, int]:
     state = store.state(session)
     assert state is not None
     assert state == fold(store.events(session), session)
-    open_ones = [one for one in disputes(state) if one.chosen is None]
+    open_ones = [dispute for dispute in disputes(state) if dispute.chosen is None]
     return value_of(state.registers["goal"]), status_of(state), len(open_ones)
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Busy, Damaged, Invalid, NotFound, Refused
-from holdfast.core.event import Event
+from holdfast.store.chain_checks import flaws
 from holdfast.store.conformance import (
     BEN,
     OTHER,
@@ -28,9 +29,8 @@ from holdfast.store.conformance import (
     take,
 )
 from holdfast.store.interface import Filter
-from holdfast.store.sqlite import SqliteStore, aside, carving, pages, repairing
+from holdfast.store.sqlite import SqliteStore, page_scan, pages, quarantine, repair
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.verify import flaws
 
 PAGE = 4096
 
@@ -56,7 +56,7 @@ def path(tmp_path: Path) -> Path:
 def shown(path: Path) -> dict[str, object]:
     store = opened(path)
     found = everything(store)
-    assert [one for one in store.check() if one.check != "aside"] == []
+    assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
     return found
 
@@ -71,7 +71,7 @@ def ruin(path: Path, offset: int = 0, data: bytes = b"\0" * 100) -> bytes:
 def test_a_sound_store_stays_as_it_is(path: Path) -> None:
     """Nothing is said and nothing set aside; places, projects and aliases stay."""
     before = shown(path)
-    assert repairing.repair(str(path)) == []
+    assert repair.repair(str(path)) == []
     assert shown(path) == before
     store = opened(path)
     assert store.current("/home/me/shop") == SESSION
@@ -84,10 +84,10 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     """A new file has all that the old one had; the ruined one is kept to the byte."""
     before = shown(path)
     ruined = ruin(path)
-    said = repairing.repair(str(path))
+    said = repair.repair(str(path))
     assert shown(path) == before
     kept = list((path.parent / "aside").iterdir())
-    assert [one.read_bytes() for one in kept] == [ruined]
+    assert [item.read_bytes() for item in kept] == [ruined]
     assert "nothing is lost" in said[0]
     assert str(kept[0]) in said[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
@@ -108,13 +108,13 @@ def test_events_of_an_open_journal_are_saved(path: Path, tmp_path: Path) -> None
     store.close()
     ruin(copy / "store.db", 0, bytes(30 * PAGE)[: 10 * PAGE])
     wal = (copy / "store.db-wal").read_bytes()
-    repairing.repair(str(copy / "store.db"))
-    assert {one.name.partition("damaged-")[2][-4:] for one in (copy / "aside").iterdir()} >= {"-wal"}
-    assert wal in [one.read_bytes() for one in (copy / "aside").iterdir()]
+    repair.repair(str(copy / "store.db"))
+    assert {item.name.partition("damaged-")[2][-4:] for item in (copy / "aside").iterdir()} >= {"-wal"}
+    assert wal in [item.read_bytes() for item in (copy / "aside").iterdir()]
     store = opened(copy / "store.db")
     found = [event.hash for event in store.events(SESSION)]
     assert found[-1] == [event.hash for event in _events(expected, SESSION)][-1]
-    assert [one for one in store.check() if one.check != "aside"] == []
+    assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
 
 
@@ -129,16 +129,16 @@ def test_damaged_rows_are_kept_in_a_file_of_lines(path: Path) -> None:
     store = opened(path)
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
     store.close()
-    said = repairing.repair(str(path))
+    said = repair.repair(str(path))
     (kept,) = (path.parent / "aside").iterdir()
     assert kept.stat().st_mode & 0o777 == 0o600
     assert kept.parent.stat().st_mode & 0o777 == 0o700
     (line,) = kept.read_bytes().splitlines()
     row = msgspec.json.decode(line)
     assert (row["session_id"], row["writer_id"], row["seq"], row["data"]) == (SESSION, "a" * 20, 7, "00ff")
-    assert [one for one in said if f"Session {SESSION}: event 7 (note.added) is damaged" in one]
-    assert [one for one in said if "event 7 is missing; it could not be saved" in one]
-    assert repairing.repair(str(path)) == [], "what is known is not said again"
+    assert [name for name in said if f"Session {SESSION}: event 7 (note.added) is damaged" in name]
+    assert [name for name in said if "event 7 is missing; it could not be saved" in name]
+    assert repair.repair(str(path)) == [], "what is known is not said again"
 
 
 def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
@@ -147,12 +147,12 @@ def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
     store.backup(str(tmp_path / "copy"))
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
     store.repair()
-    assert {one.check for one in store.check()} == {"aside"}
+    assert {damage.check for damage in store.check()} == {"aside"}
     assert store.restore(str(tmp_path / "copy")).events == 1
-    assert [one.detail for one in store.check() if "set aside" not in one.detail] == []
+    assert [damage.detail for damage in store.check() if "set aside" not in damage.detail] == []
     assert list(flaws(store.events(SESSION))) == []
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
-    assert {one.check for one in store.check()} >= {"chain"}, "a new damage at an old place is news"
+    assert {damage.check for damage in store.check()} >= {"chain"}, "a new damage at an old place is news"
     store.close()
 
 
@@ -162,9 +162,9 @@ def test_what_the_listing_knew_and_the_log_lost_is_said(path: Path) -> None:
     put(store, SESSION, note("last words"), at=1_900_000_000_000)
     store._connection.execute("DELETE FROM events WHERE ord = (SELECT max(ord) FROM events)")
     store.close()
-    said = repairing.repair(str(path))
-    assert [one for one in said if "up to 2030-03-17T17:46:40.000Z, could not be saved" in one]
-    assert repairing.repair(str(path)) == []
+    said = repair.repair(str(path))
+    assert [name for name in said if "up to 2030-03-17T17:46:40.000Z, could not be saved" in name]
+    assert repair.repair(str(path)) == []
 
 
 def test_a_foreign_clock_far_ahead_survives_a_repair(path: Path) -> None:
@@ -201,7 +201,7 @@ def test_what_is_not_damage_is_not_repaired(path: Path, kind: str) -> None:
             due = Invalid
     before = sorted(os.listdir(path.parent))
     with pytest.raises(due):
-        repairing.repair(str(path))
+        repair.repair(str(path))
     assert sorted(os.listdir(path.parent)) == before
 
 
@@ -237,14 +237,14 @@ def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
         assert process.stdout.readline() == "ready\n"
         ruined = ruin(path)
         with pytest.raises(Busy, match="open"):
-            repairing.repair(str(path))
+            repair.repair(str(path))
         assert path.read_bytes() == ruined
         process.communicate("")
-    assert "nothing is lost" in repairing.repair(str(path))[0]
+    assert "nothing is lost" in repair.repair(str(path))[0]
 
 
 @pytest.mark.parametrize(
-    "step", ["aside.keep_file", "files.write_atomic", "os.unlink", "os.replace", "Journal.refold"]
+    "step", ["quarantine.keep_file", "files.write_atomic", "os.unlink", "os.replace", "Journal.refold"]
 )
 def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, step: str) -> None:
     """Killed right before or after any step, the next repair saves everything, the journal's events included."""
@@ -259,14 +259,14 @@ def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, st
     ruin(copy / "store.db")
     program = (
         "import os, signal, sys\n"
-        "from holdfast.store.sqlite import aside, repairing\nfrom holdfast.store.journal import Journal\n"
+        "from holdfast.store.sqlite import quarantine, repair\nfrom holdfast.store.journal import Journal\n"
         "from holdfast.machine import files\n"
         f"old = {step}\n"
         "def die(*args, **more):\n"
         "    if sys.argv[2] == 'after': old(*args, **more)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         f"{step} = die\n"
-        "repairing.repair(sys.argv[1])\n"
+        "repair.repair(sys.argv[1])\n"
     )
     for when in ("before", "after"):
         killed = subprocess.run([sys.executable, "-c", program, str(copy / "store.db"), when], check=False)
@@ -274,7 +274,7 @@ def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, st
         if (copy / "store.db.repairing").exists():
             with pytest.raises(Damaged, match="repair"):
                 opening.connect(str(copy / "store.db"))
-    repairing.repair(str(copy / "store.db"))
+    repair.repair(str(copy / "store.db"))
     store = opened(copy / "store.db")
     assert everything(store) == expected
     store.close()
@@ -285,7 +285,7 @@ def test_an_open_store_repairs_itself(path: Path) -> None:
     """The store's own `repair` closes, repairs and opens again: work goes on with the same object."""
     store = opened(path)
     store._connection.execute("DELETE FROM words; UPDATE sessions SET goal = 'wrong'")
-    assert {one.check for one in store.check()} == {"listing", "search"}
+    assert {damage.check for damage in store.check()} == {"listing", "search"}
     store.repair()
     assert_sound(store)
     assert [row.id for row in store.rows(Filter(search="note 5"))] == [SESSION]
@@ -296,7 +296,7 @@ def test_an_open_store_repairs_itself(path: Path) -> None:
 
 def test_carving_finds_every_row_of_a_sound_file(path: Path) -> None:
     """Reading pages by themselves gives the same rows as SQLite, overflow pages included."""
-    found = carving.carve(pages.read(str(path)))
+    found = page_scan.carve(pages.read(str(path)))
     store = opened(path)
     rows = list(store._connection.execute("SELECT ord, hash, data FROM events ORDER BY ord"))
     store.close()
@@ -315,17 +315,17 @@ def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
     for start in range(0, len(noise), PAGE):
         noise[start] = 13
         noise[start + 3 : start + 5] = b"\x01\xff"
-    found = carving.carve(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
+    found = page_scan.carve(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
     assert all(len(row) == 17 for row in found.events)
     for start in range(0, len(noise), PAGE):
         noise[start] = chance.choice((2, 10))
-    assert carving.places(pages.Image(bytes(noise), [], bytes(noise))) == {}
+    assert page_scan.places(pages.Image(bytes(noise), [], bytes(noise))) == {}
 
 
 def test_names_for_what_was_set_aside(path: Path) -> None:
     """Only finished things count as set aside; without any there is no directory."""
-    assert aside.kept(str(path)) == []
+    assert quarantine.kept(str(path)) == []
     (path.parent / "aside").mkdir()
     (path.parent / "aside" / ".holdfast-00.tmp").touch()
     (path.parent / "aside" / "events-1.jsonl").touch()
-    assert aside.kept(str(path)) == ["events-1.jsonl"]
+    assert quarantine.kept(str(path)) == ["events-1.jsonl"]

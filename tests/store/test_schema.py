@@ -139,7 +139,7 @@ def test_every_migration_changes_the_tables() -> None:
     """The tables are the second witness of the version: no two versions have the same ones."""
     found = list(schema.due_tables())
     assert len(found) == len(schema.MIGRATIONS) + 1
-    assert all(one != other for number, one in enumerate(found) for other in found[:number])
+    assert all(entry != other for number, entry in enumerate(found) for other in found[:number])
 
 
 def test_a_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.capture.claude.transcripts import READER
-from holdfast.capture.places import Places
-from holdfast.capture.transcripts import Story
+from holdfast.conversations.adapters.claude.transcripts import READER
+from holdfast.conversations.adapters.transcript import Transcript
+from holdfast.workspace.agent_dirs import Places
 
 TALK = "11111111-2222-4333-8444-555555555555"
 T = TypeVar("T")
@@ -57,14 +57,14 @@ class Past:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def stories(self) -> list[Story]:
+    def stories(self) -> list[Transcript]:
         sources = READER.sources(Places(str(self.home), "/nowhere"))
         return [story for source in sources for story in READER.read(source)]
 
-    def story(self) -> Story:
+    def story(self) -> Transcript:
         (story,) = self.stories()
         return story
 
 
-def only(story: Story, kind: type) -> list[Any]:
+def only(story: Transcript, kind: type) -> list[Any]:
     return [told.signal for told in story.told if isinstance(told.signal, kind)]

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.capture.codex.transcripts import READER
-from holdfast.capture.signals import AnySignal
-from holdfast.capture.transcripts import Source, Story
+from holdfast.conversations.adapters.codex.transcripts import READER
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
+from holdfast.conversations.signals import AnySignal
 
 Record: TypeAlias = dict[str, Any]
 # The first digits of such an id are its time: milliseconds, of the day these rollouts are of.
@@ -57,16 +57,16 @@ def counted(second: float, total: int, last: int, **fields: object) -> Record:
 
 
 def lines(records: list[Record]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in records)
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def tell(path: Path, content: bytes | list[Record]) -> list[Story]:
+def tell(path: Path, content: bytes | list[Record]) -> list[Transcript]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else lines(content))
-    return list(READER.read(Source(str(path), "")))
+    return list(READER.read(TranscriptSource(str(path), "")))
 
 
-def kinds(story: Story, kind: type[AnySignal]) -> list[AnySignal]:
+def kinds(story: Transcript, kind: type[AnySignal]) -> list[AnySignal]:
     return [told.signal for told in story.told if isinstance(told.signal, kind)]
 
 

@@ -60,7 +60,7 @@ class Calling:
         code = main(list(words))
         out, err = self._capsys.readouterr()
         assert "Traceback" not in out + err
-        assert "unexpected" not in err, err
+        assert "unexpected happened" not in err, err
         return Out(code, out, err)
 
     def document(self, *words: str) -> dict[str, Any]:

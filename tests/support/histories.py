@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import canonical, digest
 from holdfast.core.clock import tick
-from holdfast.core.event import Event, Head, seal
-from holdfast.core.fold import fold
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event, StreamHead, seal
+from holdfast.core.events import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
@@ -55,7 +53,7 @@ from holdfast.core.vocabulary import (
     NoteAdded,
     PhaseAdded,
     Process,
-    Project,
+    ProjectFacts,
     ReminderReached,
     SessionAborted,
     SessionArchived,
@@ -76,17 +74,19 @@ from holdfast.core.vocabulary import (
     TaskEdited,
     TaskReopened,
     TaskStarted,
-    Timer,
+    TimerRules,
     WaitingEnded,
     WaitingStarted,
     WorkedRecorded,
     WorkRecorded,
 )
+from holdfast.core.fold import fold
+from holdfast.core.state import State
 
 SESSION = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
 NOON = 1_794_744_000_000  # 2026-11-15T12:00:00Z
 MINUTE = 60_000
-PROJECT = Project(id="p1", name="shop", path="/home/ada/shop")
+PROJECT = ProjectFacts(id="p1", name="shop", path="/home/ada/shop")
 
 
 class Device:
@@ -99,7 +99,7 @@ class Device:
         # What each of its own events had in its causal past: the truth that `seen` only summarises.
         self.past: dict[str, frozenset[str]] = {}
         self._named: dict[str, int] = {}
-        self._head: Head | None = None
+        self._head: StreamHead | None = None
 
     def record(
         self,
@@ -140,7 +140,7 @@ class Device:
         if self._head is None:
             return
         last = self.known[self._head.hash]
-        self._head = None if last.prev is None else Head(self.writer, last.seq - 1, last.prev)
+        self._head = None if last.prev is None else StreamHead(self.writer, last.seq - 1, last.prev)
 
     def hear(self, other: Device, *, up_to: int | None = None) -> None:
         """Receive what the other knows; of its own stream only the first `up_to` events."""
@@ -154,20 +154,20 @@ class Device:
     def state(self) -> State:
         return fold(self.known.values(), SESSION)
 
-    def _moved_heads(self) -> tuple[Head, ...]:
-        heads: dict[str, Head] = {}
+    def _moved_heads(self) -> tuple[StreamHead, ...]:
+        heads: dict[str, StreamHead] = {}
         for event in self.known.values():
             if event.writer != self.writer and (event.writer not in heads or heads[event.writer].seq < event.seq):
                 heads[event.writer] = event.head
         return tuple(sorted(head for head in heads.values() if head.seq > self._named.get(head.writer, 0)))
 
 
-def started(now: int = NOON, *, timer: Timer | None = None, status: str = "in_progress") -> Device:
+def started(now: int = NOON, *, timer: TimerRules | None = None, status: str = "in_progress") -> Device:
     """A device that has just started the session."""
     device = Device(now=now)
     device.record(
         SessionStarted(
-            goal="Add login", project=PROJECT, device="laptop", timer=timer or Timer(), status=status,
+            goal="Add login", project=PROJECT, device="laptop", timer=timer or TimerRules(), status=status,
         )
     )  # fmt: skip
     return device
@@ -345,7 +345,7 @@ def _record(device: Device, step: Step, *, hostile: bool) -> None:
     if hostile and step.act == 7:
         device.record(data, at=at, written=GARBAGE[step.more % len(GARBAGE)])
     elif hostile and step.act == 8:
-        device.record(data, at=at, version=step.more)
+        device.record(data, at=at, version=max(1, step.more))
     elif hostile and step.act == 9:
         device.record(data, at=at, kind=("session.dreamt", "", "agent.ünknown")[step.more % 3])
     else:
@@ -356,7 +356,7 @@ def _spoiled(event: Event, place: int, wall: int) -> Event:
     if (place * 7 + wall) % 11 == 0:
         return erased(event)
     if (place * 5 + wall) % 17 == 0:  # says it saw what nobody wrote
-        return msgspec.structs.replace(event, seen=(*event.seen, Head("nobody", 2**53 - 1, "00" * 32)))
+        return msgspec.structs.replace(event, seen=(*event.seen, StreamHead("nobody", 2**53 - 1, "00" * 32)))
     return event
 
 

@@ -14,9 +14,9 @@ from holdfast import Keeper
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
-from holdfast.keeper.documents.exporting import exported
-from holdfast.keeper.documents.validating import Validator
-from holdfast.mirror.contract.gathering import gathered
+from holdfast.formats.export import exported
+from holdfast.formats.mirror.contract.read import gathered
+from holdfast.formats.validate import Validator
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
 ORCHESTRATOR = ".claude/orchestrator-session.json"
@@ -36,8 +36,8 @@ class Project:
         self.home = root / "home"
         if formats:
             with self.open() as keeper:
-                for one in formats:
-                    keeper.mirrors.switch_on(one)
+                for name in formats:
+                    keeper.mirrors.switch_on(name)
 
     def open(self, project: Path | None = None) -> Keeper:
         return Keeper.open(str(project or self.path), home=str(self.home))
@@ -62,7 +62,7 @@ class Project:
 
     def feature(self) -> Path:
         """The directory of the only feature."""
-        (found,) = [one for one in self.file(CONTRACT).iterdir() if one.is_dir()]
+        (found,) = [path for path in self.file(CONTRACT).iterdir() if path.is_dir()]
         return found
 
     def state(self) -> str:
@@ -73,18 +73,18 @@ class Project:
 
     def craft(self) -> str:
         """The file of the only session."""
-        (found,) = [one.name for one in self.file(CRAFT).iterdir() if one.name != "index.json"]
+        (found,) = [path.name for path in self.file(CRAFT).iterdir() if path.name != "index.json"]
         return f"{CRAFT}/{found}"
 
     def archives(self) -> list[str]:
         return sorted(os.listdir(self.file(HISTORY))) if self.file(HISTORY).exists() else []
 
     def rejected(self) -> list[str]:
-        found = [one for one in self.path.rglob("*.rejected-*") if ".git" not in one.relative_to(self.path).parts]
-        return sorted(str(one.relative_to(self.path)) for one in found)
+        found = [path for path in self.path.rglob("*.rejected-*") if ".git" not in path.relative_to(self.path).parts]
+        return sorted(str(path.relative_to(self.path)) for path in found)
 
     def leftovers(self) -> list[str]:
-        return sorted(str(one.relative_to(self.path)) for one in self.path.rglob(".holdfast-*"))
+        return sorted(str(path.relative_to(self.path)) for path in self.path.rglob(".holdfast-*"))
 
     # ── held against the log ─────────────────────────────────────────────────────────────────────────────
 
@@ -115,10 +115,10 @@ class Project:
         for path, meant in expected.items():
             assert json.loads(path.read_text()) == meant, path
         there = {root / ORCHESTRATOR, root / TIMER, *(root / HISTORY).glob("*.json"), *(root / CRAFT).glob("*.json")}
-        assert {one for one in there if one.exists()} - {root / CRAFT / "index.json"} == set(expected)
+        assert {path for path in there if path.exists()} - {root / CRAFT / "index.json"} == set(expected)
         if any(path.parent == root / CRAFT for path in expected):
             index = json.loads((root / CRAFT / "index.json").read_text())
-            named = {one["session_id"] for one in index["sessions"]}
+            named = {item["session_id"] for item in index["sessions"]}
             assert named == {path.stem for path in expected if path.parent == root / CRAFT}
         if expected:
             valid(root)

@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.event import Event
-from holdfast.core.vocabulary import (
-    Data,
-)
-from holdfast.keeper import cleansing
-from holdfast.keeper.teleports import adding, devices, opening, remotes
-from holdfast.keeper.teleports.syncing import sync
+from holdfast.core.envelope import Event
+from holdfast.core.events import Data
 from holdfast.store.interface import Draft
-from holdfast.teleport import sharing
+from holdfast.sync import devices, open_vault, outgoing, remote_add, remote_list, vault_shares
+from holdfast.sync.sync import sync
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
 OTHER = "AKIA" + "QX7CANARY4ZP2LM9"
@@ -43,24 +39,24 @@ class Fleet:
 
     def joined(self, name: str) -> Keeper:
         keeper = self.keeper(name)
-        adding.add(keeper, "shelf", self.url)
+        remote_add.add(keeper, "shelf", self.url)
         devices.approve(self.laptop, devices.public(keeper).words)
-        adding.confirm(keeper, "shelf", None)
+        remote_add.confirm(keeper, "shelf", None)
         sync(keeper)
         return keeper
 
     def remote(self) -> dict[str, bytes]:
         """Everything at the remote: packs as they are inside, the rest as it lies there."""
         found = {}
-        with opening.vault(self.laptop, remotes.named(self.laptop.home, "shelf")) as main:
-            shares = [sharing.opened(main, one.vault, one.founding) for one in main.membership.shares]
-            vaults = {f"p/{one.tag}/": one for one in (main, *shares)}
-            for one in main.remote.list(""):
-                data = main.remote.get(one.name, 1 << 30)
-                if one.name.startswith("p/"):
-                    vault = vaults[one.name.rpartition("/")[0] + "/"]
-                    data = vault.open("pack", one.name, data, vault.ring)
-                found[one.name] = data
+        with open_vault.vault(self.laptop, remote_list.named(self.laptop.home, "shelf")) as main:
+            shares = [vault_shares.opened(main, share.vault, share.founding) for share in main.membership.shares]
+            vaults = {f"p/{vault.tag}/": vault for vault in (main, *shares)}
+            for item in main.remote.list(""):
+                data = main.remote.get(item.name, 1 << 30)
+                if item.name.startswith("p/"):
+                    vault = vaults[item.name.rpartition("/")[0] + "/"]
+                    data = vault.open("pack", item.name, data, vault.ring)
+                found[item.name] = data
         return found
 
     def close(self) -> None:
@@ -72,8 +68,8 @@ def plant(keeper: Keeper, session: str, *data: Data) -> list[Event]:
     """Record as a program that knew fewer kinds of secrets would have."""
     made = []
     with keeper.store().transaction() as transaction:
-        for one in data:
-            event = transaction.record(session, Draft(one, keeper.now(), "ada"))
+        for item in data:
+            event = transaction.record(session, Draft(item, keeper.now(), "ada"))
             assert event is not None
             made.append(event)
         transaction.remember("arrivals/rules", b"0")
@@ -83,13 +79,13 @@ def plant(keeper: Keeper, session: str, *data: Data) -> list[Event]:
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     """The events that are looked through from now on."""
     looked: list[Event] = []
-    inner = cleansing.look
+    inner = outgoing.look
 
-    def look(event: Event, kind_of: cleansing.KindOf) -> cleansing.Found | None:
+    def look(event: Event, kind_of: outgoing.KindOf) -> outgoing.EventWithSecrets | None:
         looked.append(event)
         return inner(event, kind_of)
 
-    monkeypatch.setattr(cleansing, "look", look)
+    monkeypatch.setattr(outgoing, "look", look)
     return looked
 
 

@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
+from holdfast.core.events import Data, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.core.state import State, freeze
-from holdfast.core.vocabulary import Data, NoteAdded, Project, SessionStarted
 from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
-from holdfast.teleport import founding, heads, joining, packs, removing, sharing, syncing
-from holdfast.teleport.hearing import look
-from holdfast.teleport.keys import DeviceKeys, certified_writer, certifies
-from holdfast.teleport.memory import Own
-from holdfast.teleport.packs import Stretch
-from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
-from holdfast.teleport.report import Report
-from holdfast.teleport.vault import Here, Vault
+from holdfast.sync import create_vault, device_removal, join_vault, sync_remote, vault_shares
+from holdfast.sync.protocol import heads, packs
+from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.read_heads import look
+from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
+from holdfast.sync.state import Published
+from holdfast.sync.sync_report import SyncReport
+from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer, certifies
 
 
 class Shelf:
@@ -32,9 +33,9 @@ class Shelf:
         self.objects: dict[str, bytes] = {}
         self.asked: list[tuple[str, str]] = []
 
-    def list(self, prefix: str) -> Sequence[Found]:
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
         self.asked.append(("list", prefix))
-        return [Found(name, len(data)) for name, data in sorted(self.objects.items()) if name.startswith(prefix)]
+        return [ObjectInfo(name, len(data)) for name, data in sorted(self.objects.items()) if name.startswith(prefix)]
 
     def get(self, name: str, limit: int) -> bytes:
         self.asked.append(("get", name))
@@ -42,7 +43,7 @@ class Shelf:
         if data is None:
             raise Missing("there is no such object")
         if len(data) > limit:
-            raise TooLarge("the object is too large")
+            raise ObjectTooLarge("the object is too large")
         return data
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
@@ -62,7 +63,13 @@ class Device:
     """One device with a store of its own."""
 
     def __init__(
-        self, directory: str, name: str, remote: Remote, *, wall: int = 1_800_000_000_000, like: Device | None = None
+        self,
+        directory: str,
+        name: str,
+        remote: RemoteStore,
+        *,
+        wall: int = 1_800_000_000_000,
+        like: Device | None = None,
     ) -> None:
         """A new one; or, `like` another: the same keys and writer, with a store of its own."""
         self.name = name
@@ -134,8 +141,8 @@ class Device:
     def writer(self) -> str:
         return self._writer
 
-    def here(self) -> Here:
-        return Here(
+    def here(self) -> ThisDevice:
+        return ThisDevice(
             keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
             is_ours=lambda writer: certifies(writer, self.keys.public.signing), vaults=lambda _: None,
@@ -147,57 +154,59 @@ class Device:
     # ── what a person does ───────────────────────────────────────────────────────────────────────────────
 
     def found(self) -> Self:
-        vault = founding.found(self.here(), self.remote)
+        vault = create_vault.create_vault(self.here(), self.remote)
         assert vault is not None
         self.vault_id = vault.id
         return self
 
     def ask(self) -> Self:
-        signed = founding.existing(self.remote)
+        signed = create_vault.existing(self.remote)
         assert signed is not None
-        self.vault_id = joining.ask(self.here(), self.remote, signed).id
+        self.vault_id = join_vault.ask(self.here(), self.remote, signed).id
         return self
 
     def approve(self, other: Device, *, admin: bool = False) -> None:
         vault = self.vault()
-        syncing.sync(vault)
-        found = joining.requests(vault, look(self.remote.list("h/"), vault.tag).joins)
-        joining.approve(vault, next(one for one in found if one.keys.id == other.keys.public.id), admin=admin)
+        sync_remote.sync(vault)
+        found = join_vault.requests(vault, look(self.remote.list("h/"), vault.tag).joins)
+        join_vault.approve(
+            vault, next(request for request in found if request.keys.id == other.keys.public.id), admin=admin
+        )
         self.sync()
 
     def remove(self, *others: Device) -> None:
         vault = self.vault()
-        syncing.sync(vault)
-        removing.remove(vault, [other.keys.public.id for other in others]).commit()
+        sync_remote.sync(vault)
+        device_removal.remove(vault, [other.keys.public.id for other in others]).commit()
         self.sync()
 
     def share(self, session: str, guest: Device, *, write: bool = True) -> None:
         main = self.vault()
-        syncing.sync(main)
-        small = sharing.begin(main, session)
-        sharing.invite(small, f"{guest.name}@example.org", [guest.keys.public.age], write=write, expires=None)
+        sync_remote.sync(main)
+        small = vault_shares.begin(main, session)
+        vault_shares.invite(small, f"{guest.name}@example.org", [guest.keys.public.age], write=write, expires=None)
         self.sync()
 
     def revoke(self, session: str, guest: Device) -> None:
         main = self.vault()
-        syncing.sync(main)
-        small = sharing.shared(main, session)
+        sync_remote.sync(main)
+        small = vault_shares.shared(main, session)
         assert small is not None
-        sharing.uninvite(small, f"{guest.name}@example.org")
+        vault_shares.uninvite(small, f"{guest.name}@example.org")
         self.sync()
 
     def accept(self) -> None:
         """Take part in what was shared with this device's key."""
-        found = sharing.offers(self.remote, [self.keys.identity])
-        self.vault_id = sharing.accept(self.here(), self.remote, found[0]).id
+        found = vault_shares.offers(self.remote, [self.keys.identity])
+        self.vault_id = vault_shares.accept(self.here(), self.remote, found[0]).id
         self.sync()
 
-    def sync(self, *, put_back: bool = False) -> Report:
+    def sync(self, *, put_back: bool = False) -> SyncReport:
         self.time += 1000
-        return syncing.sync(self.vault(), put_back=put_back)
+        return sync_remote.sync(self.vault(), put_back=put_back)
 
     def start(self, session: str, goal: str = "Keep what matters") -> str:
-        project = Project(id="p1", name="project")
+        project = ProjectFacts(id="p1", name="project")
         self.record(session, SessionStarted(goal=goal, project=project, device=self.name))
         return session
 
@@ -207,8 +216,8 @@ class Device:
     def record(self, session: str, *data: Data) -> None:
         self.time += 1000
         with self.store.transaction() as transaction:
-            for one in data:
-                transaction.record(session, Draft(one, self.time, self.name))
+            for item in data:
+                transaction.record(session, Draft(item, self.time, self.name))
 
     # ── what there is to see ─────────────────────────────────────────────────────────────────────────────
 
@@ -217,11 +226,14 @@ class Device:
 
     def log(self) -> dict[str, set[tuple[str, bytes | None]]]:
         """Every event of every session: what it is, and what of it is still there."""
-        found = {one: {(event.hash, event.data) for event in self.store.events(one)} for one in self.store.sessions()}
+        found = {
+            session: {(event.hash, event.data) for event in self.store.events(session)}
+            for session in self.store.sessions()
+        }
         return {session: events for session, events in found.items() if events}
 
     def states(self) -> dict[str, bytes]:
-        return {one: freeze(state) for one in self.log() if (state := self.state(one)) is not None}
+        return {event: freeze(state) for event in self.log() if (state := self.state(event)) is not None}
 
     def files(self) -> bytes:
         """All bytes of the store's files."""
@@ -237,7 +249,7 @@ class Device:
 
     def notes(self, session: str) -> list[str]:
         state = self.state(session)
-        return [] if state is None else [one.text for one in state.notes]
+        return [] if state is None else [note.text for note in state.notes]
 
 
 def join(first: Device, *others: Device, admin: bool = False) -> None:
@@ -255,7 +267,7 @@ def settle(devices: Iterable[Device], rounds: int = 3) -> None:
             device.sync()
 
 
-def opened(device: Device) -> dict[str, list[Stretch]]:
+def opened(device: Device) -> dict[str, list[PackedEvents]]:
     """Every pack at the remote that this device's keys open, and what is in it; shares included."""
     found = {}
     for vault in _vaults(device):
@@ -273,7 +285,7 @@ def named(device: Device) -> set[str]:
         vault.ask_for_wraps()
         for listed in look(device.remote.list("h/"), vault.tag).newest.values():
             plain = vault.open("head", listed.name, device.remote.get(listed.name, 1 << 30), vault.candidates)
-            found |= {vault.pack_name(one.name) for one in heads.read(plain, vault.id, listed).head.packs}
+            found |= {vault.pack_name(pack.name) for pack in heads.read(plain, vault.id, listed).head.packs}
     return found
 
 
@@ -283,14 +295,14 @@ def stale(devices: Iterable[Device]) -> set[str]:
         vault.pack_name(name)
         for device in devices
         for vault in _vaults(device)
-        for _, own in vault.memory.under(Own, "own")
+        for _, own in vault.memory.under(Published, "own")
         for name in own.stale
     }
 
 
 def _vaults(device: Device) -> list[Vault]:
     main = device.vault()
-    return [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
+    return [main, *(vault_shares.opened(main, share.vault, share.founding) for share in main.membership.shares)]
 
 
 def _nothing(transaction: Transaction, sessions: Iterable[str]) -> None:

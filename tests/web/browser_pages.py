@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 
 _Kept = dict[tuple[int, int, bool], tuple[BrowserContext, Page]]
 _kept: WeakKeyDictionary[Browser, _Kept] = WeakKeyDictionary()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 
 
 class Ground:

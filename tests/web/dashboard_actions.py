@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
 
 from holdfast.core.model import Session
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import rich
 

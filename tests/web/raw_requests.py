@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from holdfast.web.gate import HEADERS
-from holdfast.web.serving import Dashboard
+from holdfast.web.security import HEADERS
+from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Ground
 from tests.web.samples import rich
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.core.events import AgentCompleted, AgentStarted, ProjectFacts, SessionCompleted, SessionStarted
 from holdfast.core.times import DAY, HOUR, MINUTE
-from holdfast.core.vocabulary import AgentCompleted, AgentStarted, Project, SessionCompleted, SessionStarted
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
 from holdfast.store.interface import Draft
 from tests.web.dashboard import Ground
 
@@ -110,7 +110,7 @@ def hostile(ground: Ground) -> list[str]:
     return made
 
 
-def _fill(session: KeptSession, words: str) -> None:
+def _fill(session: SessionHandle, words: str) -> None:
     agent = session.agent("a-1", type=words, task=words, pid=None)
     agent.fail(words, category="logical")
     other = session.agent("a-2", type=words, task=words, pid=None)
@@ -128,7 +128,7 @@ def many(ground: Ground, count: int, project: str = "harbour", unfinished: int =
     """Thousands of sessions over two years, most of them done."""
     with ground.keeper(project) as keeper:
         first = keeper.now() - count * HOUR * 12 // 10
-        where = Project(id="p" * 32, name=project)
+        where = ProjectFacts(id="p" * 32, name=project)
         with keeper.transaction() as transaction:
             for number in range(count):
                 session = f"{number:08x}-0000-7000-8000-{number:012x}"

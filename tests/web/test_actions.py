@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, expect
 
 from holdfast.core.times import MINUTE, millis
 from holdfast.formats import registry
-from holdfast.formats.text.reading import read
-from holdfast.keeper.recording import Reached
-from holdfast.web.actions.correcting import _written as written
-from holdfast.web.actions.said import said
+from holdfast.formats.text.read import read
+from holdfast.web.actions.verbs import _written as written
+from holdfast.web.actions.verbs import said
+from holdfast.workspace.recorder import LimitReached
 from tests.web.dashboard import Ground
 from tests.web.dashboard_actions import Room, entered, git_in, repository
 from tests.web.samples import LONG, rich
@@ -117,7 +117,7 @@ def test_hours_are_corrected_to_work_and_back(room: Room) -> None:
     shown.get_by_role("button", name="I worked").click()
     room.said("Worked for ")
     worked = room.seen(session).time
-    assert [one for one in worked.pauses if one.started_at == pause.started_at and one.duration_ms >= 1000] == []
+    assert [item for item in worked.pauses if item.started_at == pause.started_at and item.duration_ms >= 1000] == []
     assert worked.working_ms > before.working_ms
     assert worked.working_ms + worked.paused_ms == worked.elapsed_ms
     shown = room.dialog("hours")
@@ -216,8 +216,8 @@ def test_edit_overwrites_nothing_that_was_written_meanwhile(room: Room) -> None:
 def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
     """Trouble with mirrored files and reminders are told with the action that met them, and not with the next."""
     with Ground(tmp_path).keeper() as keeper:
-        keeper.told.append("A mirrored file was left alone.")
-        keeper.recorder.reached.append(Reached("break_40", 40 * MINUTE, pauses=False, only_resume=False))
+        keeper.notices.append("A mirrored file was left alone.")
+        keeper.recorder.tally.reached.append(LimitReached("break_40", 40 * MINUTE, pauses=False, only_resume=False))
         first, second = said("Noted.", keeper, keeper), said("Noted.", keeper)
     assert first.more == ("A mirrored file was left alone.", "40 minutes of work: a good moment for a break.")
     assert second.more == ()
@@ -314,7 +314,7 @@ def test_files_to_keep(room: Room) -> None:
             value = read(content, end).value
             shape = rules.detects(value)
             assert shape is not None
-            assert [one for one in rules.problems(value, shape) if one.severity == "error"] == []
+            assert [problem for problem in rules.problems(value, shape) if problem.severity == "error"] == []
         expect(room.page.locator(".menu")).not_to_be_visible()
 
 

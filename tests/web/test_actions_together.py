@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from holdfast.keeper import projects
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.teleports import adding, devices, people
-from holdfast.keeper.teleports.sharing import accept, offers
+from holdfast.sync import devices, people, remote_add
+from holdfast.sync.shares import accept, offers
+from holdfast.workspace import projects
 from tests.web.dashboard_actions import Room, entered, git_in, repository
 
 
@@ -57,7 +57,7 @@ def test_a_conflict_is_settled(room: Room) -> None:
     room.said("Settled: goal.")
     found = room.seen(session)
     assert found.goal == "Ship on <b>Monday</b>"
-    assert [one.chosen is not None for one in found.conflicts] == [True]
+    assert [conflict.chosen is not None for conflict in found.conflicts] == [True]
 
 
 def test_another_ground_is_refused_until_the_person_insists(room: Room) -> None:
@@ -65,8 +65,8 @@ def test_another_ground_is_refused_until_the_person_insists(room: Room) -> None:
     place = repository(room.ground.project("grounds"))
     copy = room.ground.top / "laptop-grounds"
     git_in(room.ground.top, "clone", "-q", str(place), str(copy))
-    for one in (place, copy):
-        git_in(one, "config", "--replace-all", "remote.origin.url", "https://example.org/grounds.git")
+    for path in (place, copy):
+        git_in(path, "config", "--replace-all", "remote.origin.url", "https://example.org/grounds.git")
     (copy / "later.txt").write_text("later\n")
     git_in(copy, "add", ".")
     git_in(copy, "commit", "-q", "-m", "later")
@@ -112,7 +112,7 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
     room.page.keyboard.press("Escape")
     shelf = f"folder:{room.ground.top / 'shelf'}"
     with room.ground.keeper("sharing") as keeper:
-        adding.add(keeper, "team", shelf)
+        remote_add.add(keeper, "team", shelf)
     expect(room.dialog("share")).to_contain_text("holdfast people add")
     room.page.keyboard.press("Escape")
     place = room.ground.top / "tove"
@@ -134,6 +134,6 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
         toast.get_by_role("button", name="Copy").click()
         assert room.page.evaluate("navigator.clipboard.readText()") == f"holdfast accept {shelf}"
         (offer,) = offers(guest, url=shelf)
-        assert [one.session for one in accept(guest, url=shelf, name=offer.name)] == [session]
+        assert [accepted.session for accepted in accept(guest, url=shelf, name=offer.name)] == [session]
     assert room.seen(session).sync.shared_with == ["tove@example.org"]
     room.said("Copied.")

@@ -15,15 +15,16 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from holdfast.core.event import public
+from holdfast.core.envelope import public
 from holdfast.core.model import Agent
 from holdfast.core.times import DAY, text
-from holdfast.keeper import overview, statistics
 from holdfast.machine.wall import local_offset
+from holdfast.sessions import overview
+from holdfast.sessions.hours import table as hours_table
 from holdfast.web.api import documents
-from holdfast.web.api.describing import description
 from holdfast.web.api.endpoints import BASE, ENDPOINTS
-from holdfast.web.serving import Dashboard
+from holdfast.web.api.routes import description
+from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import typical
 
@@ -95,9 +96,9 @@ def test_it_describes_itself(api: Api) -> None:
 def test_the_page_about_it_names_everything() -> None:
     """Every address and every parameter is in the documentation."""
     page = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
-    for address, one in ENDPOINTS.items():
+    for address, endpoint in ENDPOINTS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{address.removeprefix(BASE)}` |"))
-        assert {f"`{name}`" for name in one.asked.__struct_encode_fields__} <= set(re.findall(r"`[^`]+`", row))
+        assert {f"`{name}`" for name in endpoint.asked.__struct_encode_fields__} <= set(re.findall(r"`[^`]+`", row))
 
 
 # ── the same as the commands ─────────────────────────────────────────────────────────────────────────────
@@ -152,7 +153,9 @@ def test_events_are_those_of_the_log(api: Api) -> None:
     address = f"/sessions/{api.session}/events"
     _same(api.get(address)["events"], log)
     _same(api.get(address, limit=3)["events"], log[-3:])
-    _same(api.get(address, type="agent.started")["events"], [one for one in log if one["type"] == "agent.started"])
+    _same(
+        api.get(address, type="agent.started")["events"], [event for event in log if event["type"] == "agent.started"]
+    )
     _same(api.get(address, after=str(log[4]["hash"]), limit=2)["events"], log[5:7])
     assert api.get(address, after=str(log[-1]["hash"]))["events"] == []
     api.get(address, 404, after="0" * 64)
@@ -162,8 +165,8 @@ def test_events_are_those_of_the_log(api: Api) -> None:
 def test_the_rest_is_what_the_library_says(api: Api) -> None:
     """Briefing, what is in progress, hours, hills and devices."""
     with api.ground.keeper() as keeper:
-        now = [one.session.id for one in overview.now(keeper)]
-        table = statistics.table(
+        now = [card.session.id for card in overview.now(keeper)]
+        table = hours_table.table(
             [keeper.state(row.id) for row in keeper.history(limit=None, all_projects=True)],
             "agent", now=keeper.now(), offset=local_offset,
         )  # fmt: skip
@@ -172,7 +175,7 @@ def test_the_rest_is_what_the_library_says(api: Api) -> None:
     assert len(str(briefing["briefing"])) <= 400
     found = api.get("/now")["now"]
     assert isinstance(found, list)
-    assert [one["session"]["id"] for one in found] == now
+    assert [match["session"]["id"] for match in found] == now
     assert any("test-1" in sentence for sentence in found[0]["attention"])
     for by in ("scope", "day", "project"):
         hours = api.get("/hours", by=by)
@@ -182,7 +185,7 @@ def test_the_rest_is_what_the_library_says(api: Api) -> None:
     agents = api.get("/hours", by="agent")["total"]
     assert isinstance(agents, dict)
     assert agents["runs"] == table.total.runs  # type: ignore[union-attr]
-    assert {"auth", "exports"} <= {one["scope"] for one in api.get("/hills")["hills"]}  # type: ignore[attr-defined]
+    assert {"auth", "exports"} <= {item["scope"] for item in api.get("/hills")["hills"]}  # type: ignore[attr-defined]
     assert api.get("/devices")["device"] == {
         "name": "desk", "fingerprint": None, "age": None, "signing": None, "vaults": [],
     }  # fmt: skip
@@ -222,7 +225,7 @@ def test_it_only_reads(api: Api, method: str) -> None:
     for address in ("/sessions", f"/sessions/{api.session}", "/openapi.json"):
         answer = api.client.request(method, address)
         assert answer.status_code == 405
-        assert {one.strip() for one in answer.headers["allow"].split(",")} == {"GET", "HEAD"}
+        assert {name.strip() for name in answer.headers["allow"].split(",")} == {"GET", "HEAD"}
 
 
 def test_head_is_get_without_its_body(api: Api) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from holdfast.core.times import DAY, EARLIEST, HOUR, LATEST, MINUTE
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Offset, Period, quiet
-from holdfast.web.charts.gantt import Lane
-from holdfast.web.charts.strip import Pause
+from holdfast.web.charts.gantt import GanttLane
+from holdfast.web.charts.strip import StripPause
 
 START = 1_795_000_000_000
 _HOSTILE = st.sampled_from(
@@ -26,19 +26,19 @@ _STATUSES = st.sampled_from([*gantt.FORMS, "<odd>"])
 
 
 @st.composite
-def _lanes(draw: st.DrawFn) -> Lane:
+def _lanes(draw: st.DrawFn) -> GanttLane:
     times = sorted(draw(st.lists(_MOMENTS, max_size=8)))
     runs: list[tuple[int, int | None]] = list(zip(times[::2], times[1::2], strict=False))
     if len(times) % 2:
         runs.append((times[-1], None))
     failed = tuple(until for _, until in runs if until is not None and draw(st.booleans()))
-    return Lane(draw(_WORDS), draw(_WORDS), draw(_STATUSES), tuple(runs), failed)
+    return GanttLane(draw(_WORDS), draw(_WORDS), draw(_STATUSES), tuple(runs), failed)
 
 
 @st.composite
-def _pauses(draw: st.DrawFn) -> Pause:
+def _pauses(draw: st.DrawFn) -> StripPause:
     since = draw(_MOMENTS)
-    return Pause(
+    return StripPause(
         draw(st.sampled_from([*strip.KINDS, "odd"])),
         draw(st.none() | _WORDS),
         since,
@@ -61,8 +61,8 @@ def _zone(minutes: int) -> Offset:
 _OFFSETS = st.integers(-14 * 60, 14 * 60).map(_zone)
 
 
-def _axis(period: Period, lanes: list[Lane], pauses: list[Pause]) -> Axis:
-    spans = [(one.since, period.end if one.until is None else one.until) for one in pauses]
+def _axis(period: Period, lanes: list[GanttLane], pauses: list[StripPause]) -> Axis:
+    spans = [(pause.since, period.end if pause.until is None else pause.until) for pause in pauses]
     return Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
 
 
@@ -70,19 +70,19 @@ def _within(drawing: str) -> None:
     """Well-formed, and every place between the edges."""
     top = ET.fromstring(drawing)
     height = float(top.attrib["height"])
-    for one in top.iter():
-        left = _share(one.attrib.get("x", "0%"))
+    for element in top.iter():
+        left = _share(element.attrib.get("x", "0%"))
         assert 0 <= left <= 100
-        assert left + _share(one.attrib.get("width", "0%")) <= 100.001 or one is top
+        assert left + _share(element.attrib.get("width", "0%")) <= 100.001 or element is top
         for name in ("x1", "x2"):
-            assert 0 <= _share(one.attrib.get(name, "0%")) <= 100
-        low = float(one.attrib.get("y", 0))
+            assert 0 <= _share(element.attrib.get(name, "0%")) <= 100
+        low = float(element.attrib.get("y", 0))
         assert 0 <= low <= height
-        assert low + float(one.attrib.get("height", 0)) <= height or one is top
+        assert low + float(element.attrib.get("height", 0)) <= height or element is top
         for name in ("y1", "y2"):
-            assert 0 <= float(one.attrib.get(name, 0)) <= height
-        assert one.tag in ("svg", "g", "rect", "line", "text", "title")
-        assert not any(name.startswith("on") or name == "style" for name in one.attrib)
+            assert 0 <= float(element.attrib.get(name, 0)) <= height
+        assert element.tag in ("svg", "g", "rect", "line", "text", "title")
+        assert not any(name.startswith("on") or name == "style" for name in element.attrib)
 
 
 def _share(written: str) -> float:
@@ -91,13 +91,13 @@ def _share(written: str) -> float:
 
 
 def _texts(drawing: str) -> Iterator[str]:
-    for one in ET.fromstring(drawing).iter():
-        yield one.text or ""
+    for element in ET.fromstring(drawing).iter():
+        yield element.text or ""
 
 
 @given(st.lists(_lanes(), max_size=12), st.lists(_pauses(), max_size=8), _PERIODS, _OFFSETS)
 def test_agents_of_any_session_are_drawn_well_formed_and_within(
-    lanes: list[Lane], pauses: list[Pause], period: Period, offset: Offset
+    lanes: list[GanttLane], pauses: list[StripPause], period: Period, offset: Offset
 ) -> None:
     """Any ids, tasks, times and statuses, in any zone: XML that a parser reads, nothing outside, nothing raw."""
     drawn = gantt.chart(lanes, _axis(period, lanes, pauses), offset)
@@ -108,7 +108,7 @@ def test_agents_of_any_session_are_drawn_well_formed_and_within(
 
 @given(st.lists(_pauses(), max_size=12), _PERIODS, _OFFSETS)
 def test_the_work_time_of_any_session_is_drawn_well_formed_and_within(
-    pauses: list[Pause], period: Period, offset: Offset
+    pauses: list[StripPause], period: Period, offset: Offset
 ) -> None:
     """Any pauses, lasting or not, overlapping or outside: XML that a parser reads, nothing outside."""
     drawn = strip.chart(pauses, _axis(period, [], pauses), offset)
@@ -117,7 +117,7 @@ def test_the_work_time_of_any_session_is_drawn_well_formed_and_within(
 
 
 @given(_PERIODS, st.lists(_pauses(), max_size=8), st.lists(st.integers(0, 10**6), min_size=2, max_size=20))
-def test_what_is_later_is_never_further_left(period: Period, pauses: list[Pause], shares: list[int]) -> None:
+def test_what_is_later_is_never_further_left(period: Period, pauses: list[StripPause], shares: list[int]) -> None:
     """Folds or not, the axis keeps the order of moments, from edge to edge."""
     axis = _axis(period, [], pauses)
     length = period.until - period.since
@@ -141,7 +141,7 @@ def test_a_drawing_does_not_change_with_every_moment(length: int, later: int) ->
 
 def test_a_night_is_folded_and_an_hours_work_stays_to_be_seen() -> None:
     """Of a day with a night in it the two hours of work take most of the width."""
-    night = Pause("manual", "night", START + HOUR, START + 15 * HOUR)
+    night = StripPause("manual", "night", START + HOUR, START + 15 * HOUR)
     period = Period.of(START, START + 16 * HOUR, live=False)
     axis = _axis(period, [], [night])
     assert axis.folds == [(night.since, night.until)]
@@ -152,8 +152,8 @@ def test_a_night_is_folded_and_an_hours_work_stays_to_be_seen() -> None:
 
 def test_a_night_in_which_an_agent_works_is_not_folded() -> None:
     """What an agent did while the person slept is drawn in its length."""
-    night = Pause("manual", "night", START + HOUR, START + 15 * HOUR)
-    lane = Lane("a", "b", "completed", ((START + HOUR, START + 15 * HOUR),))
+    night = StripPause("manual", "night", START + HOUR, START + 15 * HOUR)
+    lane = GanttLane("a", "b", "completed", ((START + HOUR, START + 15 * HOUR),))
     assert _axis(Period.of(START, START + 16 * HOUR, live=False), [lane], [night]).folds == []
 
 
@@ -162,7 +162,8 @@ def test_each_status_has_a_form_or_a_sign_of_its_own() -> None:
     told = {gantt.FORMS[status] for status in ("running", "completed", "error", "paused", "gone")}
     assert len({form for form, _ in told}) == len({sign for _, sign in told}) == 5
     lanes = [
-        Lane(status, "", status, ((START, None if status == "running" else START + HOUR),)) for status in gantt.FORMS
+        GanttLane(status, "", status, ((START, None if status == "running" else START + HOUR),))
+        for status in gantt.FORMS
     ]
     drawn = gantt.chart(lanes, Axis(Period.of(START, START + 2 * HOUR, live=True)), lambda _: timedelta())
     assert 'fill="url(#stripes)"' in drawn.drawing
@@ -172,7 +173,8 @@ def test_each_status_has_a_form_or_a_sign_of_its_own() -> None:
 def test_what_is_not_drawn_is_counted() -> None:
     """Of many agents those at work and the latest are drawn, and the rest is told in a line."""
     lanes = [
-        Lane(f"a{n}", "", "running" if n == 3 else "completed", ((START + n, START + n + 1),)) for n in range(250)
+        GanttLane(f"a{n}", "", "running" if n == 3 else "completed", ((START + n, START + n + 1),))
+        for n in range(250)
     ]
     drawn = gantt.chart(lanes, Axis(Period.of(START, START + HOUR, live=False)), lambda _: timedelta(), most=50)
     assert [lane.label for lane in drawn.names] == ["a3", *(f"a{n}" for n in range(201, 250))]
@@ -182,8 +184,8 @@ def test_what_is_not_drawn_is_counted() -> None:
 
 def test_of_a_thousand_pauses_the_longest_are_drawn() -> None:
     """The strip is bounded too; a pause that lasts is always in it."""
-    pauses = [Pause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
-    pauses.append(Pause("manual", None, START + 1001 * HOUR, None))
+    pauses = [StripPause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
+    pauses.append(StripPause("manual", None, START + 1001 * HOUR, None))
     kept = strip.drawn(pauses)
     assert len(kept) == strip.MOST
     assert kept[-1] is pauses[-1]

@@ -12,12 +12,12 @@ from playwright.sync_api import Browser, Page, expect
 
 from holdfast.core.errors import Unreachable
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.teleports import opening, syncing
-from holdfast.keeper.teleports.syncing import Synced
-from holdfast.web.actions import syncing as action
-from holdfast.web.pages import Asked
+from holdfast.sync import open_vault, sync
+from holdfast.sync.sync import Synced
+from holdfast.web.actions import verbs as action
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.devices import DEVICES
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Ground, serving
 from tests.web.vaults import NAMES, Vaults, everything
@@ -66,9 +66,9 @@ def founded(top: Path) -> Vaults:
 def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looked) -> None:
     """This device, the vault's words, members and removed ones, who asks, what waits and what was turned away."""
     with there.vaults.ground.keeper() as keeper:
-        from holdfast.keeper.teleports import devices, standing
+        from holdfast.sync import devices, remote_status
 
-        mine, met = devices.public(keeper).words, standing.all_met(keeper)[0]
+        mine, met = devices.public(keeper).words, remote_status.all_met(keeper)[0]
     with opened(browser, there.dashboard) as page:
         expect(page.locator("#devices-here")).to_contain_text("desk")
         expect(page.locator("#devices-here")).to_contain_text(mine)
@@ -121,10 +121,10 @@ def test_drawing_asks_no_remote(there: Looked, monkeypatch: pytest.MonkeyPatch) 
     def away(*_: object, **__: object) -> None:
         raise AssertionError("the remote was asked")
 
-    monkeypatch.setattr(opening, "open_remote", away)
+    monkeypatch.setattr(open_vault, "open_remote", away)
     with there.vaults.ground.keeper() as keeper:
-        shot = DEVICES.shot(keeper, Asked())
-        assert shot == DEVICES.shot(keeper, Asked())
+        shot = DEVICES.shot(keeper, PageRequest())
+        assert shot == DEVICES.shot(keeper, PageRequest())
     assert len(shot.lists["devices-remotes"]) == 1
 
 
@@ -154,7 +154,7 @@ def test_a_remote_that_is_gone_is_told(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
-    monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)
+    monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)
     vaults = founded(tmp_path_factory.mktemp("gone"))
     aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
     with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
@@ -180,7 +180,7 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
         answer.wait(20)
         raise Unreachable("it did not answer")
 
-    monkeypatch.setattr(syncing, "sync", slow)
+    monkeypatch.setattr(sync, "sync", slow)
     try:
         with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
             page.get_by_role("button", name="Sync now").click()
@@ -202,7 +202,7 @@ def test_who_waits_long_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """After some time the answer is that it takes its time: the page shows the rest."""
     vaults = founded(tmp_path)
     answer = threading.Event()
-    monkeypatch.setattr(syncing, "sync", lambda *_, **__: answer.wait(20))
+    monkeypatch.setattr(sync, "sync", lambda *_, **__: answer.wait(20))
     monkeypatch.setattr(action, "_PATIENCE", 0.05)
     with vaults.ground.keeper() as keeper:
         try:

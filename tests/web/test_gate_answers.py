@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from holdfast.web.gate import LARGEST, Secrets
+from holdfast.web.security import LARGEST, Secrets
 from tests.web.dashboard import Ground, serving
 from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, Answer, House, ask, bound, get, post, read_answer
 from tests.web.samples import rich
@@ -165,7 +165,7 @@ def test_what_breaks_isbound(tmp_path_factory: pytest.TempPathFactory, monkeypat
         def breaks(*_: object, **__: object) -> str:
             raise RuntimeError("the inside")
 
-        monkeypatch.setattr("holdfast.keeper.report.markdown", breaks)
+        monkeypatch.setattr("holdfast.sessions.report.markdown", breaks)
         address = f"{dashboard.origin}/session/{session}/report?format=md"
         for accept in ("text/html", "application/json"):
             headers = {"Authorization": f"Bearer {dashboard.secrets.token}", "Accept": accept}

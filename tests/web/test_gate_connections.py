@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import h11
 import pytest
 
-from holdfast.web.connection import MOST_STRANGERS, Connection
+from holdfast.web.serve import MOST_STRANGERS, LimitedConnection
 from tests.web.dashboard import Ground, serving
 from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
 
@@ -28,8 +28,8 @@ def held(house: House) -> Iterator[list[socket.socket]]:
     """Connections that are let go in the end."""
     made: list[socket.socket] = []
     yield made
-    for one in made:
-        one.close()
+    for item in made:
+        item.close()
     assert ask(house, get("/now", MEMBER)).code == 200
 
 
@@ -72,7 +72,7 @@ def test_very_many_strangers_keep_nobody_out(house: House, held: list[socket.soc
 
 def test_what_is_not_all_said_in_time_is_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither silence nor half a header nor half a form, not even if a byte comes now and then."""
-    monkeypatch.setattr(Connection, "times", {h11.IDLE: 0.3, h11.SEND_BODY: 0.3})
+    monkeypatch.setattr(LimitedConnection, "times", {h11.IDLE: 0.3, h11.SEND_BODY: 0.3})
     before = house.events()
     half = post(MEMBER, OURS, "Content-Length: 1000") + "\n\n"
     for said, body in (("", b""), ("GET /now HTTP/1.1\nHost: ", b""), (half, b"text=half")):
@@ -91,7 +91,7 @@ def test_what_is_not_all_said_in_time_is_not_waited_for(house: House, monkeypatc
 
 def test_an_answer_may_take_longer_than_a_question(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that listens is not cut off, and the next request on a connection has its own time."""
-    monkeypatch.setattr(Connection, "times", {h11.IDLE: 0.4, h11.SEND_BODY: 0.4})
+    monkeypatch.setattr(LimitedConnection, "times", {h11.IDLE: 0.4, h11.SEND_BODY: 0.4})
     with begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n") as page:
         assert read_answer(page, stream=True).code == 200
         with begun(house, "") as made:

@@ -14,9 +14,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from holdfast.core.errors import Conflict, Invalid
-from holdfast.web import serving as served
-from holdfast.web.gate import ENTRY, Secrets
-from holdfast.web.serving import Dashboard
+from holdfast.web import serve as served
+from holdfast.web.security import ENTRY, Secrets
+from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Ground, serving
 from tests.web.raw_requests import House, ask, get
 from tests.web.samples import rich
@@ -79,7 +79,7 @@ def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Br
         assert len(shown) >= 6
         assert set(shown) == {""}
         held = context.cookies()
-        assert [one["domain"] for one in held] == [dashboard.secrets.own.partition(":")[0]]
+        assert [typed_dict_type["domain"] for typed_dict_type in held] == [dashboard.secrets.own.partition(":")[0]]
         context.close()
 
 
@@ -121,7 +121,7 @@ def test_a_port_that_was_asked_for_is_at_the_address_that_everybody_knows(
         Dashboard(ground.keeper, free.secrets.port)
     asked._socket.close()
     for port in (0, -1, 65536, 99999):
-        with pytest.raises(Invalid, match=f"^{port} is no port$"):
+        with pytest.raises(Invalid, match=f"^{port} is not a port number$"):
             Dashboard(ground.keeper, port)
 
     def unknown(*_: object) -> object:

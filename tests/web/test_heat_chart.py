@@ -28,7 +28,7 @@ def parsed(markup: Markup) -> ET.Element:
 
 def squares(drawn: heat.Calendar) -> dict[date, ET.Element]:
     found = [*parsed(drawn.past).iter(f"{SVG}rect"), *parsed(drawn.this_week).iter(f"{SVG}rect")]
-    return {date.fromisoformat(one.attrib["data-day"]): one for one in found}
+    return {date.fromisoformat(element.attrib["data-day"]): element for element in found}
 
 
 def words(square: ET.Element) -> str:
@@ -49,17 +49,17 @@ def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today:
     assert first.weekday() == 0
     assert sorted(found) == [first + timedelta(days=number) for number in range((today - first).days + 1)]
     assert (today - first).days // 7 == heat.WEEKS - 1
-    for day, one in found.items():
-        assert words(one).removesuffix(" (today)") == heat.told(day, days.get(day))
-        assert ("today" in one.attrib["class"]) == (day == today) == (one.attrib["tabindex"] == "0")
+    for day, element in found.items():
+        assert words(element).removesuffix(" (today)") == heat.day_text(day, days.get(day))
+        assert ("today" in element.attrib["class"]) == (day == today) == (element.attrib["tabindex"] == "0")
         worked = days.get(day)
-        assert one.attrib["class"].startswith("s0") == (worked is None or worked.working_ms == 0)
+        assert element.attrib["class"].startswith("s0") == (worked is None or worked.working_ms == 0)
     for part in (drawn.past, drawn.this_week):
         root = parsed(part)
         _, _, width, height = map(float, root.attrib["viewBox"].split())
-        for one in root.iter(f"{SVG}rect"):
-            assert 0 <= float(one.attrib["x"]) <= width - 11
-            assert 0 <= float(one.attrib["y"]) <= height - 11
+        for element in root.iter(f"{SVG}rect"):
+            assert 0 <= float(element.attrib["x"]) <= width - 11
+            assert 0 <= float(element.attrib["y"]) <= height - 11
         for text in root.iter(f"{SVG}text"):
             assert 0 <= float(text.attrib["x"]) <= width - 20
 
@@ -78,16 +78,16 @@ def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
 def test_a_day_is_told_of_in_words() -> None:
     """What a square says when it is pointed at."""
     worked = heat.Worked(4 * HOUR + 12 * MINUTE, 3)
-    assert heat.told(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
-    assert heat.told(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
-    assert heat.told(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
-    assert span(worked.working_ms) in heat.told(date(2026, 11, 3), worked)
+    assert heat.day_text(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
+    assert heat.day_text(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
+    assert heat.day_text(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
+    assert span(worked.working_ms) in heat.day_text(date(2026, 11, 3), worked)
 
 
 def test_months_are_named_once_each_and_not_over_one_another() -> None:
     """Names of months stand at least three weeks apart."""
     for number in range(0, 400, 5):
         root = parsed(heat.calendar({}, date(2026, 1, 1) + timedelta(days=number)).past)
-        at = [float(one.attrib["x"]) for one in root.iter(f"{SVG}text") if one.attrib["y"] == "9"]
+        at = [float(element.attrib["x"]) for element in root.iter(f"{SVG}text") if element.attrib["y"] == "9"]
         assert len(at) >= 11
         assert all(right - left >= 3 * 14 for left, right in pairwise(at))

@@ -31,7 +31,7 @@ def place(one: ET.Element) -> tuple[float, float]:
 
 def drawn(scopes: list[tuple[str, int]], land: Land) -> tuple[ET.Element, list[ET.Element]]:
     root = ET.fromstring(str(drawing(dots_of(scopes), land, "<Hill> & \x07")).replace("\x07", ""))
-    return root, [one for one in root.iter("g") if "dot" in one.attrib["class"]]
+    return root, [element for element in root.iter("g") if "dot" in element.attrib["class"]]
 
 
 @given(SCOPES, LANDS)
@@ -56,12 +56,12 @@ def test_every_scope_is_a_slider_inside_the_drawing(scopes: list[tuple[str, int]
 def test_no_dot_and_no_name_covers_another(scopes: list[tuple[str, int]], land: Land) -> None:
     """Dots at one position are fanned out; a name that has no room is left to the list."""
     _, found = drawn(scopes, land)
-    places = [place(one) for one in found]
+    places = [place(element) for element in found]
     for number, (x, y) in enumerate(places):
         for other_x, other_y in places[:number]:
             assert max(abs(x - other_x), abs(y - other_y)) >= 22
     if land.named:
-        boxes = [box for one in found if (box := written(one)) is not None]
+        boxes = [box for element in found if (box := written(element)) is not None]
         for number, box in enumerate(boxes):
             assert box[0] >= 0
             assert box[2] <= land.width
@@ -95,11 +95,11 @@ def test_the_crest_is_the_highest_and_both_feet_are_flat(land: Land) -> None:
     heights = [hill.height_at(at, land.rise) for at in range(11)]
     assert heights[5] == max(heights) == land.rise
     assert heights[:6] == sorted(heights[:6])
-    assert [round(one, 6) for one in heights] == [round(one, 6) for one in reversed(heights)]
+    assert [round(item, 6) for item in heights] == [round(item, 6) for item in reversed(heights)]
     assert heights[0] == 0
 
 
 def test_a_few_scopes_all_have_their_names_written() -> None:
     """What is usual needs no list to be read."""
     _, found = drawn([("auth", 4), ("exports", 8), ("search", 4), ("billing", 0), ("map", 10)], WIDE)
-    assert all(written(one) is not None for one in found)
+    assert all(written(element) is not None for element in found)

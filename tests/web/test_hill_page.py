@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from holdfast.core.times import DAY
-from holdfast.keeper.hills import hills
-from holdfast.web.pages import Asked
+from holdfast.sessions.hills import hills
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.hill import HILL
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import HOSTILE, LONG
@@ -32,7 +32,9 @@ class Hills:
 
     def at(self, scope: str, project: str = "harbour") -> int | None:
         with self.ground.keeper(project) as keeper:
-            return next((one.position for one in hills(keeper) if (one.project, one.scope) == (project, scope)), None)
+            return next(
+                (hill.position for hill in hills(keeper) if (hill.project, hill.scope) == (project, scope)), None
+            )
 
     def moves(self, scope: str) -> int:
         """How often it was moved."""
@@ -276,8 +278,8 @@ def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory
         for width in (1280, 360):
             with opened(browser, evil, width=width) as page:
                 expect(page.get_by_role("slider")).to_have_count(len(names))
-                for one in page.get_by_role("slider").all():
-                    one.focus()
+                for locator in page.get_by_role("slider").all():
+                    locator.focus()
                     page.keyboard.press("ArrowRight" if width > 500 else "ArrowLeft")
                     page.keyboard.press("Enter")
                     expect(page.locator("[data-held]")).to_have_count(0)
@@ -292,7 +294,7 @@ def test_what_was_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPath
         session = keeper.start("Something", at=now - 30 * DAY)
         session.hill("old", 10, at=now - 8 * DAY)
         session.hill("new", 10, at=now - DAY)
-        shot = HILL.shot(keeper, Asked())
+        shot = HILL.shot(keeper, PageRequest())
     (region,) = (html for name, html in shot.regions.items() if name in shot.lists["hills"])
     assert region.count('role="slider"') == 2  # wide and narrow
     assert "1 scope done earlier" in region

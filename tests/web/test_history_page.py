@@ -14,10 +14,10 @@ from holdfast.core.errors import Invalid
 from holdfast.core.times import HOUR, MINUTE, span
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
-from holdfast.web.pages import Asked
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.history import AT_ONCE, HISTORY, counted, more
-from holdfast.web.rendering import render
-from holdfast.web.serving import Dashboard
+from holdfast.web.render import render
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import HOSTILE, LONG, hostile, many
@@ -302,7 +302,7 @@ def test_nothing_sticks_out(browser: Browser, listing: Listing, width: int) -> N
 def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) -> None:
     """The whole page stays far below its limit, and drawing it again draws no row again."""
     with listing.keeper() as keeper:
-        asked = Asked()
+        asked = PageRequest()
         shot = HISTORY.shot(keeper, asked)
         again = HISTORY.shot(keeper, asked)
         assert len(shot.lists["history-latest"]) == AT_ONCE
@@ -331,24 +331,24 @@ def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactor
     with ground.keeper("resting") as keeper:
         resting = keeper.start("Idle since", at=keeper.now() - 5 * HOUR).id
     with ground.keeper() as keeper:
-        shot = HISTORY.shot(keeper, Asked())
+        shot = HISTORY.shot(keeper, PageRequest())
         row = shot.regions[f"row-{running}"]
         assert f'data-since="{start}"' in row
         assert "2 min<" in counted(row, start + 2 * MINUTE)
-        listed = {one.id: one.working_ms for one in keeper.history(all_projects=True)}
+        listed = {entry.id: entry.working_ms for entry in keeper.history(all_projects=True)}
         assert f'class="worked">{span(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
         keeper.wall = Wall(lambda: (start + 90_000) * 1_000_000)
-        assert HISTORY.shot(keeper, Asked()) == shot  # nothing is sent because time passes
+        assert HISTORY.shot(keeper, PageRequest()) == shot  # nothing is sent because time passes
 
 
 def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:
     """From the last row on, at most as many as were asked for, until there are no more."""
     with listing.keeper() as keeper:
         last = keeper.history(limit=MANY, all_projects=True)[-1].id
-        piece = json.loads(more(keeper, Asked({}, {"before": last, "limit": "1"})).content)
+        piece = json.loads(more(keeper, PageRequest({}, {"before": last, "limit": "1"})).content)
         assert piece["more"] is True
         assert piece["rows"].count("<tr") == 1
-        rest = json.loads(more(keeper, Asked({}, {"before": last, "limit": "9"})).content)
+        rest = json.loads(more(keeper, PageRequest({}, {"before": last, "limit": "9"})).content)
         assert rest["more"] is False
         assert rest["rows"].count("<tr") == 2
 
@@ -358,6 +358,6 @@ def test_what_cannot_be_meant_is_said_to_be_so(listing: Listing) -> None:
     with listing.keeper() as keeper:
         for words in ({"since": "yesterday"}, {"since": "2026-13-40"}, {"archived": "perhaps"}):
             with pytest.raises(Invalid):
-                HISTORY.shot(keeper, Asked({}, words))
-        found = HISTORY.shot(keeper, Asked({}, {"since": "2026-01-01", "limit": "x"}))
+                HISTORY.shot(keeper, PageRequest({}, words))
+        found = HISTORY.shot(keeper, PageRequest({}, {"since": "2026-01-01", "limit": "x"}))
         assert found.lists["history-latest"]

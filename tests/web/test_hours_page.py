@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from holdfast.core.events import ProjectFacts, SessionCompleted, SessionStarted
 from holdfast.core.times import DAY, HOUR, MINUTE
-from holdfast.core.vocabulary import Project, SessionCompleted, SessionStarted
-from holdfast.keeper.following import Change
+from holdfast.keeper.change_feed import Changes
 from holdfast.machine.wall import local_offset
 from holdfast.store.interface import Draft
-from holdfast.web.pages import Asked
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.hours import HOURS, HOURS_CSV, HoursPage
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import page_in
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import HOSTILE, LONG, many, typical
@@ -86,7 +86,7 @@ def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPath
         session.message("user", at=friday + 4 * MINUTE)
         session.message("user", at=friday + 3 * DAY - 4 * MINUTE)
         session.complete(at=friday + 3 * DAY)
-        regions = HoursPage().shot(keeper, Asked()).regions
+        regions = HoursPage().shot(keeper, PageRequest()).regions
     days = "".join(str(html) for name, html in regions.items() if name.startswith("month-"))
     assert 2 <= days.count('id="day-') <= 4  # a run around midnight cuts both
     assert "0:00:00" not in days
@@ -201,9 +201,9 @@ def test_the_first_page_of_many_says_that_it_adds_up(
     many(there, 501)
     fresh = HoursPage()
     with there.keeper() as keeper:
-        assert "Adding up 501 sessions" in fresh.shot(keeper, Asked()).regions["hours-heading"]
-        assert "hours-projects" in fresh.shot(keeper, Asked(query={"whole": "yes"})).regions
-        assert "hours-projects" in fresh.shot(keeper, Asked()).regions
+        assert "Adding up 501 sessions" in fresh.shot(keeper, PageRequest()).regions["hours-heading"]
+        assert "hours-projects" in fresh.shot(keeper, PageRequest(query={"whole": "yes"})).regions
+        assert "hours-projects" in fresh.shot(keeper, PageRequest()).regions
 
 
 def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -211,7 +211,7 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
     ground = Ground(tmp_path_factory.mktemp("long"))
     with ground.keeper() as keeper:
         now = keeper.now()
-        where = Project(id="p" * 32, name="harbour")
+        where = ProjectFacts(id="p" * 32, name="harbour")
         with keeper.transaction() as transaction:
             for number in range(730, 0, -1):
                 session = f"{number:08x}-0000-7000-8000-{number:012x}"
@@ -220,7 +220,7 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
                 transaction.record(session, Draft(started, at, "ada"))
                 transaction.record(session, Draft(SessionCompleted(), at + 4 * MINUTE, "ada"))
         page = HoursPage()
-        asked = Asked(query={"period": "all", "whole": "yes"})
+        asked = PageRequest(query={"period": "all", "whole": "yes"})
         before = page.shot(keeper, asked)
         assert sum(map(len, before.regions.values())) < 190_000
         keeper.start("Now", scope="scope 7", replace=True, at=keeper.now()).note("x")
@@ -233,7 +233,7 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
 def test_the_file_by_day_has_the_days_of_the_person(ground: Ground) -> None:
     """Cut at local midnights, none before the period."""
     with ground.keeper() as keeper:
-        text = HOURS_CSV(keeper, Asked(query={"by": "day", "period": "7d"})).content.decode()
+        text = HOURS_CSV(keeper, PageRequest(query={"by": "day", "period": "7d"})).content.decode()
         now = keeper.now()
         today = (datetime.fromtimestamp(now / 1000, UTC) + local_offset(now)).date()
         days = [row["day"] for row in csv.DictReader(io.StringIO(text))]
@@ -243,5 +243,5 @@ def test_the_file_by_day_has_the_days_of_the_person(ground: Ground) -> None:
 
 def test_only_what_may_change_hours_is_heard() -> None:
     """A place without sessions is no news."""
-    assert HOURS.concerns(Change(3, frozenset({"a"}), beyond=False), Asked())
-    assert not HOURS.concerns(Change(3, frozenset(), beyond=False), Asked())
+    assert HOURS.concerns(Changes(3, frozenset({"a"}), beyond=False), PageRequest())
+    assert not HOURS.concerns(Changes(3, frozenset(), beyond=False), PageRequest())

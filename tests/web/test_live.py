@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from holdfast.web.desk import Desk
-from holdfast.web.live import Live, Place, difference
-from holdfast.web.pages import Asked, Shot
+from holdfast.web.keeper_pool import KeeperPool
+from holdfast.web.live import Live, LivePage, difference
+from holdfast.web.pages import PageRequest, Shot
 from holdfast.web.pages.session import SESSION
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import typical
@@ -113,7 +113,7 @@ def test_only_what_changed_is_sent_again(ground: Ground, context: BrowserContext
             session.edit(progress=0.9)
         page.locator(f"#card-{session.id}").get_by_text("90%").wait_for()
         kept = page.evaluate("[...document.querySelectorAll('.card')].map(one => [one.id, one.kept === true])")
-        assert [one for one, stayed in kept if not stayed] == [f"card-{session.id}"]
+        assert [item for item, stayed in kept if not stayed] == [f"card-{session.id}"]
 
 
 def test_a_page_that_was_away_catches_up(ground: Ground, context: BrowserContext) -> None:
@@ -157,7 +157,7 @@ def test_a_session_that_was_erased_is_not_left_to_be_read(ground: Ground, contex
 def test_a_store_that_was_replaced_is_not_written_to(ground: Ground) -> None:
     """Whoever moves the store away and puts another in its place is served from that one."""
     old = typical(ground)
-    desk = Desk(ground.keeper)
+    desk = KeeperPool(ground.keeper)
     with desk.keeper() as keeper:
         assert keeper.session(old).id == old
     ground.home.rename(ground.home.with_name("elsewhere"))
@@ -171,7 +171,7 @@ def test_a_store_that_was_replaced_is_not_written_to(ground: Ground) -> None:
 # ── what a page has ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _first(live: Live, place: Place, known: str) -> dict[str, Any]:
+def _first(live: Live, place: LivePage, known: str) -> dict[str, Any]:
     """What somebody is sent first who has this version of a page."""
 
     async def ask() -> dict[str, Any]:
@@ -190,9 +190,9 @@ def test_a_change_that_nobody_heard_of_yet_is_not_taken_for_known(ground: Ground
     """It came between the drawing of a page and its stream: the page is sent what it lacks."""
     with ground.keeper() as keeper:
         session = keeper.start("Loaded a moment ago")
-        live, page = Live(Desk(ground.keeper)), SESSION
-        asked = Asked({"id": session.id})
-        place = Place(f"/session/{session.id}", page, asked)
+        live, page = Live(KeeperPool(ground.keeper)), SESSION
+        asked = PageRequest({"id": session.id})
+        place = LivePage(f"/session/{session.id}", page, asked)
         _, version = live.seen(keeper, lambda: page.shot(keeper, asked))
         assert version
         session.note("While it loaded")
@@ -205,7 +205,7 @@ def test_what_changes_while_it_is_drawn_has_no_version(ground: Ground) -> None:
     """One drawing may show the change and another not, so neither can stand for the other."""
     with ground.keeper() as keeper:
         session = keeper.start("Drawn just now")
-        live = Live(Desk(ground.keeper))
+        live = Live(KeeperPool(ground.keeper))
         assert live.seen(keeper, lambda: session.note("Meanwhile"))[1] == ""
         assert live.seen(keeper, lambda: None)[1] != ""
 

@@ -10,10 +10,10 @@ from markupsafe import escape
 from playwright.sync_api import Browser, Page, expect
 
 from holdfast.core.times import HOUR
-from holdfast.keeper import project_files
-from holdfast.web.pages import Asked
+from holdfast.formats import project_files
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.now import CARDS, NOW
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import window
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import LONG, many, rich, typical
@@ -118,7 +118,7 @@ def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempP
     many(ground, 400, unfinished=400)
     with ground.keeper() as keeper:
         latest = keeper.start("The one that is worked on", at=keeper.now() - HOUR)
-        shot = NOW.shot(keeper, Asked())
+        shot = NOW.shot(keeper, PageRequest())
     assert len(shot.lists["cards"]) == CARDS
     assert f"card-{latest.id}" in shot.lists["cards"]
     assert "401 sessions in progress" in shot.regions["now-heading"]
@@ -134,6 +134,6 @@ def test_session_files_of_the_project_are_named_while_their_mirror_is_off(tmp_pa
     path.write_text('{"schema_version": "1.0", "session_id": "2025-12-27-abc123", "goal": "Show <b>all</b>"}')
     with ground.keeper() as keeper:
         (note,) = project_files.notes(keeper, at_work=False)
-        shown = NOW.shot(keeper, Asked()).regions["now-heading"]
+        shown = NOW.shot(keeper, PageRequest()).regions["now-heading"]
     assert "Show <b>all</b>" in note
     assert str(escape(note)) in shown

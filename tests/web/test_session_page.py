@@ -15,10 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 
 from holdfast.core import device_names
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.model import Session
-from holdfast.core.registers import disputes
-from holdfast.core.times import DAY, HOUR, MINUTE, millis, text
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentFailed,
     AgentStarted,
@@ -29,21 +26,24 @@ from holdfast.core.vocabulary import (
     NoteAdded,
     TaskAdded,
 )
-from holdfast.keeper.following import Change
+from holdfast.core.model import Session
+from holdfast.core.registers import disputes
+from holdfast.core.times import DAY, HOUR, MINUTE, millis, text
+from holdfast.keeper.change_feed import Changes
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.report import phases
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
+from holdfast.sessions.report import phases
 from holdfast.store.interface import Draft
-from holdfast.web.actions.settling import before_settling
+from holdfast.web.actions.verbs import before_settling
 from holdfast.web.live import difference
-from holdfast.web.pages import Asked
+from holdfast.web.pages import PageRequest
 from holdfast.web.pages.now import NOW
 from holdfast.web.pages.session import SESSION, as_of
 from holdfast.web.pages.session_log import earlier
 from holdfast.web.pages.session_log import one as one_event
 from holdfast.web.pages.session_regions import bounded
-from holdfast.web.rendering import render, stamp
-from holdfast.web.serving import Dashboard
+from holdfast.web.render import render, stamp
+from holdfast.web.serve import Dashboard
 from tests.web.browser_pages import warm
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import LONG, rich
@@ -104,10 +104,10 @@ def browse(context: BrowserContext, dashboard: Dashboard) -> Iterator[Callable[[
         return made[-1]
 
     yield opened
-    for one in made:
-        assert one.complaints == []
-        assert one.page.evaluate("window.hurt") is None
-        one.page.close()
+    for item in made:
+        assert item.complaints == []
+        assert item.page.evaluate("window.hurt") is None
+        item.page.close()
 
 
 def _slide(page: Page, number: int) -> None:
@@ -245,7 +245,7 @@ def test_a_hash_that_nobody_knows_is_not_nothing(ground: Ground) -> None:
         for name, action in (("a.txt", "modified"), ("b.txt", "created"), ("c.txt", "deleted")):
             with keeper.transaction() as transaction:
                 transaction.record(session.id, Draft(FileChanged(path=name, action=action), keeper.now(), "ada"))
-        shot = SESSION.shot(keeper, Asked({"id": session.id}))
+        shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
         shown = {name: re.sub(r"<[^>]*>", "", shot.regions[name]) for name in shot.lists["files"]}
     words = ["".join(re.findall(r"(nothing|unknown) →became (nothing|unknown)", text)[0]) for text in shown.values()]
     assert sorted(words) == ["nothingunknown", "unknownnothing", "unknownunknown"]
@@ -261,7 +261,7 @@ def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
         session.changed("a.txt", "created")
 
         def landing() -> str:
-            shot = SESSION.shot(keeper, Asked({"id": session.id}))
+            shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
             return shot.regions[shot.lists["files"][0]]
 
         assert "✓ as recorded" in landing()
@@ -284,7 +284,7 @@ def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
             CommitRecorded(sha="b" * 40, message="Whose", certainty="uncertain", among=("claude:1", "codex:2")),
         ]
         keeper.recorder.record(session.id, lambda _: said)
-        shot = SESSION.shot(keeper, Asked({"id": session.id}))
+        shot = SESSION.shot(keeper, PageRequest({"id": session.id}))
     files = "".join(shot.regions[name] for name in shot.lists["files"])
     commits = "".join(shot.regions[name] for name in shot.lists["commits"])
     assert "modified by command" in files
@@ -304,9 +304,9 @@ def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:
             session.finish_task(name)
         groups = phases(session.document())
     told = [
-        (one.title, [task.id for task in one.tasks], one.over, one.open)
+        (phase.title, [task.id for task in phase.tasks], phase.over, phase.open)
         for most in (6, 4, 2)
-        for one in bounded(groups, most)
+        for phase in bounded(groups, most)
     ]
     assert told == [
         ("One", ["t0", "t1", "t2", "t3"], 0, 0), ("Two", ["t4", "t5"], 0, 0),
@@ -356,7 +356,7 @@ def test_one_event_sends_little_again(ground: Ground) -> None:
     """A note changes its own rows and counts, and none of the large parts."""
     session_id = rich(ground, "little")
     with ground.keeper("little") as keeper:
-        asked = Asked({"id": session_id})
+        asked = PageRequest({"id": session_id})
         before = SESSION.shot(keeper, asked)
         again = difference(before, SESSION.shot(keeper, asked))
         keeper.session(session_id).note("one more")
@@ -376,8 +376,8 @@ def test_a_night_is_away_and_not_paused(ground: Ground) -> None:
         start = keeper.now() - 30 * HOUR
         session = keeper.start("Left for a night", at=start)
         session.message("user", at=start + 20 * MINUTE)
-        regions = SESSION.shot(keeper, Asked({"id": session.id})).regions
-        card = str(NOW.shot(keeper, Asked()).regions[f"card-{session.id}"])
+        regions = SESSION.shot(keeper, PageRequest({"id": session.id})).regions
+        card = str(NOW.shot(keeper, PageRequest()).regions[f"card-{session.id}"])
     law = re.sub(r"<[^>]*>|\s", " ", str(regions["law"]))
     sums = " ".join(law.split())
     assert re.match(r"0:00:00 worked \+ 0:20:00 paused \+ 29:40:00 away = 30:00:00 elapsed", sums), sums
@@ -393,7 +393,7 @@ def test_time_that_passes_sends_nothing(ground: Ground) -> None:
         working = one.start("Works", at=start).message("user", at=one.now() - MINUTE)
         idle = two.start("Idles", at=start)
         paused = three.start("Pauses", at=start).pause("rain", at=start + HOUR)
-        asked = [Asked({"id": kept.id}) for kept in (working, idle, paused)]
+        asked = [PageRequest({"id": kept.id}) for kept in (working, idle, paused)]
         before = [SESSION.shot(one, words) for words in asked]
         time.sleep(1.1)
         again = [difference(then, SESSION.shot(one, words)) for then, words in zip(before, asked, strict=True)]
@@ -401,11 +401,13 @@ def test_time_that_passes_sends_nothing(ground: Ground) -> None:
 
 
 def test_a_change_concerns_the_page_of_its_session_only() -> None:
-    """Other sessions' events leave it alone; what is past is never touched; a name that is no id might be any."""
+    """Other sessions' events leave it alone; what is past is never touched; a name that is not an id might be any."""
     session, other = "a" * 36, "b" * 36
 
     def concerned(name: str, who: str, at: str = "", *, beyond: bool = False) -> bool:
-        return SESSION.concerns(Change(1, frozenset({who}), beyond), Asked({"id": name}, {"at": at} if at else {}))
+        return SESSION.concerns(
+            Changes(1, frozenset({who}), beyond), PageRequest({"id": name}, {"at": at} if at else {})
+        )
 
     assert concerned(session, session)
     assert not concerned(session, other)
@@ -426,8 +428,8 @@ def _disputed(ground: Ground, top: Path, other: str = "laptop", project: str = "
     ):
         session = here.start("Ship it").id
         _carry(here, there, session)
-        KeptSession(here, session).edit(goal="Ship on Friday")
-        KeptSession(there, session).edit(goal="Ship on Monday", progress=0.4)
+        SessionHandle(here, session).edit(goal="Ship on Friday")
+        SessionHandle(there, session).edit(goal="Ship on Monday", progress=0.4)
         _carry(there, here, session)
     return session
 
@@ -464,7 +466,7 @@ def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> N
         (dispute,) = disputes(state)
         sides = device_names.sides(state, dispute)
         assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
-        shot = SESSION.shot(keeper, Asked({"id": session}))
+        shot = SESSION.shot(keeper, PageRequest({"id": session}))
         html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)
     assert all(html.count(side) == 2 for side in sides)
 
@@ -586,7 +588,7 @@ def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
 
         def step(number: int, come_from: int) -> tuple[int | None, int]:
             told = msgspec.json.decode(
-                as_of(keeper, Asked({"id": session.id}, {"n": str(number), "from": str(come_from)})).content
+                as_of(keeper, PageRequest({"id": session.id}, {"n": str(number), "from": str(come_from)})).content
             )
             return None if told["at"] is None else millis(told["at"]), told["n"]
 
@@ -611,15 +613,15 @@ def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
     with ground.keeper() as keeper:
         for written in ("soon", "99999999999999999", "2026-13-01T00:00:00Z"):
             with pytest.raises(Invalid):
-                SESSION.shot(keeper, Asked({"id": sample}, {"at": written}))
+                SESSION.shot(keeper, PageRequest({"id": sample}, {"at": written}))
         with pytest.raises(NotFound):
-            SESSION.shot(keeper, Asked({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
+            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
         with pytest.raises(NotFound):
-            SESSION.shot(keeper, Asked({"id": sample}, {"at": "1999-01-01"}))  # a day is a moment: its first
+            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-01-01"}))  # a day is a moment: its first
         with pytest.raises(Invalid):
-            SESSION.shot(keeper, Asked({"id": sample}, {"at": "1999-13-01"}))
+            SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-13-01"}))
         with pytest.raises(NotFound):
-            one_event(keeper, Asked({"id": sample, "hash": "0" * 64}))
+            one_event(keeper, PageRequest({"id": sample, "hash": "0" * 64}))
 
 
 # ── a long session ───────────────────────────────────────────────────────────────────────────────────────
@@ -689,7 +691,7 @@ def test_earlier_events_come_until_there_are_none(ground: Ground, sample: str) -
     with ground.keeper() as keeper:
         events = sorted(keeper.events(sample), key=lambda event: event.written, reverse=True)
         told = msgspec.json.decode(
-            earlier(keeper, Asked({"id": sample}, {"before": events[4].hash})).content, type=dict[str, object]
+            earlier(keeper, PageRequest({"id": sample}, {"before": events[4].hash})).content, type=dict[str, object]
         )
         rows = told["rows"]
         assert isinstance(rows, list)
@@ -697,7 +699,7 @@ def test_earlier_events_come_until_there_are_none(ground: Ground, sample: str) -
         assert told["left"] == 0
         assert all(event.hash in row for event, row in zip(events[5:], rows, strict=True))
         with pytest.raises(NotFound):
-            earlier(keeper, Asked({"id": sample}, {"before": "nothing"}))
+            earlier(keeper, PageRequest({"id": sample}, {"before": "nothing"}))
 
 
 def test_the_past_is_told_as_the_keeper_tells_it(ground: Ground, sample: str) -> None:
@@ -705,7 +707,7 @@ def test_the_past_is_told_as_the_keeper_tells_it(ground: Ground, sample: str) ->
     with ground.keeper() as keeper:
         for at in _moments(ground, sample)[::5]:
             document: Session = keeper.session(sample).document(at=at)
-            lists = SESSION.shot(keeper, Asked({"id": sample}, {"at": str(at)})).lists
+            lists = SESSION.shot(keeper, PageRequest({"id": sample}, {"at": str(at)})).lists
             assert len(lists["decisions"]) == len(document.decisions)
             assert len(lists["notes"]) == len(document.notes)
             assert len(lists["agents"]) == len(document.agents)

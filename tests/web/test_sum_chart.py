@@ -18,7 +18,7 @@ def test_full_seconds_add_up_down_a_column(parts: list[int]) -> None:
     """To those of the whole; each is the length itself, rounded down or up, and nothing stays nothing."""
     shown = sums.shared(parts, sum(parts))
     assert sum(shown) == sum(parts) // 1000 * 1000
-    assert all(one % 1000 == 0 and abs(one - part) < 1000 for one, part in zip(shown, parts, strict=True))
+    assert all(item % 1000 == 0 and abs(item - part) < 1000 for item, part in zip(shown, parts, strict=True))
 
 
 @given(st.floats(allow_nan=False))

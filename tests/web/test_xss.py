@@ -11,12 +11,13 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, expect
 
-from holdfast.core.vocabulary import WaitingStarted
-from holdfast.keeper import projects, wording
+from holdfast.core import wording
+from holdfast.core.events import WaitingStarted
 from holdfast.keeper.keeper import Keeper
 from holdfast.web.actions.verbs import DIALOGS
 from holdfast.web.pages.map import ADDRESSES
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
+from holdfast.workspace import projects
 from tests.web.browser_pages import warm
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import HOSTILE, hostile

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.teleports import adding, devices, people, syncing
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.sync import devices, people, remote_add, sync
+from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.web.dashboard import Ground
 from tests.web.samples import HOSTILE
 
@@ -30,13 +30,13 @@ class Vaults:
 
     def found(self) -> None:
         with self.ground.keeper() as keeper:
-            adding.add(keeper, "home", self.url)
-            syncing.sync(keeper)
+            remote_add.add(keeper, "home", self.url)
+            sync.sync(keeper)
 
     def ask(self, name: str, number: int) -> str:
         """This device asks to join; gives its fingerprint."""
         with self.other(name, number) as keeper:
-            adding.add(keeper, "home", self.url)
+            remote_add.add(keeper, "home", self.url)
             return devices.public(keeper).words
 
     def join(self, name: str, number: int) -> None:
@@ -44,17 +44,17 @@ class Vaults:
         with self.ground.keeper() as keeper:
             devices.approve(keeper, words)
         with self.other(name, number) as keeper:
-            syncing.sync(keeper)
+            sync.sync(keeper)
 
     def sync(self) -> None:
         with self.ground.keeper() as keeper:
-            syncing.sync(keeper)
+            sync.sync(keeper)
 
     def write(self, name: str, number: int, goal: str) -> None:
         """Something recorded on another device, and sent."""
         with self.other(name, number) as keeper:
             keeper.start(goal, replace=True)
-            syncing.sync(keeper)
+            sync.sync(keeper)
 
     def spoil(self) -> None:
         """The newest pack in the folder is not what was put there."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from holdfast.cli.grammar import Parsed
+from holdfast.cli.home_location import home
 from holdfast.cli.paint import Paint, Painted, terminal
-from holdfast.cli.place import home
 from holdfast.core.model import Session
 from holdfast.core.text import escaped_json
 from holdfast.keeper.keeper import Keeper
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from holdfast.core.errors import HoldfastError
-    from holdfast.keeper.session import KeptSession
+    from holdfast.keeper.session import SessionHandle
 
 VERSION = 1
 
@@ -54,7 +54,7 @@ class Call:
             store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
         )
-        keeper.looks_once = True
+        keeper.collects = "once"
         keeper.environ = self.environ
         return keeper
 
@@ -90,7 +90,7 @@ class Call:
 
         return asked(written, now=self.keeper.now(), local=local_offset)
 
-    def session_to_read(self) -> KeptSession:
+    def session_to_read(self) -> SessionHandle:
         """The one that is asked for; else the current one, else the latest of the project, which is then named."""
         reference = self.parsed.values.get("id")
         if isinstance(reference, str):
@@ -111,11 +111,11 @@ class Call:
         """What to say of a server that went away: what was recorded, and whether to run the command again."""
         if self._keeper is None:
             return error
-        from holdfast.keeper.recorded import told
         from holdfast.store.interface import AWAY
+        from holdfast.workspace.unit import explain
 
         command = self.parsed.command
-        found = told(self._keeper, error, writes=command is not None and command.writes)
+        found = explain(self._keeper, error, writes=command is not None and command.writes)
         if found.hint == AWAY:
             found.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
         return found
@@ -137,9 +137,9 @@ class Call:
     ) -> None:
         """Print a result: one JSON document, or what a person reads. `error`: what else failed, for programs."""
         if self.json and error is not None:
-            from holdfast.cli.saying import legible, told
+            from holdfast.cli.errors import legible, print_error
 
-            put(legible({"holdfast": VERSION, **document, "error": told(error, self)}))
+            put(legible({"holdfast": VERSION, **document, "error": print_error(error, self)}))
             return
         if self.json:
             put(encode({"holdfast": VERSION, **document}))
@@ -175,7 +175,7 @@ class Call:
         A program has it in the document: `answer` takes the first as its `error`.
         """
         if not self.json:
-            from holdfast.cli.saying import say_error
+            from holdfast.cli.errors import say_error
 
             for error in errors:
                 say_error(error, self, json=False)
@@ -195,20 +195,20 @@ class Call:
         self.tell_of_mirrors()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
             self.note("That is in the future: until then, what this session records is put down at that time.")
-        if recorder.redacted:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.redacted.items()))
+        if recorder.tally.redacted:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
             self.note(f"Secrets were cut out before anything was stored: {kinds}.")
-        if recorder.reached:
-            from holdfast.keeper.wording import reminder
+        if recorder.tally.reached:
+            from holdfast.core.wording import reminder
 
-            self.note(reminder(*recorder.reached[-1]))
+            self.note(reminder(*recorder.tally.reached[-1]))
 
     def tell_of_mirrors(self) -> None:
         """Mirrored files that were set aside, left alone or not written."""
-        if self._keeper is not None and self._keeper.told:
-            for sentence in self._keeper.told:
+        if self._keeper is not None and self._keeper.notices:
+            for sentence in self._keeper.notices:
                 self.note(sentence)
-            self._keeper.told.clear()
+            self._keeper.notices.clear()
             self._keeper.mirrors.note_told()
 
     def asks(self) -> bool:
@@ -219,7 +219,7 @@ class Call:
         """Settings files that cannot be read, if this call came to need them."""
         problems = () if self._keeper is None else self._keeper.settings_problems()
         for problem in problems:
-            from holdfast.keeper.settings import described
+            from holdfast.workspace.settings import described
 
             self.note(f"{described(problem)}. {problem.hint}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.times import millis, text
-from holdfast.keeper.wording import age, ago
+from holdfast.core.wording import age, ago
 from holdfast.machine.wall import local_offset
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -1,6 +1,4 @@
-"""The first step: hooks and status lines take a way of their own, because they run inside somebody else's work,
-hundreds of times a session; everything else goes to `main`.
-"""
+"""The entry point of the program. Hooks and status lines take a shorter path: they run inside other programs."""
 
 from __future__ import annotations
 

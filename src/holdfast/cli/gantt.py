@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.cli.clock import day_name, local
-from holdfast.cli.describe import mark
 from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.session_parts import mark
 from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, span
-from holdfast.keeper.wording import age
+from holdfast.core.wording import age
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ _KINDS: dict[str, tuple[str, str, Style, str]] = {
 }  # fmt: skip
 
 
-class Pause(NamedTuple):
+class TimelinePause(NamedTuple):
     kind: str
     since: int
     until: int
     reason: str | None = None
 
 
-class Lane(NamedTuple):
+class TimelineLane(NamedTuple):
     """An agent: its runs, when it failed, how it stands."""
 
     label: str
@@ -59,12 +59,12 @@ class Lane(NamedTuple):
         return "error" if until in self.failed else "paused"
 
 
-class Timeline(NamedTuple):
+class TimelineChart(NamedTuple):
     since: int
     until: int
     live: bool
-    pauses: tuple[Pause, ...]
-    lanes: tuple[Lane, ...]
+    pauses: tuple[TimelinePause, ...]
+    lanes: tuple[TimelineLane, ...]
 
 
 class Scale:
@@ -108,7 +108,7 @@ class Scale:
         return found
 
 
-def chart(paint: Paint, line: Timeline, *, most: int = 100) -> Painted:
+def chart(paint: Paint, line: TimelineChart, *, most: int = 100) -> Painted:
     if line.until - line.since < SECOND:
         return paint.plain("It has only just begun.")
     if not paint.tty:
@@ -132,7 +132,7 @@ def chart(paint: Paint, line: Timeline, *, most: int = 100) -> Painted:
     return Painted("\n".join([*rows, "", _legend(paint, totals, margin)]))
 
 
-def folds(line: Timeline, most: int) -> list[Span]:
+def folds(line: TimelineChart, most: int) -> list[Span]:
     """The longest pauses in which no agent worked either, if they would leave little room for the rest."""
     busy = sorted(run for lane in line.lanes for run in lane.runs)
     least = max(min(int((line.until - line.since) * _SHARE), _ALWAYS), 15 * MINUTE)
@@ -152,7 +152,7 @@ def folds(line: Timeline, most: int) -> list[Span]:
     return kept if shown >= MINUTE else []  # something must be left to see
 
 
-def _totals(line: Timeline) -> dict[str, int]:
+def _totals(line: TimelineChart) -> dict[str, int]:
     totals = dict.fromkeys(_KINDS, 0)
     for pause in line.pauses:
         totals[pause.kind] += pause.until - pause.since
@@ -160,7 +160,7 @@ def _totals(line: Timeline) -> dict[str, int]:
     return totals
 
 
-def _axis(paint: Paint, line: Timeline, scale: Scale) -> list[str]:
+def _axis(paint: Paint, line: TimelineChart, scale: Scale) -> list[str]:
     shift = _shift(line.since)
     step = scale.step(9)
     days: list[tuple[int, str]] = []
@@ -207,7 +207,7 @@ def _shift(moment: int) -> int:
     return (offset.days * 86_400 + offset.seconds) * SECOND
 
 
-def _person(paint: Paint, line: Timeline, scale: Scale) -> Painted:
+def _person(paint: Paint, line: TimelineChart, scale: Scale) -> Painted:
     kinds = ["work"] * scale.cells
     for pause in line.pauses:
         for cell in scale.fill(pause.since, pause.until) if pause.until > pause.since else ():
@@ -222,7 +222,7 @@ def _person(paint: Paint, line: Timeline, scale: Scale) -> Painted:
     return Painted("".join(drawn))
 
 
-def _drawn(paint: Paint, lane: Lane, scale: Scale) -> Painted:
+def _drawn(paint: Paint, lane: TimelineLane, scale: Scale) -> Painted:
     bar, cross = ("=", "x") if paint.ascii_only else ("━", "✗")
     cells = [" "] * scale.cells
     for since, until in lane.runs:
@@ -258,7 +258,7 @@ def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:
     return Painted("\n".join([*lines, line]))
 
 
-def _listed(paint: Paint, line: Timeline) -> Painted:
+def _listed(paint: Paint, line: TimelineChart) -> Painted:
     """Where nothing is drawn: every stretch as a row, by time."""
     rows = [(p.since, p.until, _KINDS[p.kind][3], p.reason or "") for p in line.pauses]
     rows += [(a, b, lane.label, lane.how(b)) for lane in line.lanes for a, b in lane.runs]

@@ -6,7 +6,7 @@ global options work anywhere before `--`. So this module imports next to nothing
 
 from __future__ import annotations
 
-from holdfast.cli.declare import GLOBALS, Argument, Command, Option
+from holdfast.cli.declaration import GLOBALS, Argument, Command, Option
 from holdfast.cli.spelling import meant, shown, value_of
 from holdfast.core.errors import HoldfastError, Invalid, Usage
 
@@ -262,7 +262,9 @@ class _Line:
         command = self.parsed.command
         if command is None or (command.verbs and not command.run_path):
             what = "command" if command is None else f"verb of {command.name}"
-            raise self._usage(f"{shown(word)} is no {what}", _did_you_mean(word, [verb.name for verb in self.verbs]))
+            raise self._usage(
+                f"unknown {what} {shown(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])
+            )
         if not self.arguments:
             raise self._surplus(command, word)
         argument = self.arguments[0]
@@ -317,11 +319,11 @@ class _Line:
     def _surplus(self, command: Command, word: str) -> Usage:
         if command.rest:
             return self._usage(
-                f"{shown(word)} is one word too many", f"Write it after --: {self._place()} -- COMMAND…"
+                f"unexpected argument {shown(word)}", f"Write it after --: {self._place()} -- COMMAND…"
             )
         quote = command.arguments and command.arguments[-1].kind == "text"
         hint = f"Put a text of several words in quotes. See {self._place()} --help." if quote else ""
-        return self._usage(f"{shown(word)} is one word too many", hint)
+        return self._usage(f"unexpected argument {shown(word)}", hint)
 
     def _unknown_option(self, flag: str, word: str) -> Usage:
         near = meant(flag, list(self.flags)) if flag.startswith("--") else []

@@ -1,4 +1,4 @@
-"""The hooks' own way in: quick, silent, and harmless whatever is wrong.
+"""The entry point of hooks: quick, silent, and harmless whatever is wrong.
 
 Called by the hook script (`capture.script`) and by `holdfast hook`, with only the standard library loaded. A payload
 is handed over before anything else is tried; only an event that may be answered loads the rest. Whatever happens,
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # this module is loaded in a hurry
     from typing import Final, TextIO
 
-    from holdfast.capture.interface import Reply
+    from holdfast.conversations.adapters.base import Reply
 
 BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
 OWN_WORDS: Final = ("drain", "status", "tell", "trailer", "unkept")  # what stands where else an agent is named
@@ -65,14 +65,14 @@ def main(words: list[str], home: str | None = None) -> int:
 
 def drain(home: str) -> int:
     """Take in what waits: for a process of its own."""
-    from holdfast.capture import spool
+    from holdfast.workspace import spool
 
     return main(["drain", spool.FORMAT], home)
 
 
 def prepare(home: str) -> int:
     """Make the hook script: for a process of its own."""
-    from holdfast.keeper.captures.installing import install
+    from holdfast.conversations.hooks.install import install
 
     try:
         install(home, system=sys.platform)
@@ -92,14 +92,14 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     if not payload.strip():
         _note(home, f"a hook of {agent or 'no agent'!a} came with nothing")
         return 0
-    from holdfast.capture import absence, spool
-    from holdfast.cli.place import without_password
+    from holdfast.cli.home_location import without_password
+    from holdfast.workspace import server_outage, spool
 
     if source == "plugin" and not os.path.lexists(os.path.join(home, "hooks", "ask.py")):
         # Whoever came by the plugin alone has no hook script yet: from the next hook on it is quicker.
-        from holdfast.machine import detached
+        from holdfast.machine import background_process
 
-        detached.start("holdfast.cli.hooking", "prepare", home)
+        background_process.start("holdfast.cli.hooking", "prepare", home)
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
     store = os.environ.get("HOLDFAST_STORE") or ""
     path = spool.hand_over(
@@ -107,13 +107,13 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     )  # fmt: skip
     if not answer or not any(word in payload for word in _ASKING):
         return 0
-    away = absence.is_away(home, store)
+    away = server_outage.is_away(home, store)
     if away or _nothing_due(home, agent, payload):
         # It has the time to wait for a server that is only slow.
-        if not absence.is_away(home, store, absence.LEISURE):
-            from holdfast.machine import detached
+        if not server_outage.is_away(home, store, server_outage.LEISURE):
+            from holdfast.machine import background_process
 
-            detached.start("holdfast.cli.hooking", "drain", home)
+            background_process.start("holdfast.cli.hooking", "drain", home)
         return 0
     _watch_the_time()
     reply = _answer(home, os.path.basename(path), payload)
@@ -133,7 +133,7 @@ def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
         return False
     import json
 
-    from holdfast.capture import glances
+    from holdfast.conversations import status_cache
     from holdfast.machine.wall import Wall
 
     try:
@@ -142,8 +142,8 @@ def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
         return False
     names = [said.get(name) for name in _TALKS] if isinstance(said, dict) else []
     talk = next((name for name in names if isinstance(name, str)), None)
-    glance = None if talk is None else glances.of_talk(home, f"{agent}:{talk}")
-    return glance is not None and glances.is_silent(glance, Wall().now())
+    glance = None if talk is None else status_cache.of_talk(home, f"{agent}:{talk}")
+    return glance is not None and status_cache.is_silent(glance, Wall().now())
 
 
 def _read_to_the_end() -> None:
@@ -175,7 +175,7 @@ def _say(stream: TextIO, text: str) -> None:
 
 def _answer(home: str, name: str, payload: bytes) -> Reply | None:
     import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
-    from holdfast.keeper.captures.hearing import answered
+    from holdfast.keeper.hook_process import answered
 
     return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
 
@@ -183,9 +183,9 @@ def _answer(home: str, name: str, payload: bytes) -> Reply | None:
 def _drain(home: str, made: str = "") -> int:
     """`made` is the format of the script that calls; the first one did not say it."""
     import holdfast.cli.quick  # noqa: F401
-    from holdfast.capture import spool
-    from holdfast.capture.places import Places
-    from holdfast.keeper.captures.hearing import drained
+    from holdfast.keeper.hook_process import drained
+    from holdfast.workspace import spool
+    from holdfast.workspace.agent_dirs import Places
 
     if made != spool.FORMAT:
         _renew_scripts(home)
@@ -197,7 +197,7 @@ def _drain(home: str, made: str = "") -> int:
 def _trailer(home: str, path: str) -> int:
     """A commit is being made: its message is to name the session."""
     import holdfast.cli.quick  # noqa: F401
-    from holdfast.keeper.captures.hearing import named_in_commit
+    from holdfast.keeper.hook_process import named_in_commit
 
     named_in_commit(home, path, store=os.environ.get("HOLDFAST_STORE") or None)
     return 0
@@ -205,7 +205,7 @@ def _trailer(home: str, path: str) -> int:
 
 def _renew_scripts(home: str) -> None:
     """The scripts here are of an earlier version, which does not say for which store a payload is."""
-    from holdfast.keeper.captures.installing import install
+    from holdfast.conversations.hooks.install import install
 
     try:
         install(home, system=sys.platform)
@@ -225,7 +225,7 @@ def _find_store(home: str) -> None:
 
 def _home() -> str:
     """As for every command; the hook script says where it stands itself."""
-    from holdfast.cli.place import home
+    from holdfast.cli.home_location import home
 
     return home(os.environ)
 
@@ -254,9 +254,9 @@ def _watch_no_longer() -> None:
 
 def _note(home: str, message: str) -> None:
     try:
-        from holdfast.machine import errorlog
+        from holdfast.machine import error_log
 
         if os.path.isdir(home):
-            errorlog.note(home, "hook", message)
+            error_log.note(home, "hook", message)
     except BaseException:  # noqa: BLE001, S110 (nobody is left to be told)
         pass

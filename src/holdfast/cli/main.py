@@ -1,4 +1,4 @@
-"""The way in: read the words, find the command, run it, and turn what went wrong into a sentence and a code."""
+"""Parse the command line, run the command, and turn errors into a sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         let_go(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
-        from holdfast.cli.unexpected import unexpected
+        from holdfast.cli.errors import unexpected
 
         return _say(unexpected(error, call), call, json=json)
     finally:
@@ -63,7 +63,7 @@ def _run(call: Call) -> int:
 
 
 def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
-    from holdfast.cli.saying import say_error
+    from holdfast.cli.errors import say_error
 
     if call is not None and error.kind == "unreachable":
         error = call.whether_recorded(error)

@@ -1,16 +1,16 @@
-"""What is told about documents beside the result: assumptions, losses, and why some could not be read."""
+"""Print notes about documents: assumptions, losses, and why some could not be read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from holdfast.formats import places
+from holdfast.formats import document_paths
 
 if TYPE_CHECKING:
     from holdfast.cli.call import Call
     from holdfast.core.errors import HoldfastError
-    from holdfast.formats.interface import Note
+    from holdfast.formats.base import FormatNote
 
 _MOST: Final = 50
 
@@ -21,7 +21,7 @@ def named(path: str) -> str:
 
 def public_path(path: str) -> str:
     """A path as JSON can hold it: a name that is no UTF-8 is escaped, as on the screen."""
-    from holdfast.machine.trouble import shown
+    from holdfast.machine.os_errors import shown
 
     try:
         path.encode()
@@ -32,7 +32,7 @@ def public_path(path: str) -> str:
 
 def failure(error: HoldfastError, path: str) -> str:
     """Why a file was not read, and what to do, for a line that has named it."""
-    from holdfast.keeper.documents.sources import reason
+    from holdfast.formats.discover import reason
 
     said = f"{named(path)}: {reason(error, path)}"
     return said if error.hint is None else f"{said}. {error.hint}"
@@ -52,13 +52,13 @@ def together(errors: Iterable[HoldfastError | None]) -> list[HoldfastError]:
     return found[:1]
 
 
-def public_notes(notes: Sequence[Note]) -> list[dict[str, str]]:
-    return [{"path": places.written(note.place), "message": note.message} for note in notes]
+def public_notes(notes: Sequence[FormatNote]) -> list[dict[str, str]]:
+    return [{"path": document_paths.written(note.place), "message": note.message} for note in notes]
 
 
-def tell_notes(call: Call, notes: Sequence[Note], *, about: str = "") -> None:
+def tell_notes(call: Call, notes: Sequence[FormatNote], *, about: str = "") -> None:
     """On stderr, one line each; a very long list is cut, and says so."""
     for note in notes[:_MOST]:
-        call.note(f"{about}{places.written(note.place)}: {note.message}")
+        call.note(f"{about}{document_paths.written(note.place)}: {note.message}")
     if len(notes) > _MOST:
         call.note(f"{about}and {len(notes) - _MOST} more (all of them with --json)")

@@ -1,4 +1,4 @@
-"""Passwords on the command line, taken out of sight: every user of a machine can read the words of its programs.
+"""Remove passwords from the process's arguments, which every user of a machine can read.
 
 The program runs anew with words that hold none; what was in them comes along in its environment, which only its owner
 can read, and from there into the memory of this module. Everything that parses, shows or repeats words has those

@@ -1,4 +1,4 @@
-"""Imported before everything else: a lighter way to load msgspec.
+"""A faster way to import msgspec; imported before everything else.
 
 It looks for `typing_extensions`, which costs up to ten milliseconds where some other package brought it along, and
 gives it nothing on the Pythons we support. A command is that much quicker without.

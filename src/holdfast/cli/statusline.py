@@ -1,4 +1,4 @@
-"""The status line of an agent: one line about the session, drawn from a glance within a few milliseconds.
+"""The status line of an agent: one line about the session, drawn from a cached file within a few milliseconds.
 
 The agent runs it after every message, and takes what it prints. So nothing heavy is loaded here: only when a
 conversation asks for the first time is the keeper opened. In passing it hands over what the agent tells of its
@@ -10,21 +10,22 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.capture import absence, glances, spool
+from holdfast.cli.home_location import without_password
 from holdfast.cli.paint import Paint
-from holdfast.cli.place import without_password
+from holdfast.conversations import status_cache
 from holdfast.machine.wall import Wall
+from holdfast.workspace import server_outage, spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-    from holdfast.capture.glances import Fields
     from holdfast.cli.paint import Painted
+    from holdfast.conversations.status_cache import Fields
 
 _SPEAKING: Final = ("claude",)  # the agents that have a status line
-_LONGEST_ID: Final = 200  # characters: what is longer is no conversation's
+_LONGEST_ID: Final = 200  # characters: what is longer is not a conversation's
 _LARGEST: Final = 4 * 1024 * 1024
 _OUTDATED: Final = 10 * 60_000  # ms: should a glance ever have been missed, it is not wrong for longer
 _OUTDATED_BY_OTHERS: Final = 60_000  # ms: on a server, sessions go on from other machines too
@@ -57,7 +58,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     now = Wall().now()
     name = _conversation(agent, payload)
     found = _glance(home, name, _directory(payload), now, store)
-    worked, pause, _ = (None, "", 0) if found is None else glances.working(found, now)
+    worked, pause, _ = (None, "", 0) if found is None else status_cache.working(found, now)
     columns = _paint(os.environ).width
     line = drawn(found, payload, Paint(columns, tty=True), now=now)
     try:
@@ -102,7 +103,7 @@ def _conversation(agent: str, payload: Fields) -> str:
     own = payload.get("session_id")
     if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _LONGEST_ID:
         return f"{agent}:{own}"
-    return f"{glances.NOBODY}{_directory(payload)}"
+    return f"{status_cache.NOBODY}{_directory(payload)}"
 
 
 def _directory(payload: Fields) -> str:
@@ -117,15 +118,15 @@ def _directory(payload: Fields) -> str:
 def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | None:
     if not where or not os.path.isdir(home):
         return None
-    found = glances.find(home, name, where, store)
-    lasts = _OUTDATED if not absence.is_on_a_server(store) else _OUTDATED_BY_OTHERS
-    if found is not None and (found.glance is None or now - glances.made(found.glance) < lasts):
+    found = status_cache.find(home, name, where, store)
+    lasts = _OUTDATED if not server_outage.is_on_a_server(store) else _OUTDATED_BY_OTHERS
+    if found is not None and (found.glance is None or now - status_cache.made(found.glance) < lasts):
         return found.glance
     try:
         import holdfast.cli.quick  # noqa: F401
-        from holdfast.keeper.captures.glance import looked_up
+        from holdfast.keeper.hook_process import status_of_conversation
 
-        return looked_up(home, name, where, store=store)
+        return status_of_conversation(home, name, where, store=store)
     except Exception as error:  # noqa: BLE001 (a line without the session is better than none)
         from holdfast.core.errors import Unreachable
 
@@ -135,9 +136,9 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
 
 
 def _note(home: str, error: Exception) -> None:
-    from holdfast.machine import errorlog
+    from holdfast.machine import error_log
 
-    errorlog.note(home, "statusline", f"{type(error).__name__}: {error}")
+    error_log.note(home, "statusline", f"{type(error).__name__}: {error}")
 
 
 # ── the line ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -163,7 +164,7 @@ def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
 
 
 def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
-    worked, pause, paused = glances.working(glance, now)
+    worked, pause, paused = status_cache.working(glance, now)
     parts = [paint.plain(span(worked))]
     if pause:
         parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {span(worked)} worked")]
@@ -203,7 +204,7 @@ def _cost(payload: Fields, paint: Paint) -> Painted | None:
 
 def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
     """The farthest line of working time that is crossed, whether or not that was recorded yet."""
-    crossed = glances.crossed(glance, now)
+    crossed = status_cache.crossed(glance, now)
     if not crossed:
         return []
     return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]
@@ -245,9 +246,9 @@ def _paint(environ: Mapping[str, str]) -> Paint:
 
 def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
     """Hand the payload over if it is news: drawing the line once more is no sign of work."""
-    if name.startswith(glances.NOBODY) or not os.path.isdir(glances.directory(home)):
+    if name.startswith(status_cache.NOBODY) or not os.path.isdir(status_cache.directory(home)):
         return
-    told = glances.told(home, name)
+    told = status_cache.note_conversation(home, name)
     news = _news(payload)
     if news is None or _recent(told, now):
         return
@@ -282,16 +283,18 @@ def _news(payload: Fields) -> bytes | None:
 
 def _let_take_in(home: str, now: int, store: str) -> None:
     """What hooks left becomes part of the session soon, though nobody waits for it here."""
-    if not spool.anything(home, None if store else spool.HOME) or not os.path.isdir(glances.directory(home)):
+    if not spool.anything(home, None if store else spool.HOME) or not os.path.isdir(status_cache.directory(home)):
         return
-    begun = os.path.join(glances.directory(home), "drain")
+    begun = os.path.join(status_cache.directory(home), "drain")
     if _recent(begun, now):
         return
     os.close(os.open(begun, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
     os.utime(begun)
-    from holdfast.machine import detached
+    from holdfast.machine import background_process
 
-    detached.start("holdfast.cli.hooking", "drain", home, around={"HOLDFAST_STORE": store} if store else None)
+    background_process.start(
+        "holdfast.cli.hooking", "drain", home, around={"HOLDFAST_STORE": store} if store else None
+    )
 
 
 def _recent(path: str, now: int) -> bool:

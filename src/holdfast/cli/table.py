@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declare import Argument, Command, Option
+from holdfast.cli.declaration import Argument, Command, Option
 
 SESSIONS, WORK, LOOKING, FORMATS, AGENTS = "Sessions", "Work", "Looking", "Formats", "Agents"
 CONVERSATIONS, DEVICES, KEEPING = "Conversations", "Devices and people", "Keeping"
@@ -70,7 +70,7 @@ COMMANDS: tuple[Command, ...] = (
         _ID,
         Option(("--device",), "go on from this device's state", metavar="NAME"),
         Option(("--no-sync",), "do not ask remotes first", kind="flag"),
-        Option(("--force",), "go on even if the ground differs", kind="flag"),
+        Option(("--force",), "go on even if this place differs", kind="flag"),
     ), _at("resume"), group=SESSIONS, writes=True),
     Command("continue", "go on with the latest unfinished session", (), _at("resume", "latest"),
             group=SESSIONS, writes=True),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core.event import Event
-from holdfast.core.lifecycle import FINISHED
-from holdfast.core.registers import notice, standing, write_status
-from holdfast.core.state import AgentState, Failure, Run, State, Write
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event
+from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentEdited,
@@ -23,6 +20,9 @@ from holdfast.core.vocabulary import (
     Data,
     OfAgent,
 )
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.registers import current_entries, notice, write_status
+from holdfast.core.state import AgentFailure, AgentRun, AgentState, State, Write
 from holdfast.core.worktime import last_message
 
 FAILED = frozenset({"error", "timeout", "interrupted"})
@@ -43,7 +43,7 @@ def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | No
 
 
 def status_of(agent: AgentState) -> str:
-    stands = standing("agent", agent.status)
+    stands = current_entries("agent", agent.status)
     return "pending" if stands is None else str(stands.value)
 
 
@@ -51,7 +51,7 @@ def running(state: State) -> list[AgentState]:
     return [agent for agent in state.agents.values() if status_of(agent) == "running"]
 
 
-class Failed(NamedTuple):
+class FailedAgents(NamedTuple):
     """The ids of agents that failed or were interrupted, as far as the person has not written since."""
 
     lately: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class Failed(NamedTuple):
     retry: frozenset[str] = frozenset()
 
 
-def failed(state: State) -> Failed:
+def failed(state: State) -> FailedAgents:
     message = last_message(state.time)
     resumed = {mark.at for mark in state.time.marks if mark.kind == "resumed"}
     lately = [
@@ -74,7 +74,7 @@ def failed(state: State) -> Failed:
         for agent in lately
         if agent.conversation is None or status_of(agent) != "interrupted" or _concluded_at(agent) in resumed
     ]
-    return Failed(
+    return FailedAgents(
         frozenset(agent.id for agent in lately),
         frozenset(agent.id for agent in unattended),
         frozenset(agent.id for agent in unattended if agent.conversation is None),
@@ -82,7 +82,7 @@ def failed(state: State) -> Failed:
 
 
 def _concluded_at(agent: AgentState) -> int:
-    stands = standing("agent", agent.status)
+    stands = current_entries("agent", agent.status)
     return agent.touched_at if stands is None else stands.at
 
 
@@ -100,7 +100,7 @@ def started(state: State, event: Event, data: Data) -> None:
     agent.status = [Write("pending" if data.pending else "running", event.writer, event.seq, event.hash, event.at)]
     if not data.pending:
         agent.started_at = event.at
-        agent.runs = [Run(event.at)]
+        agent.runs = [AgentRun(event.at)]
     state.agents[event.hash] = agent
     state.agent_refs.setdefault(agent.id, []).append(agent.ref)
 
@@ -126,7 +126,7 @@ def changed(state: State, event: Event, data: Data) -> None:
         agent.tokens = data.tokens if data.tokens is not None else agent.tokens
         agent.background = data.background if data.background is not None else agent.background
         return
-    concluded = standing("agent", agent.status)
+    concluded = current_entries("agent", agent.status)
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return
     if isinstance(data, AgentCompleted | AgentFailed) and concluded is not None and concluded.value == "interrupted":
@@ -158,7 +158,7 @@ def changed(state: State, event: Event, data: Data) -> None:
             agent.started_at = event.at if agent.started_at is None else agent.started_at
             agent.ended_at = None
             if not agent.runs or agent.runs[-1].until is not None:  # two devices may have set it going at once
-                agent.runs.append(Run(event.at))
+                agent.runs.append(AgentRun(event.at))
             if data.pid is not None:
                 agent.pid = data.pid
             if data.process is not None:
@@ -182,7 +182,7 @@ def settle(agent: AgentState, at: int) -> None:
 
 
 def _fail(state: State, agent: AgentState, at: int, message: str, category: str) -> None:
-    agent.failure = Failure(at, message, category, agent.id)
+    agent.failure = AgentFailure(at, message, category, agent.id)
     agent.failed_attempts.append(at)
     state.failures.append(agent.failure)
     _end(agent, at)

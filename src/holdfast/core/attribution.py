@@ -1,4 +1,4 @@
-"""Decide who made a change of a work tree, from when it happened and who was at work then.
+"""Decide who changed a work tree, from when it happened and who was working then.
 
 A turn is the time from a prompt to the end of the agent's answer. Outside of every turn the person is at work; within
 one, the agent is. Where two conversations, or an agent and the person, could both have made a change, it is unknown,
@@ -23,7 +23,7 @@ class RanCommand(msgspec.Struct, array_like=True, gc=False):
     commits: bool = False
 
 
-class Turn(msgspec.Struct, array_like=True, gc=False):
+class AgentTurn(msgspec.Struct, array_like=True, gc=False):
     """One turn of a conversation (`agent:id`), and the session that recorded it."""
 
     conversation: str
@@ -43,9 +43,9 @@ class Turn(msgspec.Struct, array_like=True, gc=False):
 class Attribution(msgspec.Struct, frozen=True, gc=False):
     by: ChangedBy
     # The turn it is certain to belong to.
-    turn: Turn | None = None
+    turn: AgentTurn | None = None
     # The turns that come into question.
-    among: tuple[Turn, ...] = ()
+    among: tuple[AgentTurn, ...] = ()
 
     @property
     def conversations(self) -> tuple[str, ...]:
@@ -53,17 +53,19 @@ class Attribution(msgspec.Struct, frozen=True, gc=False):
         return tuple(dict.fromkeys(turn.conversation for turn in self.among))
 
 
-def attribute(turns: Sequence[Turn], since: int, until: int) -> Attribution:
+def attribute(turns: Sequence[AgentTurn], since: int, until: int) -> Attribution:
     """Who made a change that happened at some moment from `since` to `until`; often both are the same moment."""
     found = [_at(turns, moment) for moment in _moments(turns, since, until)]
-    kinds = {(one.by, None if one.turn is None else one.turn.conversation) for one in found}
+    kinds = {
+        (attribution.by, None if attribution.turn is None else attribution.turn.conversation) for attribution in found
+    }
     if len(kinds) == 1:
         return found[0]
-    among = tuple({id(turn): turn for one in found for turn in one.among}.values())
+    among = tuple({id(turn): turn for attribution in found for turn in attribution.among}.values())
     return Attribution("unknown", None, among)
 
 
-def _at(turns: Sequence[Turn], at: int) -> Attribution:
+def _at(turns: Sequence[AgentTurn], at: int) -> Attribution:
     working = tuple(turn for turn in turns if turn.covers(at))
     conversations = {turn.conversation for turn in working}
     if not working:
@@ -73,11 +75,11 @@ def _at(turns: Sequence[Turn], at: int) -> Attribution:
     turn = working[-1]
     if turn.broken_off and at > turn.heard:
         return Attribution("unknown", None, working)
-    ran = any(command.since <= at for one in working for command in one.commands)
+    ran = any(command.since <= at for turn in working for command in turn.commands)
     return Attribution("command" if ran else "unknown", turn, working)
 
 
-def _moments(turns: Iterable[Turn], since: int, until: int) -> list[int]:
+def _moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
     """Moments that stand for all of a span: its ends, every boundary of a turn within it, and those in between."""
     if since >= until:
         return [until]
@@ -87,7 +89,7 @@ def _moments(turns: Iterable[Turn], since: int, until: int) -> list[int]:
             edge for edge in (turn.began, turn.ended, turn.heard) if edge is not None and since < edge < until
         )
     ordered = sorted(edges)
-    return sorted({*ordered, *((one + two) // 2 for one, two in pairwise(ordered))})
+    return sorted({*ordered, *((number + two) // 2 for number, two in pairwise(ordered))})
 
 
 class CommitMaker(msgspec.Struct, frozen=True, gc=False):
@@ -96,7 +98,7 @@ class CommitMaker(msgspec.Struct, frozen=True, gc=False):
     among: tuple[str, ...]
 
 
-def maker_of(turns: Sequence[Turn], since: int, until: int) -> CommitMaker:
+def maker_of(turns: Sequence[AgentTurn], since: int, until: int) -> CommitMaker:
     """Which conversation made a commit at some moment from `since` to `until`: git counts seconds.
 
     Certain where one conversation was at work all that time, and ran a command that makes commits; where none was at

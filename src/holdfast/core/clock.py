@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from holdfast.core.event import Event, Position
+    from holdfast.core.envelope import Event, Position
     from holdfast.core.state import State
 
 # 2200-01-01. The same for everyone and for ever: devices that disagreed about it would order one log differently.

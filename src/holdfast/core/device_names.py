@@ -25,12 +25,12 @@ def device_names(state: State, guests: Collection[str] = ()) -> dict[str, str]:
 def sides(state: State, dispute: Dispute, guests: Collection[str] = ()) -> tuple[str, ...]:
     """The device of each value of a conflict; of several with one name, also the beginning of the writer's id."""
     names = device_names(state, guests)
-    devices = [names.get(one.writer) or "unknown device" for one in dispute.writes]
-    writers = {(name, one.writer) for name, one in zip(devices, dispute.writes, strict=True)}
+    devices = [names.get(write.writer) or "unknown device" for write in dispute.writes]
+    writers = {(name, write.writer) for name, write in zip(devices, dispute.writes, strict=True)}
     alike = Counter(name for name, _ in writers)
     return tuple(
-        f"{name} ({one.writer[:_SHOWN]})" if alike[name] > 1 and one.writer else name
-        for name, one in zip(devices, dispute.writes, strict=True)
+        f"{name} ({write.writer[:_SHOWN]})" if alike[name] > 1 and write.writer else name
+        for name, write in zip(devices, dispute.writes, strict=True)
     )
 
 
@@ -45,5 +45,7 @@ def told_apart(session: Session, state: State, guests: Collection[str]) -> Sessi
     return replace(
         session,
         devices=sorted(set(device_names(state, guests).values())),
-        conflicts=[named(one, dispute) for one, dispute in zip(session.conflicts, disputes(state), strict=True)],
+        conflicts=[
+            named(conflict, dispute) for conflict, dispute in zip(session.conflicts, disputes(state), strict=True)
+        ],
     )

@@ -16,36 +16,10 @@ from msgspec.structs import replace
 from holdfast.core import agents, tasks
 from holdfast.core.canonical import LARGEST, as_read
 from holdfast.core.clock import moved, place
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event
-from holdfast.core.reading import erasures, read, standing
-from holdfast.core.registers import (
-    dispute,
-    entries_meant,
-    forbidding,
-    notice,
-    resolve,
-    value_of,
-    worked,
-    write,
-    write_status,
-)
-from holdfast.core.state import (
-    AgentState,
-    CommitState,
-    ConversationState,
-    DecisionState,
-    Failure,
-    FileState,
-    Mark,
-    NativeState,
-    NoteState,
-    State,
-    TaskState,
-    WaitState,
-    Write,
-)
-from holdfast.core.vocabulary import (
+from holdfast.core.event_data import erasures, read, remaining_data
+from holdfast.core.events import (
     KINDS,
     AliasGiven,
     AwayRecorded,
@@ -90,6 +64,32 @@ from holdfast.core.vocabulary import (
     WorkRecorded,
     is_sign,
 )
+from holdfast.core.registers import (
+    dispute,
+    entries_meant,
+    forbidding,
+    notice,
+    resolve,
+    value_of,
+    worked,
+    write,
+    write_status,
+)
+from holdfast.core.state import (
+    AgentFailure,
+    AgentState,
+    CommitState,
+    ConversationState,
+    DecisionState,
+    FileState,
+    NativeState,
+    NoteState,
+    PauseMark,
+    State,
+    TaskState,
+    WaitState,
+    Write,
+)
 from holdfast.core.worktime import add_attended, add_mark, add_own, add_sign, add_stretch, last_sign, learn, mark_of
 
 __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
@@ -128,14 +128,14 @@ def in_log_order(events: Iterable[Event]) -> list[Event]:
 def _counting(ordered: list[Event]) -> list[Event]:
     """Of those with one key, the first by its written clock counts: they say the same, and an index can tell."""
     keys: dict[str, Event] = {}
-    for one in ordered:
-        if one.key is not None and one.written <= keys.setdefault(one.key, one).written:
-            keys[one.key] = one
-    found = [one for one in ordered if one.key is None or keys[one.key] is one]
-    if all(one.data is not None for one in found):
+    for event in ordered:
+        if event.key is not None and event.written <= keys.setdefault(event.key, event).written:
+            keys[event.key] = event
+    found = [event for event in ordered if event.key is None or keys[event.key] is event]
+    if all(event.data is not None for event in found):
         return found
     instead = erasures(found).instead
-    return [standing(one, instead) for one in found]
+    return [remaining_data(event, instead) for event in found]
 
 
 def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
@@ -285,14 +285,14 @@ def _moved(state: State, event: Event, data: Data) -> None:
             _crossed(state, "timeout_90", event.at)
         case SessionResumed():
             _taken_up(state, event, gathers=data.gathers)
-            add_mark(state.time, Mark(event.at, "resumed", writer=event.writer))
+            add_mark(state.time, PauseMark(event.at, "resumed", writer=event.writer))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
             if data.summary is not None:
                 write(state, "summary", data.summary, event)
             state.outcome = data.outcome or state.outcome
         case SessionFailed():
-            state.failures.append(Failure(event.at, data.message, data.category, None))
+            state.failures.append(AgentFailure(event.at, data.message, data.category, None))
 
 
 def _reminded(state: State, event: Event, data: Data) -> None:
@@ -307,12 +307,12 @@ def _crossed(state: State, line: str, at: int) -> None:
 
 def _away(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, AwayRecorded)
-    add_mark(state.time, Mark(data.since, "away", data.reason, data.until, data.kind))
+    add_mark(state.time, PauseMark(data.since, "away", data.reason, data.until, data.kind))
 
 
 def _corrected(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, WorkedRecorded)
-    add_mark(state.time, Mark(data.since, "worked", data.reason, data.until))
+    add_mark(state.time, PauseMark(data.since, "worked", data.reason, data.until))
 
 
 def _worked(state: State, event: Event, data: Data) -> None:
@@ -332,7 +332,7 @@ def _exchanged(state: State, event: Event, data: Data) -> None:
 
 def _erred(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ErrorNoted)
-    state.failures.append(Failure(event.at, data.message, data.category, data.agent))
+    state.failures.append(AgentFailure(event.at, data.message, data.category, data.agent))
 
 
 def _decided(state: State, event: Event, data: Data) -> None:
@@ -486,7 +486,7 @@ def _linked(state: State, event: Event, data: NativeLinked) -> None:
 
 
 def _with_last(writers: tuple[str, ...], writer: str) -> tuple[str, ...]:
-    return (*(one for one in writers if one != writer), writer)
+    return (*(name for name in writers if name != writer), writer)
 
 
 def _is_open(native: NativeState | None) -> bool:

@@ -5,7 +5,7 @@ Commands, library, server and dashboard all speak this. Absent facts are null, n
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -225,6 +225,14 @@ class Sync(Part, kw_only=True):
     last_sync: str | None = None
     error: str | None = None
     shared_with: list[str] = []
+
+
+class SyncFacts(NamedTuple):
+    """How a session reaches other devices, for formats that say so."""
+
+    sync: Sync
+    # The kind of remote, in the words of these formats.
+    backend: str
 
 
 class Session(Part, kw_only=True):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json, digest
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
+from holdfast.core.events import ConflictFound, ConflictResolved
 from holdfast.core.lifecycle import FINAL, FINISHED, MOVES, TABLES, allows
-from holdfast.core.state import AgentState, Clash, State, TaskState, Write
-from holdfast.core.vocabulary import ConflictFound, ConflictResolved
+from holdfast.core.state import AgentState, FieldConflict, State, TaskState, Write
 
 
 def saw(state: State, event: Event, earlier: Write) -> bool:
@@ -35,9 +35,9 @@ def value_of(writes: Sequence[Write]) -> Json:
     return writes[-1].value if writes else None
 
 
-def standing(table: str, writes: Sequence[Write]) -> Write | None:
+def current_entries(table: str, writes: Sequence[Write]) -> Write | None:
     """The status that stands: endings win over concurrent work, otherwise the later write."""
-    final = [one for one in writes if one.value in FINAL[table]]
+    final = [item for item in writes if item.value in FINAL[table]]
     ranked = final or writes
     return ranked[-1] if ranked else None
 
@@ -55,7 +55,7 @@ def write_status(state: State, table: str, writes: list[Write], field: str, even
             if not saw(state, event, work):
                 _beside(unseen, work)
     writes[:] = [*unseen, Write(after, event.writer, event.seq, event.hash, event.at)]
-    return standing(table, writes) is writes[-1]
+    return current_entries(table, writes) is writes[-1]
 
 
 def worked(state: State, event: Event) -> None:
@@ -64,14 +64,14 @@ def worked(state: State, event: Event) -> None:
         return
     work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
     writes = state.registers.get("status")
-    stands = standing("session", writes) if writes else None
+    stands = current_entries("session", writes) if writes else None
     if writes and stands is not None and stands.value in FINISHED and not saw(state, event, stands):
         _beside(writes, work)
 
 
 def _beside(writes: list[Write], work: Write) -> None:
     """Put work beside an ending: of each writer the first, so that who chooses knows what they chose between."""
-    if all(one.writer != work.writer for one in writes):
+    if all(item.writer != work.writer for item in writes):
         writes.append(work)
 
 
@@ -82,7 +82,7 @@ def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) 
     because nothing replaces an ending.
     """
     seen = [earlier for earlier in writes if saw(state, event, earlier)]
-    known = standing(table, seen)
+    known = current_entries(table, seen)
     if known is None or allows(TABLES[table], str(known.value), event.type):
         return None
     return known if len(seen) == len(writes) or known.value in FINAL[table] else None
@@ -90,12 +90,12 @@ def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) 
 
 def notice(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
     """Record two things that cannot both be true; the first stands."""
-    _add_clash(state, Clash(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
+    _add_clash(state, FieldConflict(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
 
 
-def _add_clash(state: State, clash: Clash) -> None:
-    hashes = {one.hash for one in clash.writes}
-    for name in (*(_having(clash.field, one) for one in hashes), _exactly(clash.field, hashes)):
+def _add_clash(state: State, clash: FieldConflict) -> None:
+    hashes = {item.hash for item in clash.writes}
+    for name in (*(_having(clash.field, item) for item in hashes), _exactly(clash.field, hashes)):
         state.clash_places[name] = len(state.clashes)
     state.clashes.append(clash)
 
@@ -108,7 +108,7 @@ def _exactly(field: str, events: set[str]) -> str:
     return repr((field, sorted(events)))
 
 
-def _last_clash(state: State, names: Iterable[str]) -> Clash | None:
+def _last_clash(state: State, names: Iterable[str]) -> FieldConflict | None:
     place = max((state.clash_places.get(name, -1) for name in names), default=-1)
     return None if place < 0 else state.clashes[place]
 
@@ -156,7 +156,7 @@ def entries_meant(state: State, field: str) -> Iterator[AgentState | TaskState]:
 
 
 def disputed(writes: Sequence[Write]) -> bool:
-    return len(writes) > 1 and any(one.value != writes[0].value for one in writes)
+    return len(writes) > 1 and any(item.value != writes[0].value for item in writes)
 
 
 _NO_WORK: Final = ("session.", "conflict.")  # told by their own rules
@@ -175,7 +175,7 @@ class Dispute(NamedTuple):
     @property
     def id(self) -> str:
         """Short, and the same on every device, before and after somebody chose."""
-        return digest(self.field.encode(), *sorted(one.hash.encode() for one in self.writes))[:8]
+        return digest(self.field.encode(), *sorted(item.hash.encode() for item in self.writes))[:8]
 
 
 def disputes(state: State) -> list[Dispute]:
@@ -183,8 +183,8 @@ def disputes(state: State) -> list[Dispute]:
     found = []
     for name, (table, writes) in fields(state).items():
         if disputed(writes):
-            stands = writes[-1] if table is None else standing(table, writes)
-            place = next(number for number, one in enumerate(writes, start=1) if one is stands)
+            stands = writes[-1] if table is None else current_entries(table, writes)
+            place = next(number for number, item in enumerate(writes, start=1) if item is stands)
             found.append(Dispute(name, tuple(writes), None, place))
     found += [Dispute(clash.field, tuple(clash.writes), clash.chosen, clash.chosen or 1) for clash in state.clashes]
     return found
@@ -198,10 +198,10 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     known = _last_clash(state, (_having(name, choice.chosen) for name in names))
     exact = _last_clash(state, (_exactly(name, settled) for name in names))
     for writes in registers if exact is None else ():
-        shown = [one for one in writes if one.hash in settled]
+        shown = [item for item in writes if item.hash in settled]
         place = _place(shown, choice.chosen)
         if place is not None:
-            _add_clash(state, Clash(choice.field, shown, place + 1))
+            _add_clash(state, FieldConflict(choice.field, shown, place + 1))
             _choose(state, writes, shown[place], event, settled)
             return
     if known is not None:
@@ -213,14 +213,14 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
 
 
 def _settle(
-    state: State, event: Event, choice: ConflictResolved, clash: Clash, registers: Sequence[list[Write]]
+    state: State, event: Event, choice: ConflictResolved, clash: FieldConflict, registers: Sequence[list[Write]]
 ) -> None:
     place = _place(clash.writes, choice.chosen)
     assert place is not None
     chosen = clash.writes[place]
     settled = {choice.chosen, *choice.overruled}
     # Of twins under one id, the one that the values are of.
-    writes = next((one for one in registers if any(write.hash in settled for write in one)), None)
+    writes = next((register for register in registers if any(write.hash in settled for write in register)), None)
     if writes is None and registers:
         writes = registers[0]
     if writes is not None and _can_stand(choice.field, writes, chosen.value):
@@ -240,7 +240,7 @@ def dispute(state: State, event: Event, found: ConflictFound) -> None:
         register.insert(max(len(register) - 1, 0), written)
     else:
         stands = Write(value_of(register) if register is not None else found.stood, "", 0, "", event.at)
-        _add_clash(state, Clash(found.field, [stands, written]))
+        _add_clash(state, FieldConflict(found.field, [stands, written]))
 
 
 _WIDEST: Final = 32  # values side by side: each is looked at by many events; what comes beyond is kept by itself
@@ -261,12 +261,12 @@ def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
 
 
 def _place(writes: Sequence[Write], chosen: str) -> int | None:
-    return next((place for place, one in enumerate(writes) if one.hash == chosen), None)
+    return next((place for place, item in enumerate(writes) if item.hash == chosen), None)
 
 
 def _choose(state: State, writes: list[Write], chosen: Write, event: Event, settled: set[str]) -> bool:
     """Write the chosen value; False when others remain that the person who chose had not seen."""
-    rest = [one for one in writes if one.hash not in settled and not saw(state, event, one)]
+    rest = [item for item in writes if item.hash not in settled and not saw(state, event, item)]
     # What ended has ended when it did, not when somebody said that this is what counts.
     ended = writes is state.registers.get("status") and chosen.value in FINISHED
     at = chosen.at if ended else event.at

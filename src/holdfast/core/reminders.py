@@ -82,7 +82,7 @@ def is_recorded(state: State, line: str, rule: Rule, since: int) -> bool:
     return line in state.time.reached and (rule.pauses or state.time.crossed.get(line, 0) >= since)
 
 
-def standing(state: State, at: int, chosen: Chosen) -> Line | None:
+def crossed_limits(state: State, at: int, chosen: Chosen) -> Line | None:
     """The farthest line that is crossed at this moment, for whoever looks; None during and after a break."""
     if not state.time.reached and _is_out_of_reach(state, at):
         return None

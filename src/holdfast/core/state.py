@@ -10,9 +10,9 @@ from binascii import crc32
 import msgspec
 
 from holdfast.core.canonical import Json
-from holdfast.core.decoding import decodable
-from holdfast.core.event import Head, Position
-from holdfast.core.vocabulary import Process, Project, Timer
+from holdfast.core.decode import decodable
+from holdfast.core.envelope import Position, StreamHead
+from holdfast.core.events import Process, ProjectFacts, TimerRules
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
 FOLD_VERSION = 10
@@ -28,7 +28,7 @@ class Write(msgspec.Struct, array_like=True, gc=False):
     at: int
 
 
-class Clash(msgspec.Struct, array_like=True, gc=False):
+class FieldConflict(msgspec.Struct, array_like=True, gc=False):
     """Things said of one field that cannot both be true; `chosen` counts from 1 once a person chose."""
 
     field: str
@@ -36,14 +36,14 @@ class Clash(msgspec.Struct, array_like=True, gc=False):
     chosen: int | None = None
 
 
-class Failure(msgspec.Struct, array_like=True, gc=False):
+class AgentFailure(msgspec.Struct, array_like=True, gc=False):
     at: int
     message: str
     category: str | None
     agent: str | None
 
 
-class Run(msgspec.Struct, array_like=True, gc=False):
+class AgentRun(msgspec.Struct, array_like=True, gc=False):
     """One stretch of an agent at work; `until` is open while it runs."""
 
     since: int
@@ -68,12 +68,12 @@ class AgentState(msgspec.Struct, gc=False):
     started_at: int | None = None
     ended_at: int | None = None
     touched_at: int = 0
-    runs: list[Run] = []
+    runs: list[AgentRun] = []
     summary: str | None = None
     tokens: int | None = None
     retries: int = 0
     last_retry_at: int | None = None
-    failure: Failure | None = None
+    failure: AgentFailure | None = None
     failed_attempts: list[int] = []
 
 
@@ -173,7 +173,7 @@ class ConversationState(msgspec.Struct, array_like=True, gc=False):
     cost_usd: float | None = None
 
 
-class Mark(msgspec.Struct, array_like=True, gc=False):
+class PauseMark(msgspec.Struct, array_like=True, gc=False):
     """Something that opens or ends a pause: `manual`, `timeout`, `resumed`; or, of a time that is past, a whole one
     (`away`) or work in the place of any (`worked`).
     """
@@ -204,15 +204,15 @@ class Signs(msgspec.Struct, array_like=True, gc=False):
 
 
 class TimeState(msgspec.Struct, gc=False):
-    timer: Timer = Timer()
+    timer: TimerRules = TimerRules()
     start: int = 0
     # Signs of activity, joined into stretches with no gap longer than the idle threshold between two signs.
-    active: list[Run] = []
+    active: list[AgentRun] = []
     # Where the person wrote, resumed, or worked by another program's count: joined by the task threshold.
-    attended: list[Run] = []
+    attended: list[AgentRun] = []
     # Signs by writer: a pause does not stop the clock of who did not know of it.
     signs: dict[str, list[Signs]] = {}
-    marks: list[Mark] = []
+    marks: list[PauseMark] = []
     # When each line of working time was crossed for the first time, and for the last time.
     reached: dict[str, int] = {}
     crossed: dict[str, int] = {}
@@ -228,7 +228,7 @@ class State(msgspec.Struct, gc=False):
     last: Position | None = None
     # The effective clocks of events that were written with another one, by hash.
     moved: dict[str, int] = {}
-    heads: dict[str, Head] = {}
+    heads: dict[str, StreamHead] = {}
     # writer -> (other writer -> how far it has seen that one's stream)
     seen: dict[str, dict[str, int]] = {}
     # writer -> the latest time it gave an event
@@ -241,7 +241,7 @@ class State(msgspec.Struct, gc=False):
     worked: dict[str, Write] = {}
 
     # As it was found, but for branch and commit: those are where the work was last, as this writer noted.
-    project: Project | None = None
+    project: ProjectFacts | None = None
     noted_by: str = ""
     created_at: int | None = None
     updated_at: int = 0
@@ -267,10 +267,10 @@ class State(msgspec.Struct, gc=False):
     # By name, in the order in which they were made.
     commits: dict[str, CommitState] = {}
     notes: list[NoteState] = []
-    failures: list[Failure] = []
+    failures: list[AgentFailure] = []
     waiting: dict[str, WaitState] = {}
     native: dict[str, NativeState] = {}
-    clashes: list[Clash] = []
+    clashes: list[FieldConflict] = []
     hill: dict[str, tuple[int, int]] = {}
 
     tokens: int | None = None

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.core.event import Event
-from holdfast.core.lifecycle import FINAL
-from holdfast.core.registers import notice, standing, write_status
-from holdfast.core.state import State, TaskState, Write
-from holdfast.core.vocabulary import (
+from holdfast.core.envelope import Event
+from holdfast.core.events import (
     Data,
     OfTask,
     TaskAdded,
@@ -17,6 +14,9 @@ from holdfast.core.vocabulary import (
     TaskReopened,
     TaskStarted,
 )
+from holdfast.core.lifecycle import FINAL
+from holdfast.core.registers import current_entries, notice, write_status
+from holdfast.core.state import State, TaskState, Write
 
 CREATES = (TaskAdded,)
 CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped, TaskEdited)
@@ -31,7 +31,7 @@ def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None
 
 
 def status_of(task: TaskState) -> str:
-    stands = standing("task", task.status)
+    stands = current_entries("task", task.status)
     return "pending" if stands is None else str(stands.value)
 
 

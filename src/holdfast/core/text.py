@@ -77,4 +77,4 @@ def escaped_json(data: bytes) -> bytes:
 
 def printable(value: str) -> str:
     """What a stranger calls something, on one line: nothing in it moves a cursor, or hides."""
-    return "".join(one if one.isprintable() else "?" for one in value)
+    return "".join(name if name.isprintable() else "?" for name in value)

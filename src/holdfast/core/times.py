@@ -54,7 +54,7 @@ def millis(written: str) -> int:
         moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
         ms = (moment - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError):
-        raise Invalid(f"{written[:60]!r} is no time that the calendar has") from None
+        raise Invalid(f"{written[:60]!r} is not a date and time that exists") from None
     if not EARLIEST <= ms <= LATEST:
         raise Invalid(f"{written[:60]!r} is not a time: in UTC it is outside the years 1 to 9999")
     return ms

@@ -41,10 +41,10 @@ from holdfast.core.model import (
     Tokens,
     Waiting,
 )
-from holdfast.core.registers import Dispute, disputes, standing, value_of
-from holdfast.core.state import AgentState, CommitState, ConversationState, Mark, NativeState, State
+from holdfast.core.registers import Dispute, current_entries, disputes, value_of
+from holdfast.core.state import AgentState, CommitState, ConversationState, NativeState, PauseMark, State
 from holdfast.core.times import HOUR, text
-from holdfast.core.worktime import Stretch, WorkTime, measure
+from holdfast.core.worktime import ForegroundRun, WorkTime, measure
 
 LONGEST_FOUND = 1_200  # bytes
 # The command that reopens a conversation, by agent.
@@ -63,7 +63,7 @@ _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "a
 
 
 def status_of(state: State) -> str:
-    stands = standing("session", state.registers.get("status", []))
+    stands = current_entries("session", state.registers.get("status", []))
     return "created" if stands is None else str(stands.value)
 
 
@@ -110,7 +110,7 @@ def is_over(state: State, now: int, join_hours: float) -> bool:
 
 
 def ended_at(state: State) -> int | None:
-    stands = standing("session", state.registers.get("status", []))
+    stands = current_entries("session", state.registers.get("status", []))
     return stands.at if stands is not None and stands.value in FINISHED else None
 
 
@@ -121,7 +121,7 @@ def worktime(state: State, now: int) -> WorkTime:
         elapsed = max(0, (now if end is None else end) - state.time.start)
         return WorkTime(elapsed, elapsed, 0, None, ())
     stretches = [
-        Stretch(run.since, run.until, f"Agent at work: {agent.task or agent.type}", agent.writer)
+        ForegroundRun(run.since, run.until, f"Agent at work: {agent.task or agent.type}", agent.writer)
         for agent in state.agents.values()
         if not agent.background
         for run in agent.runs
@@ -297,7 +297,7 @@ def _conversation(state: State, native: NativeState) -> Conversation:
 
 def _cost(state: State, conversations: list[Conversation]) -> float | None:
     """What its conversations have cost; where none says, what was recorded of the session."""
-    known = [one.cost_usd for one in conversations if one.cost_usd is not None]
+    known = [conversation.cost_usd for conversation in conversations if conversation.cost_usd is not None]
     if known:
         return round(sum(known), 6)
     cost = value_of(state.registers.get("cost_usd", ()))
@@ -356,8 +356,8 @@ def conflict(state: State, dispute: Dispute) -> Conflict:
         id=dispute.id,
         field=dispute.field,
         values=[
-            ConflictValue(value=one.value, device=state.devices.get(one.writer), at=text(one.at))
-            for one in dispute.writes
+            ConflictValue(value=write.value, device=state.devices.get(write.writer), at=text(write.at))
+            for write in dispute.writes
         ],
         chosen=dispute.chosen,
     )
@@ -461,7 +461,7 @@ def reopening(native: NativeState) -> str | None:
 
 def names(state: State) -> list[str]:
     """What a session is found by besides its own id: its aliases, and its conversations as `agent:id`."""
-    found = [*state.aliases.values(), *(native_name(one.agent, one.id) for one in state.native.values())]
+    found = [*state.aliases.values(), *(native_name(native.agent, native.id) for native in state.native.values())]
     return [name for name in found if can_be_found_by(name)]
 
 
@@ -482,7 +482,7 @@ def native_name(agent: str, conversation: str) -> str:
     return f"{agent}:{conversation}"
 
 
-def latest_mark(state: State) -> Mark | None:
+def latest_mark(state: State) -> PauseMark | None:
     """What opened or ended a pause last; pauses entered afterwards do not count."""
     return next((mark for mark in reversed(state.time.marks) if mark.kind not in ("away", "worked")), None)
 

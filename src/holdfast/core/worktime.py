@@ -22,9 +22,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
 from holdfast.core.model import PauseKind
-from holdfast.core.state import Mark, Run, Signs, State, TimeState
+from holdfast.core.state import AgentRun, PauseMark, Signs, State, TimeState
 from holdfast.core.times import MINUTE
 
 Span = tuple[int, int]
@@ -34,7 +34,7 @@ _PAUSED: Final[dict[str, PauseKind]] = {"manual": "manual", "timeout": "timeout"
 _HELD: Final = frozenset(_PAUSED)
 
 
-class Stretch(NamedTuple):
+class ForegroundRun(NamedTuple):
     """One foreground run of an agent, what to call it, and whose agent it is."""
 
     since: int
@@ -72,13 +72,13 @@ def add_sign(time: TimeState, at: int) -> None:
         if at - end <= idle:
             last.until = at
         else:
-            active.append(Run(at, at))
+            active.append(AgentRun(at, at))
         return
     place = bisect_right(active, at, key=lambda run: run.since)
     before = active[place - 1] if place else None
     if before is not None and at <= _end(before):
         return
-    active.insert(place, Run(at, at))
+    active.insert(place, AgentRun(at, at))
     for left in (place, place - 1):  # join with the neighbours it now reaches
         if left >= 0 and left + 1 < len(active):
             one, two = active[left], active[left + 1]
@@ -94,7 +94,7 @@ def add_stretch(time: TimeState, since: int, until: int) -> None:
     idle, active = max(time.timer.idle, 0), time.active
     first = bisect_left(active, since - idle, key=_end)
     beyond = bisect_right(active, until + idle, key=_since)
-    active[first:beyond] = [Run(min(since, active[first].since), max(until, _end(active[beyond - 1])))]
+    active[first:beyond] = [AgentRun(min(since, active[first].since), max(until, _end(active[beyond - 1])))]
 
 
 def last_sign(time: TimeState, otherwise: int) -> int:
@@ -120,7 +120,7 @@ def add_attended(time: TimeState, since: int, until: int) -> None:
         if attended and _are_joined(time, _end(attended[-1]), since):
             attended[-1].until = until
         else:
-            attended.append(Run(since, until))
+            attended.append(AgentRun(since, until))
         return
     place = bisect_right(attended, since, key=_since)
     if place and _are_joined(time, _end(attended[place - 1]), since):
@@ -130,7 +130,7 @@ def add_attended(time: TimeState, since: int, until: int) -> None:
     while beyond < len(attended) and _are_joined(time, until, attended[beyond].since):
         until = max(until, _end(attended[beyond]))
         beyond += 1
-    attended[place:beyond] = [Run(since, until)]
+    attended[place:beyond] = [AgentRun(since, until)]
 
 
 def _are_joined(time: TimeState, end: int, since: int) -> bool:
@@ -141,7 +141,7 @@ def _are_joined(time: TimeState, end: int, since: int) -> bool:
     return since - end <= time.timer.task and not (place < len(begins) and begins[place] < since)
 
 
-def add_mark(time: TimeState, mark: Mark) -> None:
+def add_mark(time: TimeState, mark: PauseMark) -> None:
     """Note what opens, ends or corrects a pause."""
     if mark.kind in _HELD:
         insort(time.pauses.setdefault(mark.writer, []), (mark.seq, len(time.marks)))
@@ -167,11 +167,11 @@ def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
         own.append(Signs(event.seq, event.seq, since, until, len(time.marks)))
 
 
-def mark_of(state: State, event: Event, kind: str, reason: str | None) -> Mark:
+def mark_of(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
     """A pause, with what its writer had seen; who claims to have seen it before it was there knew of it always."""
     heard = {writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq}
     saw = dict(state.seen.get(event.writer, {}))
-    return Mark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
+    return PauseMark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
 
 
 def learn(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
@@ -189,11 +189,11 @@ def learn(time: TimeState, event: Event, other: str, before: int, now: int) -> N
                 own[-1].marks = -1  # nothing is added to what it did before it knew
 
 
-def _since(run: Run) -> int:
+def _since(run: AgentRun) -> int:
     return run.since
 
 
-def _end(run: Run) -> int:
+def _end(run: AgentRun) -> int:
     return run.since if run.until is None else run.until
 
 
@@ -205,7 +205,7 @@ def _second(pair: tuple[int, int]) -> int:
     return pair[1]
 
 
-def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, now: int) -> WorkTime:
+def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | None, now: int) -> WorkTime:
     """Work time of a session as of `now`; `end` is when it was completed or aborted."""
     start = time.start
     stop = max(start, now if end is None else end)
@@ -237,7 +237,7 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
     for kind, reason, since, until in _marked(time, runs):
         take(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
-    cuts = [(one.since, _end(one)) for one in time.attended]
+    cuts = [(run.since, _end(run)) for run in time.attended]
     following = list(range(len(cuts) + 1))
     for run in runs:
         for low, high, lasts in _pieces(cuts, following, run, stop):
@@ -286,14 +286,16 @@ def _corrected(worked: list[Span], rest: Rest, stop: int) -> Iterable[Rest]:
         yield Rest(rest.kind, rest.reason, stop, None, 0)
 
 
-def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
+def _marked(
+    time: TimeState, stretches: Sequence[ForegroundRun]
+) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed` in log order.
 
     Log order, because two devices' clocks may differ: who resumed had seen the pause, whatever the time said. (Or
     had not, and then the session goes on as its status says.) The latest comes first, so that an open pause is never
     hidden; what was entered afterwards comes last.
     """
-    found: list[tuple[list[Mark], int | None]] = []
+    found: list[tuple[list[PauseMark], int | None]] = []
     is_open = False
     for mark in time.marks:
         if mark.kind == "resumed" and is_open:
@@ -321,7 +323,7 @@ def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[Pau
 
 
 def _held(
-    time: TimeState, paused: Sequence[Mark], until: int | None, stretches: Sequence[Stretch]
+    time: TimeState, paused: Sequence[PauseMark], until: int | None, stretches: Sequence[ForegroundRun]
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """What of one pause holds: where at least one of those who paused stopped the clock of everybody at work."""
     begin = paused[0].at
@@ -339,7 +341,7 @@ def _held(
         yield _PAUSED[mark.kind], mark.reason, low, None if until is None and high == end else high
 
 
-def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[Span]:
+def _unaware(time: TimeState, mark: PauseMark, stretches: Sequence[ForegroundRun]) -> list[Span]:
     """Where others were at work after this pause began, neither they nor who paused knowing of the other."""
     found: list[Span] = []
     for writer, signs in time.signs.items():
@@ -370,7 +372,9 @@ def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[
     return [(low, high) for low, high in joined if low < high]
 
 
-def _pieces(cuts: Sequence[Span], following: list[int], run: Stretch, stop: int) -> Iterable[tuple[int, int, bool]]:
+def _pieces(
+    cuts: Sequence[Span], following: list[int], run: ForegroundRun, stop: int
+) -> Iterable[tuple[int, int, bool]]:
     """An agent's run, cut wherever the person was at work meanwhile; and whether the piece lasts.
 
     The whole piece between two cuts is the same of every run, and comes once: `following` has for each cut the next

@@ -17,23 +17,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
+from holdfast.core.events import ProjectFacts
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, millis
-from holdfast.core.vocabulary import Project
 from holdfast.formats import registry
-from holdfast.formats.conversion import carried, converted, state_of
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TimedEvent
+from holdfast.formats.convert import carried, converted, state_of
+from holdfast.formats.document_paths import covered
 from holdfast.formats.entries import named, same
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem
-from holdfast.formats.merging import merged
-from holdfast.formats.moments import is_time
-from holdfast.formats.places import covered
+from holdfast.formats.merge import merged
 from holdfast.formats.remainder import remainder, restored
+from holdfast.formats.timestamps import is_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-GROUND = Ground(
-    project=Project(id="p" * 32, name="holdfast", path="/home/ada/holdfast", git_branch="main"),
+GROUND = ImportContext(
+    project=ProjectFacts(id="p" * 32, name="holdfast", path="/home/ada/holdfast", git_branch="main"),
     device="workbench",
     now=1_800_000_000_000,
     offset=lambda _: timedelta(0),
@@ -55,7 +55,12 @@ class FormatConformance:
     def test_what_is_generated_is_valid_and_already_tidy(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         files = self.rules.files(document)
-        assert not [one for kind, value in files for one in self.rules.broken(value, kind) if one.severity == "error"]
+        assert not [
+            problem
+            for kind, value in files
+            for problem in self.rules.broken(value, kind)
+            if problem.severity == "error"
+        ]
         tidied = self.rules.tidy(document, GROUND)
         assert same(tidied.document, document)
         assert tidied.notes == []
@@ -68,8 +73,8 @@ class FormatConformance:
         state = state_of(document, self.rules, GROUND)
         assert state.clashes == []
         assert state.not_applied == 0
-        assert [one.at for one in heard] == sorted(one.at for one in heard)
-        assert all(one.at <= GROUND.now for one in heard)
+        assert [event.at for event in heard] == sorted(event.at for event in heard)
+        assert all(event.at <= GROUND.now for event in heard)
         assert state.aliases.get(self.rules.name) == self.rules.alias(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -148,7 +153,7 @@ class FormatConformance:
         final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
         # What they wrote is there, and what they left that nothing else moved: but for what only Holdfast says.
-        there, old = (dict(_values(one, self.rules)) for one in (final, before))
+        there, old = (dict(_values(entry, self.rules)) for entry in (final, before))
         moved = _moved(dict(_values(was, self.rules)), dict(_values(shown, self.rules)))
         for place, value in _values(after, self.rules):
             is_new = place not in old or old[place] != value
@@ -192,7 +197,7 @@ def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Pla
 
 def _moved(before: dict[Place, Json], after: dict[Place, Json]) -> set[Place]:
     """Places where one rendering says other than another, or where one has an object or entry and the other none."""
-    parts = ({place[:length] for place in one for length in range(len(place))} for one in (before, after))
+    parts = ({place[:length] for place in entry for length in range(len(place))} for entry in (before, after))
     changed = {
         place
         for place in {**before, **after}
@@ -206,7 +211,7 @@ def _problems(rules: Format, document: Document) -> list[Problem]:
     return [problem for kind, value in rules.files(document) for problem in rules.problems(value, kind)]
 
 
-def _folded(heard: list[Heard], session: str) -> State:
-    from holdfast.formats.folding import folded
+def _folded(heard: list[TimedEvent], session: str) -> State:
+    from holdfast.formats.convert import folded
 
     return folded(heard, session)

@@ -15,8 +15,8 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis, text
-from holdfast.formats.interface import Place
-from holdfast.formats.places import covers
+from holdfast.formats.base import Place
+from holdfast.formats.document_paths import covers
 
 Identities = Mapping[Place, tuple[str, ...]]
 
@@ -100,7 +100,7 @@ def _strangeness(theirs: dict[str, Json], ours: dict[str, Json]) -> tuple[int, i
 
 
 def _told(entry: Json) -> dict[str, Json]:
-    """The values of an entry that say something; of one that is no object, itself."""
+    """The values of an entry that say something; of one that is not an object, itself."""
     whole = entry if isinstance(entry, dict) else {_ALONE: entry}
     return {key: value for key, value in whole.items() if value is not None and value not in ("", [])}
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.formats.interface import Format
+from holdfast.formats.base import Format
 
 NAMES = ("orchestrator", "timer", "contract", "craft")
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from holdfast.core.canonical import Json
+from holdfast.formats.base import Place
+from holdfast.formats.document_paths import covered
 from holdfast.formats.entries import Identities, named, same
-from holdfast.formats.interface import Place
-from holdfast.formats.places import covered
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -143,10 +143,10 @@ def _list_again(
         first = {name: made[name] for name in order if isinstance(name, str) and name in made}
         made = {**first, **made}
     after: dict[str | None, list[Json]] = {}
-    for one in _list(kept, "r"):
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], list):
-            follows = one[0] if isinstance(one[0], str) and one[0] in made else None
-            after.setdefault(follows, []).extend(one[1])
+    for item in _list(kept, "r"):
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
+            follows = item[0] if isinstance(item[0], str) and item[0] in made else None
+            after.setdefault(follows, []).extend(item[1])
     entries = list(after.get(None, ()))
     for name, entry in made.items():
         entries.append(entry)
@@ -173,9 +173,9 @@ def losses(kept: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
         return
     for key, value in _object(kept, "m").items():
         yield (*place, key), value
-    for one in _list(kept, "r"):
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], list):
-            for entry in one[1]:
+    for item in _list(kept, "r"):
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[1], list):
+            for entry in item[1]:
                 yield place, entry
     for key, inner in _object(kept, "i").items():
         yield from losses(inner, (*place, key))

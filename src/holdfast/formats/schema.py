@@ -18,8 +18,8 @@ from typing import Final, NamedTuple, TypeAlias, cast
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.formats.interface import Place, Problem
-from holdfast.formats.moments import is_time, is_utc
+from holdfast.formats.base import Place, Problem
+from holdfast.formats.timestamps import is_time, is_utc
 
 MOST: Final = 1_000
 # How a schema marks a pattern that says how something is spelled, where it is plain what others mean.
@@ -171,7 +171,7 @@ def _listed(words: list[str]) -> str:
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Found(NamedTuple):
+class SchemaProblem(NamedTuple):
     """A problem relative to the value it was found in."""
 
     place: Place
@@ -226,10 +226,10 @@ class Checker:
         assert start == "#/$defs"
         return _object(_object(self._root)["$defs"])[name]
 
-    def _check(self, value: Json, schema: Json, place: Place) -> Iterator[Found]:
+    def _check(self, value: Json, schema: Json, place: Place) -> Iterator[SchemaProblem]:
         if isinstance(schema, bool):
             if not schema:
-                yield Found(place, "must not be here")
+                yield SchemaProblem(place, "must not be here")
             return
         rules = _object(schema)
         if "$ref" in rules:
@@ -238,7 +238,9 @@ class Checker:
             kinds = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
             if not any(_is(value, _text(kind)) for kind in kinds):
                 # Nothing else about it can be judged.
-                yield Found(place, f"must be {_listed([_TYPES[_text(kind)] for kind in kinds])}, is {_as_is(value)}")
+                yield SchemaProblem(
+                    place, f"must be {_listed([_TYPES[_text(kind)] for kind in kinds])}, is {_as_is(value)}"
+                )
                 return
         yield from self._check_value(value, rules, place)
         if isinstance(value, str):
@@ -250,18 +252,18 @@ class Checker:
         elif isinstance(value, (list, tuple)):
             yield from self._check_list(value, rules, place)
 
-    def _check_value(self, value: Json, rules: Rules, place: Place) -> Iterator[Found]:
+    def _check_value(self, value: Json, rules: Rules, place: Place) -> Iterator[SchemaProblem]:
         if "const" in rules and not _same(value, rules["const"]):
-            yield Found(place, f"must be {_shown(rules['const'])}, is {_shown(value)}")
+            yield SchemaProblem(place, f"must be {_shown(rules['const'])}, is {_shown(value)}")
         if "enum" in rules:
             allowed = _list(rules["enum"])
-            if not any(_same(value, one) for one in allowed):
+            if not any(_same(value, item) for item in allowed):
                 words = f"must be one of {', '.join(map(_shown, allowed))}"
-                yield Found(place, f"{words}, is {_shown(value)}")
+                yield SchemaProblem(place, f"{words}, is {_shown(value)}")
         if "anyOf" in rules:
             yield from self._check_any(value, _list(rules["anyOf"]), place)
 
-    def _check_any(self, value: Json, ways: list[Json], place: Place) -> Iterator[Found]:
+    def _check_any(self, value: Json, ways: list[Json], place: Place) -> Iterator[SchemaProblem]:
         """The problems of the way that was most likely meant: the one whose kind of value it is."""
         tried = [list(islice(self._check(value, way, place), MOST)) for way in ways]
         if not all(tried):
@@ -274,7 +276,7 @@ class Checker:
         heads = [found[0] for found in tried if found[0].place == place]
         wanted = [head.message.removeprefix("must be ").rpartition(", is ")[0] for head in heads]
         if len(heads) == len(tried) and all(head.message.startswith("must be ") for head in heads) and all(wanted):
-            yield Found(place, f"must be {_listed(list(dict.fromkeys(wanted)))}, is {_shown(value)}")
+            yield SchemaProblem(place, f"must be {_listed(list(dict.fromkeys(wanted)))}, is {_shown(value)}")
         else:
             yield from min(tried, key=len)
 
@@ -289,26 +291,30 @@ class Checker:
             kinds = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
             return any(_is(value, _text(kind)) for kind in kinds)
         allowed = [rules["const"]] if "const" in rules else _list(rules.get("enum", [value]))
-        return any(kind_of(one) == kind_of(value) for one in allowed)
+        return any(kind_of(item) == kind_of(value) for item in allowed)
 
-    def _check_text(self, value: str, rules: Rules, place: Place) -> Iterator[Found]:
+    def _check_text(self, value: str, rules: Rules, place: Place) -> Iterator[SchemaProblem]:
         if len(value) < _number(rules.get("minLength", 0)):
             least = _number(rules["minLength"])
-            yield Found(place, "must not be empty" if least == 1 else f"must have at least {least} characters")
+            yield SchemaProblem(
+                place, "must not be empty" if least == 1 else f"must have at least {least} characters"
+            )
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
-            yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
+            yield SchemaProblem(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
         spelled = "pattern" in rules and (self._spelling or rules.get("$comment") != _SPELLING)
         if spelled and not self._pattern(_text(rules["pattern"])).search(value):
-            yield Found(place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank")
+            yield SchemaProblem(
+                place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank"
+            )
         elif "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
             if not holds(value):
-                yield Found(place, f"{words}, is {_shown(value)}")
+                yield SchemaProblem(place, f"{words}, is {_shown(value)}")
 
-    def _check_object(self, value: Mapping[str, Json], rules: Rules, place: Place) -> Iterator[Found]:
+    def _check_object(self, value: Mapping[str, Json], rules: Rules, place: Place) -> Iterator[SchemaProblem]:
         for name in _list(rules.get("required", [])):
             if name not in value:
-                yield Found((*place, _text(name)), "is missing")
+                yield SchemaProblem((*place, _text(name)), "is missing")
         named = _object(rules.get("properties", {}))
         like = _object(rules.get("patternProperties", {}))
         more = rules.get("additionalProperties", True)
@@ -324,22 +330,24 @@ class Checker:
             if not known:
                 yield from self._check(inner, more, here)
 
-    def _check_list(self, value: list[Json] | tuple[Json, ...], rules: Rules, place: Place) -> Iterator[Found]:
+    def _check_list(
+        self, value: list[Json] | tuple[Json, ...], rules: Rules, place: Place
+    ) -> Iterator[SchemaProblem]:
         if len(value) < _number(rules.get("minItems", 0)):
             least = _number(rules["minItems"])
-            yield Found(place, "must not be empty" if least == 1 else f"must have at least {least} entries")
+            yield SchemaProblem(place, "must not be empty" if least == 1 else f"must have at least {least} entries")
         if "maxItems" in rules and len(value) > _number(rules["maxItems"]):
-            yield Found(place, f"must have at most {rules['maxItems']} entries, has {len(value)}")
+            yield SchemaProblem(place, f"must have at most {rules['maxItems']} entries, has {len(value)}")
         if "items" in rules:
             for index, inner in enumerate(value):
                 yield from self._check(inner, rules["items"], (*place, index))
 
 
-def _check_number(value: float, rules: Rules, place: Place) -> Iterator[Found]:
+def _check_number(value: float, rules: Rules, place: Place) -> Iterator[SchemaProblem]:
     if "minimum" in rules and value < _number(rules["minimum"]):
-        yield Found(place, f"must be at least {_shown(rules['minimum'])}, is {_shown(value)}")
+        yield SchemaProblem(place, f"must be at least {_shown(rules['minimum'])}, is {_shown(value)}")
     if "maximum" in rules and value > _number(rules["maximum"]):
-        yield Found(place, f"must be at most {_shown(rules['maximum'])}, is {_shown(value)}")
+        yield SchemaProblem(place, f"must be at most {_shown(rules['maximum'])}, is {_shown(value)}")
 
 
 def _as_is(value: Json) -> str:

@@ -1,4 +1,4 @@
-"""The doctor: everything that can be wrong with a home, looked at and named; and what can be put right by itself.
+"""The doctor: check everything that can be wrong with a home, name it, and repair what can be repaired.
 
 Looking changes nothing and never fails: a check that cannot be made says so and why. Repairing sets damage aside,
 rebuilds from the log, and says what could not be saved.
@@ -12,53 +12,57 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.conversations import checks as conversation_checks
 from holdfast.core import agents
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY
-from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_store, doctor_teleport, settings
-from holdfast.keeper.doctor_checks import NOTHING, REPAIR, SHOWN, UNOPENED, Check
-from holdfast.keeper.home import Binding
-from holdfast.keeper.starting import ANNOUNCED
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.formats.mirror import checks as mirror_checks
+from holdfast.keeper import store_checks
 from holdfast.machine import disk, files, host
 from holdfast.machine.process import Identity, fate
+from holdfast.sessions.start import ANNOUNCED
 from holdfast.store.interface import Filter, Store
+from holdfast.sync import checks as sync_checks
+from holdfast.workspace import settings
+from holdfast.workspace.followers import NOTHING, REPAIR, SHOWN, UNOPENED, Check
+from holdfast.workspace.home import Binding
 
 if TYPE_CHECKING:
-    from holdfast.keeper.keeper import Keeper
+    from holdfast.workspace.workspace import Workspace
 
 MIB = 1 << 20
 _LINES = 6
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 
 
-Look = Callable[["Keeper", Store | None], Check]
+Look = Callable[["Workspace", Store | None], Check]
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def examine(keeper: Keeper) -> list[Check]:
+def examine(ws: Workspace) -> list[Check]:
     """Every check, each once, in a fixed order."""
-    store, opened = doctor_store.opened(keeper)
-    checks = [_guarded("home", _home, keeper, None), opened]
-    if keeper.address.path is not None:
-        checks.append(_guarded("sqlite", doctor_store.sqlite, keeper, store))
+    store, opened = store_checks.opened(ws)
+    checks = [_guarded("home", _home, ws, None), opened]
+    if ws.address.path is not None:
+        checks.append(_guarded("sqlite", store_checks.sqlite, ws, store))
     else:
-        checks += doctor_store.server(store)
-    checks += doctor_store.within(keeper, store, opened)
+        checks += store_checks.server(store)
+    checks += store_checks.within(ws, store, opened)
     unopened = store is None and opened.status == "failed"
     for name, look in _LOOKS:
         blind = unopened and look in _IN_THE_STORE
-        checks.append(Check(name, "warning", UNOPENED) if blind else _guarded(name, look, keeper, store, opened))
-    checks += doctor_teleport.remotes(keeper, store)
+        checks.append(Check(name, "warning", UNOPENED) if blind else _guarded(name, look, ws, store, opened))
+    checks += sync_checks.remotes(ws, store)
     return checks
 
 
-def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None, opened: Check | None = None) -> Check:
+def _guarded(name: str, look: Look, ws: Workspace, store: Store | None, opened: Check | None = None) -> Check:
     try:
-        return look(keeper, store)
+        return look(ws, store)
     except Unreachable:
         if store is None:
             return Check(name, "warning", UNOPENED)
@@ -68,11 +72,11 @@ def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None, opened:
             return Check(name, "warning", UNOPENED)  # the check of the store has told why
         return Check(name, "failed", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
-        return Check(name, "failed", f"it could not be checked ({doctor_store.unexpected(keeper, error)})", None)
+        return Check(name, "failed", f"it could not be checked ({store_checks.unexpected(ws, error)})", None)
 
 
-def _home(keeper: Keeper, _: Store | None) -> Check:
-    path = keeper.home.path
+def _home(ws: Workspace, _: Store | None) -> Check:
+    path = ws.home.path
     if not os.path.lexists(path):
         return Check("home", "ok", NOTHING)
     if not os.path.isdir(path):
@@ -86,23 +90,23 @@ def _home(keeper: Keeper, _: Store | None) -> Check:
 # ── the rest of the home ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _modes(keeper: Keeper, _: Store | None) -> Check:
-    wide = files.modes(_ours(keeper))
+def _modes(ws: Workspace, _: Store | None) -> Check:
+    wide = files.modes(_ours(ws))
     if not wide:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
-    told = "; ".join(f"{one.path} is {one.mode:04o}" for one in wide[:SHOWN])
+    told = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:SHOWN])
     more = f"; and {len(wide) - SHOWN} more" if len(wide) > SHOWN else ""
     return Check("modes", "warning", f"others can open what should be yours alone: {told}{more}", REPAIR)
 
 
-def _ours(keeper: Keeper) -> list[str]:
+def _ours(ws: Workspace) -> list[str]:
     """Everything in the home, and the store with what lies beside it; links are somebody's choice."""
     found: list[str] = []
-    if os.path.isdir(keeper.home.path) and not os.path.islink(keeper.home.path):
-        found.append(keeper.home.path)
-        for place, directories, names in os.walk(keeper.home.path):
+    if os.path.isdir(ws.home.path) and not os.path.islink(ws.home.path):
+        found.append(ws.home.path)
+        for place, directories, names in os.walk(ws.home.path):
             found += [os.path.join(place, name) for name in (*directories, *names)]
-    store = keeper.address.path
+    store = ws.address.path
     if store is not None:
         beside = os.path.join(os.path.dirname(store), "aside")
         found += [store + ending for ending in _ENDINGS]
@@ -111,8 +115,8 @@ def _ours(keeper: Keeper) -> list[str]:
     return sorted({path for path in found if os.path.lexists(path) and not os.path.islink(path)})
 
 
-def _starts(keeper: Keeper, _: Store | None) -> Check:
-    home = keeper.home.path
+def _starts(ws: Workspace, _: Store | None) -> Check:
+    home = ws.home.path
     left = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
     if not left:
         return Check("starts", "ok", "no start was interrupted")
@@ -124,8 +128,8 @@ def _starts(keeper: Keeper, _: Store | None) -> Check:
     )
 
 
-def _temporaries(keeper: Keeper, _: Store | None) -> Check:
-    left = _leftovers(keeper)
+def _temporaries(ws: Workspace, _: Store | None) -> Check:
+    left = _leftovers(ws)
     if not left:
         return Check("temporaries", "ok", "no process left anything behind")
     names = ", ".join(os.path.basename(path) for path in left[:SHOWN])
@@ -134,30 +138,30 @@ def _temporaries(keeper: Keeper, _: Store | None) -> Check:
     )
 
 
-def _leftovers(keeper: Keeper) -> list[str]:
-    return [path for place in keeper.home.places() for path in files.abandoned(place, keeper.now())]
+def _leftovers(ws: Workspace) -> list[str]:
+    return [path for place in ws.home.places() for path in files.abandoned(place, ws.now())]
 
 
-def _clock(keeper: Keeper, _: Store | None) -> Check:
-    wrong = keeper.wall.trouble()
+def _clock(ws: Workspace, _: Store | None) -> Check:
+    wrong = ws.wall.trouble()
     if wrong is None:
         return Check("clock", "ok", "the clock of this machine is plausible")
     return Check("clock", "warning", wrong, "Set the clock of this machine.")
 
 
-def _space(keeper: Keeper, _: Store | None) -> Check:
+def _space(ws: Workspace, _: Store | None) -> Check:
     # With a store on a server, what hooks hand over waits here all the same.
-    free = disk.free_space(keeper.address.path or keeper.home.path)
+    free = disk.free_space(ws.address.path or ws.home.path)
     if free is None:
         return Check("space", "ok", "the system does not say how much room is left")
     said = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
     if free >= 100 * MIB:
         return Check("space", "ok", said)
-    return Check("space", "warning" if free >= 10 * MIB else "failed", said, f"Free some space at {keeper.home.path}")
+    return Check("space", "warning" if free >= 10 * MIB else "failed", said, f"Free some space at {ws.home.path}")
 
 
-def _writer(keeper: Keeper, store: Store | None) -> Check:
-    path = keeper.home.binding(keeper.address.key)
+def _writer(ws: Workspace, store: Store | None) -> Check:
+    path = ws.home.binding(ws.address.key)
     if store is None or not os.path.lexists(path):
         return Check("writer", "ok", "none yet: the first event makes one")
     try:
@@ -166,8 +170,8 @@ def _writer(keeper: Keeper, store: Store | None) -> Check:
         )
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
-    file = keeper.address.path
-    here = (host.machine_id(), host.inode(keeper.home.path), 0 if file is None else host.inode(file))
+    file = ws.address.path
+    here = (host.machine_id(), host.inode(ws.home.path), 0 if file is None else host.inode(file))
     if (bound.machine, bound.home, bound.store) == here:
         return Check("writer", "ok", f"writer {bound.writer[:8]} belongs to this machine and this home")
     return Check(
@@ -177,17 +181,17 @@ def _writer(keeper: Keeper, store: Store | None) -> Check:
     )
 
 
-def _settings(keeper: Keeper, _: Store | None) -> Check:
-    problems = settings.load(keeper.home.config, keeper.place.root).problems
+def _settings(ws: Workspace, _: Store | None) -> Check:
+    problems = settings.load(ws.home.config, ws.place.root).problems
     if not problems:
         return Check("settings", "ok", "all settings can be read")
-    own = any(error.file == keeper.home.config for error in problems)
+    own = any(error.file == ws.home.config for error in problems)
     told = "; ".join(settings.described(error) for error in problems[:SHOWN])
     return Check("settings", "failed" if own else "warning", told, problems[0].hint)
 
 
-def _errors(keeper: Keeper, _: Store | None) -> Check:
-    path = os.path.join(keeper.home.path, "errors.log")
+def _errors(ws: Workspace, _: Store | None) -> Check:
+    path = os.path.join(ws.home.path, "errors.log")
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
     lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
@@ -195,13 +199,13 @@ def _errors(keeper: Keeper, _: Store | None) -> Check:
     if not ours:
         return Check("errors", "ok", "nothing unexpected happened")
     last = " · ".join(ours[-_LINES:])
-    old = keeper.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
+    old = ws.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
         "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
     )
 
 
-def _agents(_: Keeper, store: Store | None) -> Check:
+def _agents(_: Workspace, store: Store | None) -> Check:
     if store is None:
         return Check("agents", "ok", NOTHING)
     gone: list[str] = []
@@ -219,17 +223,17 @@ def _agents(_: Keeper, store: Store | None) -> Check:
     return Check("agents", "warning", f"recorded as running, but gone: {', '.join(gone[:10])}", "holdfast resume")
 
 
-def _git(keeper: Keeper, _: Store | None) -> Check:
+def _git(ws: Workspace, _: Store | None) -> Check:
     from shutil import which
 
-    from holdfast.keeper.projects import observe
+    from holdfast.workspace.projects import observe
 
     found = which("git")
     if found is None:
         return Check("git", "warning", "there is no git: branches and projects are known by their path alone",
                      "Install git.")  # fmt: skip
     notices: list[str] = []
-    observe(keeper.place, "", notices)
+    observe(ws.place, "", notices)
     if notices:
         return Check("git", "warning", notices[0], None)
     return Check("git", "ok", found)
@@ -246,42 +250,43 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
     ("errors", _errors),
     ("agents", _agents),
     ("git", _git),
-    ("mirrors", doctor_mirrors.mirrors),
-    ("contract", doctor_mirrors.contract),
-    ("hooks", doctor_capture.hooks),
-    ("spool", doctor_capture.waiting),
-    ("capture", doctor_capture.troubles),
-    ("keys", doctor_teleport.keys),
+    ("mirrors", mirror_checks.mirrors),
+    ("contract", mirror_checks.contract),
+    ("hooks", conversation_checks.hooks),
+    ("spool", conversation_checks.waiting),
+    ("capture", conversation_checks.troubles),
+    ("keys", sync_checks.keys),
 )
 _IN_THE_STORE = (_writer, _agents)
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def repair(keeper: Keeper) -> list[str]:
+def repair(ws: Workspace) -> list[str]:
     """Put right what can be; sentences say what was done and what could not be saved."""
-    said = [*doctor_store.repair(keeper)]
+    said = [*store_checks.repair(ws)]
     for step in (
         _close_modes,
         _remove_leftovers,
-        doctor_mirrors.restore_contract,
-        doctor_mirrors.settle_mirrors,
+        mirror_checks.restore_contract,
+        mirror_checks.settle_mirrors,
     ):
         try:
-            said += step(keeper)
+            said += step(ws)
         except (HoldfastError, OSError) as error:
             said.append(f"Not everything could be tidied up: {error}.")
     return said
 
 
-def _close_modes(keeper: Keeper) -> Iterator[str]:
-    for one in files.modes(_ours(keeper)):
-        os.chmod(one.path, one.mode & one.wanted)
-        yield f"{one.path} was open to others ({one.mode:04o}) and is yours alone now ({one.mode & one.wanted:04o})."
+def _close_modes(ws: Workspace) -> Iterator[str]:
+    for wide in files.modes(_ours(ws)):
+        os.chmod(wide.path, wide.mode & wide.wanted)
+        now = wide.mode & wide.wanted
+        yield f"{wide.path} was open to others ({wide.mode:04o}) and is yours alone now ({now:04o})."
 
 
-def _remove_leftovers(keeper: Keeper) -> Iterator[str]:
-    left = _leftovers(keeper)
+def _remove_leftovers(ws: Workspace) -> Iterator[str]:
+    left = _leftovers(ws)
     for path in left:
         os.unlink(path)
     if left:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.event import Event
-from holdfast.core.reading import read
-from holdfast.core.vocabulary import EventErased
-from holdfast.store.interface import Copied
+from holdfast.core.envelope import Event
+from holdfast.core.event_data import read
+from holdfast.core.events import EventErased
+from holdfast.core.lifecycle import SESSION
+from holdfast.store.interface import CopyResult, Refuses, Store
 
 if TYPE_CHECKING:
-    from holdfast.keeper.keeper import Keeper
+    from holdfast.workspace.workspace import Workspace
 
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
 ERASES: Final = "it would delete or erase what is here, and nothing in a backup proves who said so"
@@ -20,49 +21,46 @@ DISPLACES: Final = "something in it would stand in the place of what was recorde
 SPEAKS: Final = "it has words of a device of yours that are not here, and nothing in a backup proves who said them"
 _NUMBERS: Final = "it numbers what this device recorded so that others could not follow it"
 _ANOTHER: Final = "it has nothing in common with the session that is here but its id"
+DECIDES: Final = "it would delete, erase, end or resume what is here, by a device that is not known to be yours"
+_ERASING: Final = frozenset({"session.deleted", "event.erased"})
+_DECIDING: Final = _ERASING.union(*SESSION.values())
 
 
-def restore(keeper: Keeper, path: str, *, erase: bool = False) -> Copied:
+def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
     """Unite with a backup; says how many events were new, and which sessions were left as they are.
 
     Whoever made the file could have written anything in anybody's name. So what it deletes, erases or displaces of
     what is here is obeyed only when a person says so (`erase`), and so is what it says for this person's devices.
     """
-    new = keeper.store().restore(path, lambda session, events: _refusal(keeper, session, events, erase=erase))
+    new = ws.store().restore(path, lambda session, events: _refusal(ws, session, events, erase=erase))
     if new.events:
-        from holdfast.keeper.captures import glance
+        from holdfast.conversations import status_cache_writer
 
-        glance.forget(keeper.home.path)
+        status_cache_writer.forget(ws.home.path)
     return new
 
 
-def _refusal(keeper: Keeper, session: str, events: Iterable[Event], *, erase: bool) -> str | None:
+def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: bool) -> str | None:
     """Why a session is left as it is; None when the backup's events are taken in."""
     events = list(events)
-    here = {event.hash: event for event in keeper.store().events(session)}
-    keys = {event.key for event in here.values()} - {None}
-    if not any(event.hash in here or event.key in keys for event in events):
+    here = {event.hash: event for event in ws.store().events(session)}
+    if not _has_in_common(here, events):
         return _ANOTHER
     new = [event for event in events if event.hash not in here]
-    own = keeper.home.writer(keeper.address)
+    own = ws.home.writer(ws.address)
     last = max((event.seq for event in here.values() if event.writer == own), default=0)
     beyond = sorted(event.seq for event in new if event.writer == own and event.seq > last)
     if beyond and beyond[-1] != last + len(beyond):
         return _NUMBERS
     # Where devices synchronise, what one of them said comes from there: a guest could have made the file.
-    if not erase and os.path.lexists(keeper.home.remotes) and any(_is_ours(keeper, event.writer) for event in new):
+    if not erase and os.path.lexists(ws.home.remotes) and any(_is_ours(ws, event.writer) for event in new):
         return SPEAKS
-    keyed = {event.key: event for event in here.values() if event.key is not None}
-    for event in () if erase else events:
-        known = None if event.key is None else keyed.get(event.key)
-        if known is None or event.hash in here or event.written > known.written:
-            continue
-        if (event.type, event.data) != (known.type, known.data):
-            return DISPLACES
-    erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
+    if not erase and _displaces(here, events):
+        return DISPLACES
+    erasing = [event for event in events if event.type in _ERASING]
     began = {event.writer for event in here.values() if event.type == "session.started"}
     for event in erasing:
-        if event.hash in here or _is_ours(keeper, event.writer):
+        if event.hash in here or _is_ours(ws, event.writer):
             continue
         said = read(event)
         if event.type == "session.deleted" and event.writer in began:
@@ -75,11 +73,50 @@ def _refusal(keeper: Keeper, session: str, events: Iterable[Event], *, erase: bo
     return None if erase or all(event.hash in here for event in erasing) else ERASES
 
 
-def _is_ours(keeper: Keeper, writer: str) -> bool:
-    if writer == keeper.home.writer(keeper.address):
-        return True
-    if not os.path.lexists(keeper.home.device):
-        return False
-    from holdfast.keeper.teleports import opening
+def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> Refuses:
+    """Why a session of another store's file is not united with the one of its id in this store.
 
-    return opening.here(keeper).is_ours(writer)
+    As with a backup, anybody could have written the file. Only what `is_ours`, by its writer, decides over a session.
+    """
+
+    def refuses(session: str, events: Iterable[Event]) -> str | None:
+        events = list(events)
+        here = {event.hash: event for event in store.events(session)}
+        new = [event for event in events if event.hash not in here]
+        if not new:
+            return None
+        if not _has_in_common(here, events):
+            return _ANOTHER
+        others = [event for event in new if not is_ours(event.writer)]
+        if any(event.type in _DECIDING for event in others):
+            return DECIDES
+        return DISPLACES if _displaces(here, others) else None
+
+    return refuses
+
+
+def _has_in_common(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
+    keys = {event.key for event in here.values()} - {None}
+    return any(event.hash in here or event.key in keys for event in events)
+
+
+def _displaces(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
+    """Whether one of these would count in the place of what is recorded here under its key."""
+    keyed = {event.key: event for event in here.values() if event.key is not None}
+    for event in events:
+        known = None if event.key is None else keyed.get(event.key)
+        if known is None or event.hash in here or event.written > known.written:
+            continue
+        if (event.type, event.data) != (known.type, known.data):
+            return True
+    return False
+
+
+def _is_ours(ws: Workspace, writer: str) -> bool:
+    if writer == ws.home.writer(ws.address):
+        return True
+    if not os.path.lexists(ws.home.device):
+        return False
+    from holdfast.sync import open_vault
+
+    return open_vault.here(ws).is_ours(writer)

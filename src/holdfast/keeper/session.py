@@ -1,16 +1,13 @@
-"""A kept session: the verbs a person, a program or an agent uses on it."""
+"""The session handle: the verbs a person, a program or an agent uses on a session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from holdfast.core import view
 from holdfast.core.errors import Invalid
-from holdfast.core.modes import MODES
-from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AwayRecorded,
     Data,
     MessageExchanged,
@@ -24,34 +21,48 @@ from holdfast.core.vocabulary import (
     SessionSaved,
     WorkedRecorded,
 )
-from holdfast.keeper.work import Work, fraction, number
+from holdfast.core.modes import MODES
+from holdfast.core.state import State
+from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.machine.wall import local_text
+from holdfast.sessions.work import Work, fraction, number
 
 if TYPE_CHECKING:
     from holdfast.core.failures import Category
     from holdfast.core.model import Conflict
-    from holdfast.keeper.conflicts import Disagreement
-    from holdfast.keeper.resuming import Resumed, TakenUp
-    from holdfast.keeper.running import Ran
-    from holdfast.keeper.stopping import Stopped
+    from holdfast.formats.plan_import import ImportedPlan
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.sessions.conflicts import Disagreement
+    from holdfast.sessions.resume import Resumed
+    from holdfast.sessions.run import RunResult
+    from holdfast.sessions.stop import StopResult
 
 
-class KeptSession(Work):
+class TakenUp(NamedTuple):
+    """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
+
+    session: SessionHandle
+    resumed: Resumed
+    said: str | None = None
+
+
+class SessionHandle(Work):
     """One session, by its id. Nothing is kept in here: every question is answered from the store.
 
     Verbs record and give the session back; `document` shows what it has become.
     """
 
+    def __init__(self, keeper: Keeper, session: str) -> None:
+        super().__init__(keeper, session)
+        self.keeper = keeper
+
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 
     def briefing(self, *, reader: str = "agent", max_chars: int = 10_000, at: int | None = None) -> str:
         """The text that lets a person or an agent go on where the session stopped."""
-        from holdfast.keeper.briefing import briefing
+        from holdfast.sessions.briefing import brief
 
-        return briefing(
-            self.document(at=at), reader=reader, max_chars=max_chars, ground=self.ground(),
-            now=self.keeper.now() if at is None else at, names=self.other_names(),
-        )  # fmt: skip
+        return brief(self.keeper, self.id, reader=reader, max_chars=max_chars, at=at)
 
     def other_names(self) -> tuple[str, ...]:
         """The names that it has besides the ids of the formats, by which commands find it too."""
@@ -65,7 +76,7 @@ class KeptSession(Work):
 
     def report(self, form: str = "md", *, at: int | None = None) -> str:
         """The session as a document to hand over: Markdown (`md`) or one self-contained page (`html`)."""
-        from holdfast.keeper import report
+        from holdfast.sessions import report
 
         if form not in ("md", "html"):
             raise Invalid(f"there is no report in {shorten(form, 40)!a}", hint="It is md or html.")
@@ -73,13 +84,13 @@ class KeptSession(Work):
 
     def conflicts(self, *, at: int | None = None) -> list[Disagreement]:
         """What devices said without knowing of each other: every value, whose it is, and which one stands."""
-        from holdfast.keeper.conflicts import listed
+        from holdfast.sessions.conflicts import listed
 
-        return listed(self, at=at)
+        return listed(self.keeper, self.id, at=at)
 
     def ground(self) -> Resumed:
         """What became of the agents and files of the session, without recording anything."""
-        from holdfast.keeper.resuming import look
+        from holdfast.sessions.resume import look
 
         return look(self.state(), self.keeper.place.root)
 
@@ -94,14 +105,14 @@ class KeptSession(Work):
         """Go on here: settle what a crash left behind, and make the session current. Conversations that begin here
         join it, unless an agent resumes it for itself: then it `gathers` nothing more.
 
-        With `device`, that device's values stand wherever devices disagree. Refused where the ground differs from
+        With `device`, that device's values stand wherever devices disagree. Refused where this place differs from
         what another device left so much that going on is not safe, unless `force`.
         """
-        from holdfast.keeper.captures.tree_memory import note_beginning
-        from holdfast.keeper.resuming import resume
+        from holdfast.sessions.changes.tree_state import note_beginning
+        from holdfast.sessions.resume import resume
 
         gathers = gathers and self.keeper.conversation is None
-        resumed = resume(self, device=device, force=force, gathers=gathers, at=at)
+        resumed = resume(self.keeper, self.id, device=device, force=force, gathers=gathers, at=at)
         note_beginning(self.keeper, at)
         return resumed
 
@@ -113,24 +124,31 @@ class KeptSession(Work):
         self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
     ) -> TakenUp:
         """Resume it; where it has ended, begin a session that continues it, with its open tasks."""
-        from holdfast.keeper.resuming import take_up
+        from holdfast.sessions.changes.tree_state import note_beginning
+        from holdfast.sessions.resume import take_up
 
         gathers = gathers and self.keeper.conversation is None
-        return take_up(self, device=device, force=force, gathers=gathers, at=at)
+        session, resumed, said = take_up(self.keeper, self.id, device=device, force=force, gathers=gathers, at=at)
+        note_beginning(self.keeper, at)
+        return TakenUp(SessionHandle(self.keeper, session), resumed, said)
+
+    def import_plan(self, plan: ImportedPlan, *, at: int | None = None) -> Self:
+        """Add the phases and tasks of a plan; what is there already stays as it is."""
+        return self._record_with(plan.missing_from, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:
         """Let one value of a conflict stand, by the number `conflicts` gives it."""
-        from holdfast.keeper.conflicts import resolve
+        from holdfast.sessions.conflicts import resolve
 
-        return resolve(self, conflict, take, at=at)
+        return resolve(self.keeper, self.id, conflict, take, at=at)
 
-    def fork(self, *, gathers: bool = True, at: int | None = None) -> KeptSession:
+    def fork(self, *, gathers: bool = True, at: int | None = None) -> SessionHandle:
         """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
-        from holdfast.keeper.captures.tree_memory import note_beginning
-        from holdfast.keeper.forking import fork
+        from holdfast.sessions.changes.tree_state import note_beginning
+        from holdfast.sessions.fork import fork
 
         gathers = gathers and self.keeper.conversation is None
-        begun = KeptSession(self.keeper, fork(self, gathers=gathers, at=at))
+        begun = SessionHandle(self.keeper, fork(self.keeper, self.id, gathers=gathers, at=at))
         note_beginning(self.keeper, at)
         return begun
 
@@ -149,38 +167,26 @@ class KeptSession(Work):
 
     def stop(
         self, *, keep: bool = False, discard: bool = False, reason: str | None = None, at: int | None = None
-    ) -> Stopped:
+    ) -> StopResult:
         """Complete the session; keep or discard its branch where it has one, and say what became of it."""
-        from holdfast.keeper.stopping import stop
+        from holdfast.sessions.stop import stop
 
-        return stop(self, keep=keep, discard=discard, reason=reason, at=at)
+        return stop(self.keeper, self.id, keep=keep, discard=discard, reason=reason, at=at)
 
     def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._end(SessionAborted(reason=reason), at)
 
     def fail(self, message: str, *, category: str | None = None, at: int | None = None) -> Self:
         if category is not None:
-            from holdfast.keeper.agent import known_category
+            from holdfast.sessions.agents import known_category
 
             known_category(category)
         return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
 
     def _end(self, data: Data, at: int | None) -> Self:
-        from holdfast.keeper.captures.comparison import compare_at_end
+        from holdfast.sessions.stop import end_session
 
-        self.keeper.absorb()
-        compare_at_end(self.keeper, self.id, at)
-        return self.end_with([data], at)
-
-    def end_with(self, last: Sequence[Data], at: int | None) -> Self:
-        """End the session with these events, and its agents before them."""
-        from holdfast.keeper.stopping import ended_with
-
-        store, place = self.keeper.store(), self.keeper.place.root
-        with self.keeper.transaction(about=self.id) as transaction:
-            self.keeper.recorder.within(transaction, self.id, lambda state: [*ended_with(state), *last], at=at)
-            if store.current(place) == self.id:
-                transaction.set_current(place, None)
+        end_session(self.keeper, self.id, data, at)
         return self
 
     def edit(
@@ -217,7 +223,7 @@ class KeptSession(Work):
 
     def message(self, role: str = "user", *, at: int | None = None) -> Self:
         if role not in ("user", "assistant"):
-            raise Invalid(f"{shorten(role, 40)!a} is no role", hint="It is user or assistant.")
+            raise Invalid(f"{shorten(role, 40)!a} is not a role", hint="It is user or assistant.")
 
         def build(state: State) -> list[Data]:
             # Whoever writes is at work.
@@ -265,11 +271,20 @@ class KeptSession(Work):
         categories: Mapping[int, Category] | None = None,
         announce: Callable[[str], None] = lambda _: None,
         environ: Mapping[str, str] | None = None,
-    ) -> Ran:
-        """Run a command as an agent of the session; see `holdfast.keeper.running`."""
-        from holdfast.keeper.running import run
+    ) -> RunResult:
+        """Run a command as an agent of the session; see `holdfast.sessions.run`."""
+        from holdfast.sessions.run import run
 
         return run(
-            self, argv, agent_id=agent_id, type=type, task=task, timeout=timeout, retries=retries,
+            self.keeper, self.id, argv, agent_id=agent_id, type=type, task=task, timeout=timeout, retries=retries,
             categories=categories, announce=announce, environ=environ,
         )  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name == "KeptSession":
+        import warnings
+
+        warnings.warn("KeptSession is called SessionHandle now", DeprecationWarning, stacklevel=2)
+        return SessionHandle
+    raise AttributeError(f"module 'holdfast.keeper.session' has no attribute {name!r}")

@@ -17,8 +17,8 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from holdfast.core.errors import Invalid
+from holdfast.machine.os_errors import explain, shown
 from holdfast.machine.process import Identity, fate, identify
-from holdfast.machine.trouble import explain, shown
 from holdfast.machine.wall import monotonic, monotonic_ns
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _PAUSE: Final = 0.05
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """How a command ended. `code` is what to exit with: its own code, 128+N for signal N, 124, 126 or 127."""
 
     code: int
@@ -52,7 +52,7 @@ def run_command(
     cwd: str | None = None,
     env: Mapping[str, str] | None = None,
     started: Callable[[int], None] | None = None,
-) -> Outcome:
+) -> CommandOutcome:
     """Run `argv` without a shell and wait for its end; `started` hears its process number.
 
     After `timeout` seconds it is interrupted, and killed with all it started after `grace` more.
@@ -274,7 +274,7 @@ class _Relay:
 # --- how it ended ------------------------------------------------------------------------------------
 
 
-def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) -> Outcome:
+def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) -> CommandOutcome:
     """`limit` is the timeout that ran out, if one did."""
     ended_by = -returncode if returncode < 0 else None
     code = 128 + ended_by if ended_by is not None else returncode
@@ -288,12 +288,12 @@ def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) 
         message = f"was ended by {_signal_name(ended_by)}"
     else:
         message = f"ended with exit code {code}"
-    return Outcome(code, ended_by, limit is not None, out_of_memory, message, _since(begun))
+    return CommandOutcome(code, ended_by, limit is not None, out_of_memory, message, _since(begun))
 
 
 def _not_started(
     error: OSError | ValueError, name: str, cwd: str | None, env: Mapping[str, str] | None, begun: int
-) -> Outcome:
+) -> CommandOutcome:
     if not isinstance(error, OSError):
         raise Invalid(
             "the command holds a NUL or text this system cannot pass on", hint="Check its arguments."
@@ -306,7 +306,7 @@ def _not_started(
         raise explain(error, "start", name) from error  # the machine's trouble, not the command's
     else:
         code, why = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
-    return Outcome(code, None, False, False, f"{shown(name)} {why}", _since(begun))
+    return CommandOutcome(code, None, False, False, f"{shown(name)} {why}", _since(begun))
 
 
 def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
 from holdfast.machine import host
-from holdfast.machine.exchange import exchange
-from holdfast.machine.planted import refuse_foreign_links, refuse_planted
-from holdfast.machine.private import (
+from holdfast.machine.os_errors import WINDOWS, again, explain, shown
+from holdfast.machine.private_paths import (
     ALWAYS,
     BY_DESCRIPTOR,
     NOFOLLOW,
@@ -29,8 +28,8 @@ from holdfast.machine.private import (
     set_mode,
     sync_names,
 )
-from holdfast.machine.reading import hash_file, read_limited
-from holdfast.machine.trouble import WINDOWS, again, explain, shown
+from holdfast.machine.unsafe_files import refuse_foreign_links, refuse_planted
+from holdfast.machine.user_input import hash_file, read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -460,3 +459,23 @@ def modes(paths: Iterable[str]) -> list[Wide]:
         if stat.S_IMODE(mode) & ~wanted & 0o777:
             found.append(Wide(path, stat.S_IMODE(mode), wanted))
     return found
+
+
+_SWAP: Final = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS: the same number by chance
+
+
+def exchange(folder: int, one: str, other: str) -> bool:
+    """Exchange two names in an open directory; False when this system or file system cannot."""
+    name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
+    if name is None:
+        return False
+    import ctypes
+
+    try:
+        call = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (OSError, AttributeError):
+        return False
+    done = call(
+        ctypes.c_int(folder), os.fsencode(one), ctypes.c_int(folder), os.fsencode(other), ctypes.c_uint(_SWAP)
+    )
+    return bool(done == 0)

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Final
 
-from holdfast.machine.trouble import explain
+from holdfast.machine.os_errors import explain
 
 _HEX: Final = frozenset("0123456789abcdef")
 

@@ -16,11 +16,11 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
 from holdfast.core.errors import Busy, HoldfastError
 from holdfast.machine import host, process
-from holdfast.machine.private import open_private
-from holdfast.machine.trouble import again, explain, shown
+from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.private_paths import open_private
 from holdfast.machine.wall import monotonic
 
 PATIENCE: Final = 5.0

@@ -161,7 +161,7 @@ def ancestors(pid: int) -> list[Identity]:
     """The processes that a process was started by, the nearest first, as far as this system tells."""
     found: list[Identity] = []
     above = _parent(pid)
-    while above > 1 and len(found) < _MOST_ANCESTORS and all(one.pid != above for one in found):
+    while above > 1 and len(found) < _MOST_ANCESTORS and all(identity.pid != above for identity in found):
         identity = identify(above)
         if identity is None:
             break

@@ -1,4 +1,4 @@
-"""The signals that are meant to stop us, heard while we wait and while a command that we run handles them."""
+"""Signals that ask us to end, noted while we wait and while a command that we run handles them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
 _SLICE: Final = 0.1  # seconds: how soon a signal ends a wait
 
 
-class Stopped(Exception):
+class SignalReceived(Exception):
     """Somebody wants us to end; `number` is the signal."""
 
     def __init__(self, number: int) -> None:
@@ -78,7 +78,7 @@ class Signals:
         while True:
             number = self.heard()
             if number is not None:
-                raise Stopped(number)
+                raise SignalReceived(number)
             left = until - monotonic()
             if left <= 0:
                 return

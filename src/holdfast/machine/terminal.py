@@ -37,7 +37,7 @@ _UNKNOWN: Final = os.terminal_size((80, 24))
 _Handler = Callable[[int, FrameType | None], object] | int | None
 
 
-class Heard(NamedTuple):
+class WaitResult(NamedTuple):
     """What a wait ended with; nothing of it when the time was over."""
 
     typed: bytes = b""
@@ -58,7 +58,7 @@ class Terminal(Protocol):
 
     def write(self, text: str) -> None: ...
 
-    def wait(self, seconds: float | None) -> Heard:
+    def wait(self, seconds: float | None) -> WaitResult:
         """Until something is typed, `wake` is called, a signal comes, or the time is over."""
 
     def wake(self) -> None:
@@ -153,22 +153,22 @@ if sys.platform != "win32":
                     with contextlib.suppress(BlockingIOError):  # full: it wakes all the same
                         os.write(self._pipe[1], b"\0")
 
-        def wait(self, seconds: float | None) -> Heard:
+        def wait(self, seconds: float | None) -> WaitResult:
             assert self._pipe is not None
             ready, _, _ = select.select([self._in, self._pipe[0]], [], [], seconds)
             redraw, stop = False, None
             if self._pipe[0] in ready:
                 redraw, stop = self._heed(self._noted())
             if self._in not in ready or stop is not None:
-                return Heard(redraw=redraw, stop=stop)
+                return WaitResult(redraw=redraw, stop=stop)
             try:
                 typed = os.read(self._in, 65_536)
             except BlockingIOError:
-                return Heard(redraw=redraw)
+                return WaitResult(redraw=redraw)
             except OSError:
                 typed = b""
             # Nothing to read, and yet readable: whoever sat there has gone.
-            return Heard(typed, redraw, None if typed else int(signal.SIGHUP))
+            return WaitResult(typed, redraw, None if typed else int(signal.SIGHUP))
 
         def _listen(self) -> None:
             """Python writes the number of each signal into the pipe; the handlers have nothing left to do."""
@@ -327,7 +327,7 @@ if sys.platform == "win32":
         def wake(self) -> None:
             self._woken.set()
 
-        def wait(self, seconds: float | None) -> Heard:
+        def wait(self, seconds: float | None) -> WaitResult:
             until = None if seconds is None else monotonic() + seconds
             while True:
                 units = b""
@@ -339,5 +339,5 @@ if sys.platform == "win32":
                 self._woken.clear()
                 over = until is not None and monotonic() >= until
                 if units or redraw or woken or over or self._stop is not None:
-                    return Heard(units.decode("utf-16-le", "replace").encode(), redraw, self._stop)
+                    return WaitResult(units.decode("utf-16-le", "replace").encode(), redraw, self._stop)
                 self._woken.wait(_SLICE)

@@ -13,7 +13,7 @@ import msgspec
 from mcp_types import CallToolResult, TextContent
 
 from holdfast.core.model import Context, Part, Row, Session
-from holdfast.keeper.wording import visible
+from holdfast.core.wording import visible
 
 VERSION: Literal[1] = 1
 ERROR = "holdfast/error"
@@ -139,10 +139,10 @@ def schema(kind: type[Answer]) -> dict[str, Any]:
     for part in (described, *parts.values()):
         part.pop("title", None)
         part["required"] = list(part.get("properties", {}))
-        for one in part.get("properties", {}).values():
-            one.pop("default", None)
-            if not one:
-                one["anyOf"] = [{"type": kind} for kind in _KINDS]
+        for item in part.get("properties", {}).values():
+            item.pop("default", None)
+            if not item:
+                item["anyOf"] = [{"type": kind} for kind in _KINDS]
     return {**described, "$defs": parts}
 
 

@@ -11,13 +11,12 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from holdfast.core.errors import NotFound
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.overview import glance
-from holdfast.keeper.session import KeptSession
-from holdfast.mcp import refusing
+from holdfast.keeper.session import SessionHandle
+from holdfast.mcp import errors
 from holdfast.mcp.answers import Found, Standing
-from holdfast.mcp.ground import Ground, looked_at
-from holdfast.mcp.telling import NOTHING, most_urgent, short_rows
-from holdfast.mcp.trimming import trim
+from holdfast.mcp.context import McpContext, looked_at
+from holdfast.mcp.results import NOTHING, most_urgent, short_rows, trim
+from holdfast.sessions.overview import session_card
 
 _ROOM: Final = 30_000  # characters; whoever asks for a resource wants more than a glance
 _ROWS: Final = 50
@@ -25,14 +24,14 @@ _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
 
 
-def add(server: MCPServer[Any], ground: Ground) -> None:
+def add(server: MCPServer[Any], ground: McpContext) -> None:
     async def read(work: Callable[[Keeper], str]) -> str:
         try:
             return await ground.look("", work)
         except NotFound as error:
-            raise ResourceNotFoundError(refusing.told(error, ground.home(), "mcp resource")) from None
+            raise ResourceNotFoundError(errors.error_text(error, ground.home(), "mcp resource")) from None
         except Exception as error:  # noqa: BLE001 (all of it is told, in one form)
-            raise ResourceError(refusing.told(error, ground.home(), "mcp resource")) from None
+            raise ResourceError(errors.error_text(error, ground.home(), "mcp resource")) from None
 
     @server.resource(
         "holdfast://session/current", name="current-session", title="The current session", mime_type=_JSON,
@@ -70,14 +69,14 @@ def add(server: MCPServer[Any], ground: Ground) -> None:
         return await read(lambda keeper: briefing_of(looked_at(keeper, id)))
 
 
-def briefing_of(session: KeptSession | None) -> str:
+def briefing_of(session: SessionHandle | None) -> str:
     return f"{NOTHING} Begin one with start_session." if session is None else session.briefing(reader="agent")
 
 
-def _document(session: KeptSession | None) -> str:
+def _document(session: SessionHandle | None) -> str:
     if session is None:
         return _written(Standing(session=None, briefing=None, attention=[], notes=[], left_out=[]))
-    look = glance(session.keeper, session.id)
+    look = session_card(session.keeper, session.id)
     shown, left = trim(look.session, _ROOM)
     return _written(
         Standing(session=shown, briefing=None, attention=most_urgent(look.attention), notes=[], left_out=left)

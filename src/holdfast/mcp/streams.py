@@ -36,6 +36,6 @@ def _above_standard(descriptor: int) -> int:
         while (found := os.dup(descriptor)) <= 2:
             low.append(found)
     finally:
-        for one in low:
-            os.close(one)
+        for number in low:
+            os.close(number)
     return found

@@ -125,7 +125,7 @@ def address(url: str) -> Address:
         _read(url)
         return PostgresAddress(url)
     if not url.startswith(_SQLITE):
-        raise Invalid("that is no kind of store", hint=_KINDS)
+        raise Invalid("that is not a kind of store", hint=_KINDS)
     path = url.removeprefix("sqlite://")
     if path.startswith("/") and os.name == "nt" and path[2:3] == ":":
         path = path[1:]
@@ -194,21 +194,21 @@ def _read(url: str) -> Mapping[str, str]:
     if not all(_HOST.fullmatch(host) for host in said.get("host", "").split(",")):
         _refuse("its host can be none")
     if not _PORTS.fullmatch(said.get("port", "")):
-        _refuse("its port is no number")
+        _refuse("its port is not a number")
     return said
 
 
 def _hosts(written: str) -> tuple[str, str]:
     """The hosts and the ports of `host:port,[host]:port,…`, each with commas between them."""
     hosts, ports = [], []
-    for one in written.split(","):
-        if one.startswith("["):
-            host, closed, port = one[1:].partition("]")
+    for name in written.split(","):
+        if name.startswith("["):
+            host, closed, port = name[1:].partition("]")
             if not host or not closed or port[:1] not in ("", ":"):
                 _refuse("its host can be none")
             port = port[1:]
         else:
-            host, _, port = one.partition(":")
+            host, _, port = name.partition(":")
         hosts.append(_plain(host))
         ports.append(port)
     return ",".join(hosts) if any(hosts) else "", ",".join(ports) if any(ports) else ""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
+from holdfast.core.events import Data, ProjectFacts
 from holdfast.core.model import Row
 from holdfast.core.state import State
-from holdfast.core.vocabulary import Data, Project
 
 # In its memory a store notes here after which place events came in from elsewhere (a decimal number). Whoever looks
 # through them takes the note away.
@@ -63,7 +63,7 @@ class Filter(NamedTuple):
     archive_after: int | None = None
 
 
-class Finding(NamedTuple):
+class Damage(NamedTuple):
     """What a check of the store found. `session` and `what` name the damage."""
 
     check: str
@@ -78,7 +78,7 @@ class Arrival(NamedTuple):
     event: Event
 
 
-class Known(NamedTuple):
+class KnownProject(NamedTuple):
     """A project as a store knows it, with every piece of evidence that finds it again: its kind, and its value."""
 
     id: str
@@ -86,12 +86,12 @@ class Known(NamedTuple):
     evidence: tuple[tuple[str, str], ...]
 
 
-class Beside(NamedTuple):
+class LocalState(NamedTuple):
     """All that stands beside the log, as of one moment: what is of this machine, and how projects are found."""
 
     # Work trees, and the sessions they are at.
     places: dict[str, str]
-    projects: list[Known]
+    projects: list[KnownProject]
     memory: dict[str, bytes]
     # The names (`derived.aside`) of events that a repair could not bring back.
     missed: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class Unsound(NamedTuple):
     rows: frozenset[RowKey]
 
 
-class LeftOut(NamedTuple):
+class NotCopied(NamedTuple):
     """A session that was not carried over, or not whole, and why; its goal, where that is known."""
 
     session: str
@@ -120,12 +120,12 @@ class LeftOut(NamedTuple):
     goal: str | None = None
 
 
-class Copied(NamedTuple):
+class CopyResult(NamedTuple):
     """What came over: sessions that are there now, as they are in the source, and events that were new."""
 
     sessions: int
     events: int
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[NotCopied, ...] = ()
 
 
 # Why the events of a session are not taken in from a backup; None when they are.
@@ -159,20 +159,21 @@ class Transaction(Protocol):
     def expect(self, session: str, keys: Iterable[str]) -> None:
         """These keys will be asked for, or recorded with: where that is far away, they are looked up all at once."""
 
-    def receive(self, events: Iterable[Event]) -> int:
+    def receive(self, events: Iterable[Event], *, own_only: bool = False) -> int:
         """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
 
         What an erasure or deletion in the log covers comes in without its data. From which place on something came in
-        is remembered as `UNSEEN`.
+        is remembered as `UNSEEN`. With `own_only` nothing is added to a session that is another person's here, also
+        where they let others write to it: then all of it is `Refused`.
         """
 
     def set_current(self, place: str, session: str | None) -> None:
         """Point a work tree at its current session. Local: never part of the log."""
 
-    def know_project(self, project: Project) -> None:
+    def know_project(self, project: ProjectFacts) -> None:
         """Remember a project and the evidence that finds it again."""
 
-    def know_evidence(self, known: Known) -> None:
+    def know_evidence(self, known: KnownProject) -> None:
         """Remember a project and evidence of it as another store had them; what is known already stays."""
 
     def changed(self) -> frozenset[str]:
@@ -263,7 +264,7 @@ class Store(Protocol):
     def beside_the_log(self) -> str:
         """Differs from what it was when something other than events did: where work trees are, what is kept."""
 
-    def beside(self) -> Beside:
+    def beside(self) -> LocalState:
         """What `copying` carries to another store together with the log."""
 
     def listening(self) -> Listening | None:
@@ -278,6 +279,9 @@ class Store(Protocol):
     def is_own_stream(self, session: str, writer: str) -> bool:
         """Whether whoever asks put all events of this stream there, as far as the store keeps persons apart."""
 
+    def is_read_only(self, session: str) -> bool:
+        """Whether somebody shares it with whoever asks, and not for writing."""
+
     def may_repair(self, session: str) -> bool:
         """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
 
@@ -286,18 +290,18 @@ class Store(Protocol):
         from the first event on that is damaged, or erases what is not theirs. None where there is no such event.
         """
 
-    def backup(self, path: str) -> tuple[LeftOut, ...]:
+    def backup(self, path: str) -> tuple[NotCopied, ...]:
         """Write a copy that `restore` can read, never over an existing file; says what is not in it.
 
         Complete, but for sessions of others that are damaged, and for what is `unsound`.
         """
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
         """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write, and
         sessions that `refuses` gives a reason for.
         """
 
-    def check(self) -> Iterator[Finding]:
+    def check(self) -> Iterator[Damage]:
         """Everything that is wrong: files, chains, states, listings, search."""
 
     def repair(self) -> list[str]:

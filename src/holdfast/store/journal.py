@@ -15,19 +15,19 @@ import msgspec
 from holdfast.core import view
 from holdfast.core.canonical import LARGEST, canonical
 from holdfast.core.clock import BOUND, moved, place, stands_as_written, tick
+from holdfast.core.envelope import Event, StreamHead, problem, seal
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event import Event, Head, seal, trouble
+from holdfast.core.event_data import erasures, remaining_data
+from holdfast.core.events import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.core.fold import apply, pass_over, read
-from holdfast.core.reading import erasures, standing
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.text import LONGEST_NAME
-from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.store.snapshots import Snapshot, is_due, ladder
+from holdfast.store.snapshots import StoredState, is_due, ladder
 from holdfast.store.summary import summary
-from holdfast.store.tables import Tables
+from holdfast.store.table_interface import Tables
 
 _KEPT_STATES = 64
 _HASH = re.compile("[0-9a-f]{64}").fullmatch
@@ -101,7 +101,7 @@ class Journal:
 
     def _make_room(self) -> None:
         while len(self._kept) >= _KEPT_STATES:
-            stale = next((one for one in self._kept if one not in self._changed), None)
+            stale = next((name for name in self._kept if name not in self._changed), None)
             if stale is None:
                 break
             del self._kept[stale]
@@ -167,7 +167,7 @@ class Journal:
                 continue
             if instead is None:
                 instead = erasures(self._erasures(session)).instead
-            yield standing(event, instead), double
+            yield remaining_data(event, instead), double
 
     def _erasures(self, session: str) -> list[Event]:
         """In log order. Only where one of them was itself erased, another order could say something else."""
@@ -241,7 +241,7 @@ class Journal:
         """Check each event by itself, put all in place, and let their sessions follow."""
         arrived: dict[str, list[Event]] = {}
         for event in events:
-            wrong = _impossible(event) or trouble(event)
+            wrong = _impossible(event) or problem(event)
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
             arrived.setdefault(event.session, []).append(event)
@@ -256,11 +256,11 @@ class Journal:
             return 0
         state = self.state(session)
         news = self._says_only_new(state, new)
+        self._changed.add(session)  # from here on what is kept of it is another, should it fail or not
         tables.insert(new)
         if not (news and self._added(state, new)):
             # What is erased may be anywhere before it, and what stands instead changes all that follows.
             self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
-        self._changed.add(session)
         return len(new)
 
     def _says_only_new(self, state: State, new: list[Event]) -> bool:
@@ -352,7 +352,7 @@ class Journal:
                 self._tables.save_names(session, shown, found_by)
             at, size = kept.snapshot_at, kept.snapshot_size
             if is_due(state.count - at, size) and not state.deleted and state.last is not None:
-                snapshot = Snapshot(state.count, freeze(state))
+                snapshot = StoredState(state.count, freeze(state))
                 self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
                 at, size = snapshot.events, len(snapshot.frozen)
             self._kept[session] = _Kept(version, state, at, size, names)
@@ -362,6 +362,10 @@ class Journal:
         self._current.clear()
         self._writing = False
         self._make_room()
+
+    def being_changed(self) -> frozenset[str]:
+        """The sessions that the transaction under way has changed so far."""
+        return frozenset(self._changed)
 
     def changed(self) -> frozenset[str]:
         """The sessions that the last transaction changed."""
@@ -396,7 +400,7 @@ def _words(data: Data) -> list[str]:
     return words(searched_text(kind, data)) if kind.searched else []
 
 
-def _unseen_heads(state: State, writer: str, clock: int) -> tuple[Head, ...]:
+def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ...]:
     """The heads of other streams that moved since this writer's previous event; beyond the bound also the last event,
     from which the clock counts on.
     """
@@ -405,7 +409,7 @@ def _unseen_heads(state: State, writer: str, clock: int) -> tuple[Head, ...]:
     known = state.seen.get(writer, {})
     heads = {head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)}
     if clock > BOUND and state.last is not None:
-        last = Head(*state.last[1:])
+        last = StreamHead(*state.last[1:])
         if last != state.heads.get(writer):
             heads.add(last)
     return tuple(sorted(heads))

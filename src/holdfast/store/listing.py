@@ -63,7 +63,7 @@ _WHOLE: Final = Within()
 _LISTED: Final = "deleted = 0 AND version > 0"
 _COLUMNS: Final = "id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived, ended_at"
 _SHOWN: Final = f"SELECT {_COLUMNS} FROM sessions WHERE {_LISTED}"  # noqa: S608 (constants)
-_UNFINISHED: Final = f"status NOT IN ({', '.join(repr(one) for one in sorted(FINISHED))})"
+_UNFINISHED: Final = f"status NOT IN ({', '.join(repr(name) for name in sorted(FINISHED))})"
 _AGED: Final = "coalesce(archived, CAST(ended_at IS NOT NULL AND ? - ended_at > ? AS INTEGER)) = ?"
 
 

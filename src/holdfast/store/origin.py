@@ -1,4 +1,4 @@
-"""How each session came to a store: as its own, or through somebody's share.
+"""How each session came to a store: as its own, through somebody's share, or as another member's of a server.
 
 Authority follows from that and never from an id: whoever knows the id of a session can offer another one by the same
 id. The record stands in the store's memory; a session that has none is its own. With it stands which streams of a
@@ -7,12 +7,13 @@ shared session are other people's.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
 
 if TYPE_CHECKING:
     from holdfast.store.interface import Store, Transaction
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
 _SHARES: Final = "origin/share/"
 OWN: Final = "origin/own/"
 _GUESTS: Final = "origin/guests/"
+_GUEST_KEYS: Final = "origin/guest-keys/"
+# By the vault of ours that shares the session with them.
+GuestKeys = dict[str, frozenset[bytes]]
+MEMBERS: Final = "origin/member/"
+_STREAMS: Final = f"{MEMBERS}streams/"
 
 
-class Memory(Protocol):
+class StoreMemory(Protocol):
     """What a store keeps beside its log."""
 
     def remembered(self, name: str) -> bytes | None: ...
@@ -35,13 +41,46 @@ class Owned(msgspec.Struct, frozen=True):
     began: str = ""
 
 
-def share_of(memory: Memory, session: str) -> str | None:
+def share_of(memory: StoreMemory, session: str) -> str | None:
     """The vault of the share that a session came through; None for one of our own."""
     found = memory.remembered(_SHARES + session)
     return None if found is None else found.decode("ascii", "replace")
 
 
-def owned(memory: Memory, session: str) -> Owned | None:
+def member_of(memory: StoreMemory, session: str) -> str | None:
+    """The server, by a digest of its address, from which another member's session was copied; None for any other."""
+    found = memory.remembered(MEMBERS + session)
+    return None if found is None else found.decode("ascii", "replace")
+
+
+def member_streams(memory: StoreMemory, session: str) -> frozenset[str]:
+    """The writers whose streams other members of a team had put into a session where it was copied from."""
+    found = memory.remembered(_STREAMS + session)
+    try:
+        return frozenset() if found is None else msgspec.json.decode(found, type=decodable(frozenset[str]))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return frozenset()
+
+
+def record_member_streams(transaction: Transaction, session: str, writers: Collection[str]) -> None:
+    transaction.remember(_STREAMS + session, msgspec.json.encode(sorted(writers)))
+
+
+def is_own_stream(store: Store, session: str, writer: str) -> bool:
+    """Whether no other member of a team put events into this stream, here or where it was copied from."""
+    return store.is_own_stream(session, writer) and writer not in member_streams(store, session)
+
+
+def is_members(store: Store, session: str) -> bool:
+    """Whether it is another member's: its row on a server is theirs, or it was copied from such a row."""
+    return not store.may_repair(session) or member_of(store, session) is not None
+
+
+def record_members(transaction: Transaction, session: str, server: str) -> None:
+    transaction.remember(MEMBERS + session, server.encode("ascii", "replace"))
+
+
+def owned(memory: StoreMemory, session: str) -> Owned | None:
     """What is recorded of one of our own; None where nothing is: begun here, or received by an earlier version."""
     found = memory.remembered(OWN + session)
     try:
@@ -50,7 +89,7 @@ def owned(memory: Memory, session: str) -> Owned | None:
         return None
 
 
-def guests(memory: Memory, session: str) -> frozenset[str]:
+def guests(memory: StoreMemory, session: str) -> frozenset[str]:
     """The writers of a session that are guests of its share, but this device: their keys take nobody's place."""
     found = memory.remembered(_GUESTS + session)
     try:
@@ -61,6 +100,19 @@ def guests(memory: Memory, session: str) -> frozenset[str]:
 
 def record_guests(transaction: Transaction, session: str, writers: Collection[str]) -> None:
     transaction.remember(_GUESTS + session, msgspec.json.encode(sorted(writers)) if writers else None)
+
+
+def guest_keys(store: Store) -> dict[str, GuestKeys]:
+    """By session, the signing keys of guests that wrote in it."""
+    found: dict[str, GuestKeys] = {}
+    for name, value in store.remembered_under(_GUEST_KEYS).items():
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            found[name.removeprefix(_GUEST_KEYS)] = msgspec.json.decode(value, type=decodable(GuestKeys))
+    return found
+
+
+def record_guest_keys(transaction: Transaction, session: str, keys: GuestKeys) -> None:
+    transaction.remember(_GUEST_KEYS + session, msgspec.json.encode(keys) if keys else None)
 
 
 def through_shares(store: Store) -> dict[str, str]:
@@ -81,11 +133,14 @@ def record_own(transaction: Transaction, session: str, vault: str = "", began: s
 
 def forget(transaction: Transaction, session: str) -> None:
     transaction.remember(_GUESTS + session, None)
+    transaction.remember(_GUEST_KEYS + session, None)
+    transaction.remember(MEMBERS + session, None)
+    transaction.remember(_STREAMS + session, None)
     transaction.remember(_SHARES + session, None)
     transaction.remember(OWN + session, None)
 
 
-def differs(here: Memory, there: Memory, session: str) -> bool:
+def differs(here: StoreMemory, there: StoreMemory, session: str) -> bool:
     """Whether a session of another store is another one than ours of the same id, as far as that store says."""
     ours, theirs = share_of(here, session), share_of(there, session)
     if ours == theirs:

@@ -8,7 +8,7 @@ SNAPSHOT_EVERY = 32  # events, or more for a large state: writing it must stay s
 BYTES_PER_EVENT = 512
 
 
-class Snapshot(NamedTuple):
+class StoredState(NamedTuple):
     events: int
     frozen: bytes
 

@@ -9,7 +9,7 @@ from holdfast.core.state import State
 from holdfast.core.text import LONGEST_TEXT
 
 
-class Summary(NamedTuple):
+class SessionSummary(NamedTuple):
     project: str
     created_at: int
     updated_at: int
@@ -24,11 +24,11 @@ class Summary(NamedTuple):
     deleted: bool
 
 
-def summary(state: State) -> Summary:
+def summary(state: State) -> SessionSummary:
     """Within bounds, whatever the events say: a server refuses a row beyond them, and with it what is recorded."""
     project, deleted, ended = state.project, state.deleted, view.ended_at(state)
     device = view.device_of(state)
-    return Summary(
+    return SessionSummary(
         project=project.id if project and view.can_be_found_by(project.id) else "",
         created_at=_moment(state.created_at if state.created_at is not None else state.updated_at),
         updated_at=_moment(state.updated_at),

@@ -1,1 +1,1 @@
-"""Teleportation: sessions travel, sealed, between devices and people through a remote nobody needs to trust."""
+"""Where sync was; kept for `teleport.remotes.conformance` until the next major version."""

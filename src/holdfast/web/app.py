@@ -17,15 +17,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.core.errors import HoldfastError
-from holdfast.web import answering
-from holdfast.web.actions import acting
+from holdfast.web import responses
+from holdfast.web.actions import handler
 from holdfast.web.api import routes as api
-from holdfast.web.desk import Desk
-from holdfast.web.gate import Gate, Secrets
-from holdfast.web.live import Live, Place
-from holdfast.web.pages import Asked, GivesPart, Page
+from holdfast.web.keeper_pool import KeeperPool
+from holdfast.web.live import Live, LivePage
+from holdfast.web.pages import GivesPart, Page, PageRequest
 from holdfast.web.pages.map import ADDRESSES, PARTS, parts
-from holdfast.web.rendering import render
+from holdfast.web.render import render
+from holdfast.web.security import Gate, Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
-    desk = Desk(open_keeper)
+    desk = KeeperPool(open_keeper)
     live = Live(desk)
 
     @asynccontextmanager
@@ -48,7 +48,7 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
 
     def shown(page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            asked = Asked(dict(request.path_params), dict(request.query_params))
+            asked = PageRequest(dict(request.path_params), dict(request.query_params))
 
             def draw(keeper: Keeper) -> str:
                 shot, version = live.seen(keeper, lambda: page.shot(keeper, asked))
@@ -57,15 +57,15 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
                     word=secrets.word, address=address(request), **page.extras(keeper, asked),
                 )  # fmt: skip
 
-            return answering.page(await desk.ask(draw))
+            return responses.page(await desk.ask(draw))
 
         return answer
 
     def given(part: GivesPart) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            asked = Asked(dict(request.path_params), dict(request.query_params))
+            asked = PageRequest(dict(request.path_params), dict(request.query_params))
             found, version = await desk.ask(lambda keeper: live.seen(keeper, lambda: part(keeper, asked)))
-            made = answering.part(found)
+            made = responses.part(found)
             made.headers["x-holdfast-version"] = version  # for a page that goes on from this part
             return made
 
@@ -88,12 +88,12 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
             *(Route(where, shown(page)) for where, page in ADDRESSES.items()),
             *(Route(where, given(part)) for where, part in PARTS.items()),
             Route("/live", stream),
-            *acting.routes(desk, secrets),
+            *handler.routes(desk, secrets),
             *api.routes(desk),
             Mount("/static", static),
         ],
         middleware=[Middleware(Gate, secrets=secrets)],
-        exception_handlers={HoldfastError: answering.refused, HTTPException: answering.turned_away},
+        exception_handlers={HoldfastError: responses.refused, HTTPException: responses.turned_away},
         lifespan=running,
     )
     app.router.redirect_slashes = False  # an address has one spelling
@@ -107,11 +107,11 @@ def address(request: Request) -> str:
     return request.url.path + (f"?{query}" if query else "")
 
 
-def placed(where: str) -> Place | None:
+def placed(where: str) -> LivePage | None:
     """The page that an address means."""
     path, _, query = where.partition("?")
     found = parts(path)
     if found is None:
         return None
     page, words = found
-    return Place(where, page, Asked(words, dict(parse_qsl(query, keep_blank_values=True))))
+    return LivePage(where, page, PageRequest(words, dict(parse_qsl(query, keep_blank_values=True))))

@@ -20,7 +20,7 @@ from typing import Final
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
 from holdfast.machine.wall import Wall, monotonic
-from holdfast.web.serving import Dashboard
+from holdfast.web.serve import Dashboard
 
 _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
 <meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={url}"></head>

@@ -13,4 +13,4 @@ def encoded(content: object) -> bytes:
 def _plain(value: object) -> object:
     if isinstance(value, Markup):
         return str.__str__(value)
-    raise TypeError(f"{type(value).__name__} is nothing that JSON knows")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")

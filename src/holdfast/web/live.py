@@ -1,4 +1,4 @@
-"""Live: whoever has a page open is sent what changed on it, within a moment of the change.
+"""Live pages: a page that is open is sent what changed on it, within a moment of the change.
 
 One `Following` hears of all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
 it is rendered once, however many look at it, and each of them is sent the regions that differ from what they have.
@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.keeper.following import Change, Following, state_of_things
+from holdfast.keeper.change_feed import Changes, Following, state_of_things
 from holdfast.web.encoding import encoded
 from holdfast.web.pages import Shot
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.desk import Desk
-    from holdfast.web.pages import Asked, Page
+    from holdfast.web.keeper_pool import KeeperPool
+    from holdfast.web.pages import Page, PageRequest
 
 T = TypeVar("T")
 _GATHER: Final = 0.1  # seconds: changes that come together are shown together
@@ -31,18 +31,18 @@ _BEAT: Final = 10.0  # seconds after which somebody who hears nothing is told th
 _MOST: Final = 64  # pages of one browser
 
 
-class Place(NamedTuple):
+class LivePage(NamedTuple):
     """A page at an address."""
 
     address: str
     page: Page
-    asked: Asked
+    asked: PageRequest
 
 
 class View:
     """A page that somebody looks at."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LivePage) -> None:
         self.place = place
         self.shot: Shot | None = None
         self.trouble: str | None = None
@@ -71,7 +71,7 @@ class Looker:
 
 
 class Live:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: KeeperPool) -> None:
         self._desk = desk
         self._following: Following | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -111,12 +111,12 @@ class Live:
         if self._following is not None:
             await asyncio.to_thread(self._following.__exit__, None, None, None)
 
-    def _heard(self, change: Change) -> None:
+    def _heard(self, change: Changes) -> None:
         assert self._loop is not None
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._pass_on, change)
 
-    def _pass_on(self, change: Change) -> None:
+    def _pass_on(self, change: Changes) -> None:
         for view in self._views.values():
             if view.place.page.concerns(change, view.place.asked):
                 view.stale.set()
@@ -152,7 +152,7 @@ class Live:
                 await asyncio.wait_for(view.stale.wait(), _AGAIN if trouble and not gone else _OFTEN)
                 await asyncio.sleep(_GATHER)
 
-    def _join(self, looker: Looker, place: Place, known: str) -> None:
+    def _join(self, looker: Looker, place: LivePage, known: str) -> None:
         view = self._views.get(place.address)
         if view is None:
             view = self._views[place.address] = View(place)
@@ -170,7 +170,7 @@ class Live:
             if view.task is not None:
                 view.task.cancel()
 
-    async def stream(self, places: Iterable[tuple[Place, str]]) -> AsyncIterator[bytes]:
+    async def stream(self, places: Iterable[tuple[LivePage, str]]) -> AsyncIterator[bytes]:
         """What changes on these pages, as server-sent events. With each comes the version that the browser has."""
         looker = Looker()
         for place, known in list(places)[:_MOST]:

@@ -9,15 +9,14 @@ from typing import Any
 
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError
-from holdfast.formats import finding, registry
+from holdfast.formats import detect, registry
+from holdfast.formats.base import Format
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.conversion import state_of
-from holdfast.formats.folding import folded
-from holdfast.formats.interface import Format
-from holdfast.formats.recovery.meaning import completed, meant
-from holdfast.formats.recovery.recovering import recovered
-from holdfast.formats.text import reading
-from holdfast.formats.unknown.reading import reading as recognised
+from holdfast.formats.convert import folded, state_of
+from holdfast.formats.recovery.identify import completed, meant
+from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.text import read as text_read
+from holdfast.formats.unknown.read import reading as recognised
 from holdfast.formats.unknown.salvage import beginning
 
 
@@ -26,9 +25,11 @@ def read(raw: bytes, path: str) -> list[Any]:
     found: list[Any] = []
     try:
         if path.endswith(".jsonl"):
-            found += [one.value for _, one in reading.read_lines(raw, path) if isinstance(one, reading.Read)]
+            found += [
+                line.value for _, line in text_read.read_lines(raw, path) if isinstance(line, text_read.ReadDocument)
+            ]
         else:
-            document = reading.read(raw, path)
+            document = text_read.read(raw, path)
             document.line(("agents", 0, "id"))
             found.append(document.value)
     except HoldfastError:
@@ -39,8 +40,8 @@ def read(raw: bytes, path: str) -> list[Any]:
 def through(value: Any, rules: Format) -> bool:
     """A document through one format; False when the format refuses it."""
     kind = rules.detects(value)
-    for one in rules.kinds if kind is None else (kind,):
-        for problem in rules.problems(value, one):
+    for name in rules.kinds if kind is None else (kind,):
+        for problem in rules.problems(value, name):
             assert problem.message
     try:
         tidy = rules.tidy(value, GROUND)
@@ -83,11 +84,11 @@ def salvage(value: Any) -> None:
 def everything(raw: bytes, path: str) -> None:
     """Every way a file can go."""
     for value in read(raw, path):
-        finding.recognised(value, path)
-        finding.foreign(value)
+        detect.recognised(value, path)
+        detect.foreign(value)
         for rules in registry.every():
             rules.detects(value)
-        found = finding.recognised(value, path)
+        found = detect.recognised(value, path)
         if found is not None:
             through(value, found[0])
         salvage(value)

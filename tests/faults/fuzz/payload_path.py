@@ -10,33 +10,33 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.capture import registry
-from holdfast.capture.interface import Answer, Heard
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent
+from holdfast.conversations.ingest.events import IngestContext, events_of
+from holdfast.conversations.ingest.payload import decoded
+from holdfast.conversations.ingest.routing import is_work
+from holdfast.conversations.ingest.subagents import Timed
 from holdfast.core import view
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
+from holdfast.core.events import TYPE_OF, Data, ProjectFacts, SessionStarted
 from holdfast.core.fold import apply
 from holdfast.core.state import State
-from holdfast.core.vocabulary import TYPE_OF, Data, Project, SessionStarted
-from holdfast.keeper.captures.belonging import is_work
-from holdfast.keeper.captures.payloads import decoded
-from holdfast.keeper.captures.telling import Ground, told
-from holdfast.keeper.captures.telling_agents import Timed
-from holdfast.keeper.recording import _prepared
-from holdfast.machine.worktree import Place
+from holdfast.machine.git.worktree import WorkTree
+from holdfast.workspace.recorder import _prepared
 
-_PAYLOADS = Path(__file__).parent.parent.parent / "capture" / "payloads"
+_PAYLOADS = Path(__file__).parent.parent.parent / "conversations" / "payloads"
 _NOW = 1_794_000_000_000
 # Nowhere: what a payload says of files is looked up, and not found.
-_PLACE = Place(root="/nowhere/at/all", main="/nowhere/at/all", git=False, git_dir=None, common_dir=None)
-_ANSWER = Answer(context="recorded facts", say="a sentence", notify=True, block=None)
+_PLACE = WorkTree(root="/nowhere/at/all", main="/nowhere/at/all", git=False, git_dir=None, common_dir=None)
+_ANSWER = HookAnswer(context="recorded facts", say="a sentence", notify=True, block=None)
 
 
 def hear(raw: bytes) -> None:
     payload = decoded(raw)
     if payload is None:
         return
-    for name in registry.NAMES:
-        agent = registry.agent(name)
+    for name in index.NAMES:
+        agent = index.agent(name)
         heard = agent.heard(payload)
         if heard is None:
             continue
@@ -44,7 +44,7 @@ def hear(raw: bytes) -> None:
         is_work(heard)
         agent.reply(_ANSWER, heard.event)
         _told(heard)
-    heard = registry.status("claude")(payload)
+    heard = index.status("claude")(payload)
     if heard is not None:
         _told(heard)
 
@@ -58,12 +58,12 @@ def seeds() -> list[bytes]:
     return found
 
 
-def _told(heard: Heard) -> None:
+def _told(heard: HookEvent) -> None:
     state = State(session="s")
-    _fold(state, SessionStarted(goal="g", project=Project(id="p", name="p"), device="d"))
+    _fold(state, SessionStarted(goal="g", project=ProjectFacts(id="p", name="p"), device="d"))
     # Twice: heard again, it meets what it did the first time.
     for _ in range(2):
-        for data in told(state, heard, _NOW, Ground(_PLACE, None)):
+        for data in events_of(state, heard, _NOW, IngestContext(_PLACE, None)):
             _fold(state, data.data if isinstance(data, Timed) else data)
     assert (state.clashes, state.not_applied) == ([], 0)
     view.session(state, now=_NOW)

@@ -52,7 +52,7 @@ def _data(raw: bytes) -> Any:
     found = document_path.read(raw, "x.json")
     if found:
         return found[0]
-    from holdfast.formats.recovery.recovering import recovered
+    from holdfast.formats.recovery.recover import recovered
 
     return recovered(raw).value
 

@@ -49,19 +49,19 @@ def speak_and_drain(hooked: Hooked, seed: int, count: int) -> int:
     until = time.monotonic() + HANGING * (1 + count / 10)
     kills = 0
     try:
-        while any(one.poll() is None for one in speaking):
+        while any(popen.poll() is None for popen in speaking):
             assert time.monotonic() < until, "the agents have not come to their end"
             time.sleep(chance.uniform(0.02, 0.2))
             victim = chance.randrange(DRAINERS)
             _end(draining[victim])
             kills += 1
             draining[victim] = _start(hooked, DRAINER, str(hooked.home))
-        for one in speaking:
-            assert one.communicate(timeout=HANGING)[1] == b""
-            assert one.returncode == 0
+        for popen in speaking:
+            assert popen.communicate(timeout=HANGING)[1] == b""
+            assert popen.returncode == 0
     finally:
-        for one in (*draining, *speaking):
-            _end(one)
+        for popen in (*draining, *speaking):
+            _end(popen)
     return kills
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.core.event import Event, seal
+from holdfast.core.envelope import Event, seal
+from holdfast.core.events import AliasGiven, DeviceJoined, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.core.fold import fold
-from holdfast.core.vocabulary import AliasGiven, DeviceJoined, NoteAdded, Project, SessionStarted
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft
@@ -74,8 +74,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return Ground(home, project, first, other, events)
 
 
-def a_project() -> Project:
-    return Project(id="third", name="third", path="/third")
+def a_project() -> ProjectFacts:
+    return ProjectFacts(id="third", name="third", path="/third")
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def survivors(ground: Ground) -> dict[str, Event]:
         assert ground.events.get(key) == event, "only originals survive, unchanged"
     with store.transaction() as transaction:
         assert transaction.record(ground.main, Draft(NoteAdded(text="goes on"), AT + 900, "anna")) is not None
-    assert [one for one in store.check() if one.check != "aside"] == []
+    assert [damage for damage in store.check() if damage.check != "aside"] == []
     store.close()
     return found
 

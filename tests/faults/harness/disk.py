@@ -241,7 +241,7 @@ def _cut_short(content: Content, length: int) -> Content:
     for sector, held in content.sectors.items():
         rest = length - sector * SECTOR
         if rest > 0:
-            sectors[sector] = [(one[:rest] + bytes(SECTOR))[:SECTOR] for one in held]
+            sectors[sector] = [(data[:rest] + bytes(SECTOR))[:SECTOR] for data in held]
     kept = [[sector for sector in touched if sector in sectors] for touched in content.writes]
     writes = [touched for touched in kept if touched]
     return Content(content.certain[:length], sectors, [length] * (len(writes) + 1), writes)

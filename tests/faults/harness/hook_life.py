@@ -11,10 +11,10 @@ import os
 import subprocess
 import sys
 
-from holdfast.capture import script, spool
 from holdfast.cli import hooking
-from holdfast.keeper.captures import installing
+from holdfast.conversations.hooks import install, script
 from holdfast.machine import files
+from holdfast.workspace import spool
 
 HOOKS = 18
 
@@ -35,7 +35,7 @@ def live(root: str, acks: str) -> None:
     os.chdir(project)
     for name in (script.DIRECTORY, spool.DIRECTORY):
         files.make_private_dir(os.path.join(home, name))
-    made = installing.installation(home)
+    made = install.installation(home)
     hook = os.path.join(home, script.DIRECTORY, script.SCRIPT)
     files.write_atomic(hook, script.hook_script(made).encode())
     os.chmod(hook, 0o700)

@@ -6,11 +6,11 @@ import os
 import shutil
 from typing import NamedTuple
 
-from holdfast.keeper.starting import ANNOUNCED
+from holdfast.formats.mirror.state import MirrorState
 from holdfast.machine import files
-from holdfast.mirror.memory import Memory
+from holdfast.sessions.start import ANNOUNCED
+from holdfast.store.chain_checks import flaws
 from holdfast.store.sqlite import SqliteStore
-from holdfast.store.verify import flaws
 from tests.faults.harness.room import read_tree
 
 # What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
@@ -117,7 +117,7 @@ def agents_files(root: str) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def _mirrored(home: str) -> tuple[str, ...]:
-    return tuple(sorted(name for formats in Memory(home).switch().on.values() for name in formats))
+    return tuple(sorted(name for formats in MirrorState(home).switch().on.values() for name in formats))
 
 
 def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None, int]:

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import cast
 
 from holdfast.cli.main import main
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite import connection as opening
 
@@ -88,7 +88,7 @@ class Life:
             self.ack(keeper)
 
 
-def _here(keeper: Keeper, checkpoint: int) -> KeptSession:
+def _here(keeper: Keeper, checkpoint: int) -> SessionHandle:
     found = keeper.current()
     assert found is not None
     # Far more often than by default: what happens at checkpoints is to be seen in a short life too.

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from holdfast.keeper.keeper import Keeper
+from holdfast.store.chain_checks import flaws
 from holdfast.store.sqlite import SqliteStore
-from holdfast.store.verify import flaws
 from tests.faults.harness import judge
 from tests.faults.harness.disk import Disk, State
 from tests.faults.harness.life import CANARY
@@ -88,7 +88,7 @@ class Machine:
             session.note("and on")
         store = SqliteStore(self.path, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
         try:
-            events = {one: list(store.events(one)) for one in store.sessions()}
+            events = {session: list(store.events(session)) for session in store.sessions()}
         finally:
             store.close()
         _compare(promise, {event.hash for some in events.values() for event in some})

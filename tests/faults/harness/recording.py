@@ -87,9 +87,9 @@ def _ops(lines: Iterable[str], root: str, acks: str) -> Iterator[Op]:
         if op is None or not (op.path + "/").startswith(root + "/") or op.path.endswith("-shm"):
             continue
         assert first is None or not first[3], f"a file without a name is written: {line[:200]}"
-        for one in (op,) if op.kind != "open" else _opened(op, there):
-            _follow(one, there)
-            yield one
+        for item in (op,) if op.kind != "open" else _opened(op, there):
+            _follow(item, there)
+            yield item
 
 
 def _op(

@@ -78,7 +78,7 @@ class Travel(Room):
         return str(self.shown("a")["vaults"][0]["words"])
 
     def status(self, device: str) -> list[str]:
-        return [one["status"] for one in self.done(device, "remote", "list")["remotes"]]
+        return [item["status"] for item in self.done(device, "remote", "list")["remotes"]]
 
     def session(self, device: str = "a") -> str:
         return str(self.done(device, "show", "@")["session"]["id"])
@@ -286,7 +286,7 @@ def _c_was_heard(room: Travel) -> None:
 
 def _renamed(room: Travel) -> None:
     for device in "ab":
-        names = {one["name"] for one in room.done(device, "device", "list")["devices"]}
+        names = {item["name"] for item in room.done(device, "device", "list")["devices"]}
         assert names == {"a", "the other"}, f"at {device}: {names}"
 
 
@@ -367,7 +367,7 @@ TRIPS: Final = (
     Trip("resolve", "a", "split", _conflict, (0, 1, 3, 5), check=_settled),
     Trip("fork", "a", "joined", lambda room: ("fork", room.session())),
 )  # fmt: skip
-BACKGROUND: Final = ("holdfast.keeper.teleports.background", "run")
+BACKGROUND: Final = ("holdfast.keeper.background_sync", "run")
 
 
 def goes_on(room: Travel, trip: Trip, before: dict[str, Log]) -> None:

@@ -93,10 +93,10 @@ def mirrors_are_right(room: Room) -> None:
     """Every mirrored file shows what the log says, is valid, and none was taken for somebody's edit."""
     shown = room.run(("mirror", "status", "--json"))
     assert shown.code == 0, shown.err
-    for one in json.loads(shown.out)["mirrors"]:
-        assert one["paths"], f"nothing is mirrored in {one['format']}"
-        assert not one["changed_outside"], one
-        assert one["rejected"] == [], one
+    for item in json.loads(shown.out)["mirrors"]:
+        assert item["paths"], f"nothing is mirrored in {item['format']}"
+        assert not item["changed_outside"], item
+        assert item["rejected"] == [], item
     checked = room.run(("validate", ".", "--json"))
     assert checked.code == 0, checked.out
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import administering
+from holdfast.store.postgres import admin
 from tests.postgres.failing_proxy import Cutter
 from tests.support.postgres import programs
 from tests.support.postgres.server import Server
@@ -48,5 +48,5 @@ def line(postgres: Server) -> Iterator[Cutter]:
 def prepared(server: Server, name: str) -> str:
     """Make a database with Holdfast's tables, and give its address as the server's own person."""
     url = server.database(name)
-    administering.init(PostgresAddress(url))
+    admin.init(PostgresAddress(url))
     return url

@@ -7,32 +7,34 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.times import text
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.core.model import Session
-    from holdfast.keeper.teleports.offers import Offer
-    from holdfast.keeper.teleports.sharing import Accepted, Offers
+    from holdfast.sync.offers import Offer
+    from holdfast.sync.shares import Accepted, Offers
 
 _NAME = 16  # characters of an offer's name that are shown to programs
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.teleports import sharing
+    from holdfast.keeper.session import SessionHandle
+    from holdfast.sync import shares
 
     file = call.parsed.text("identity")
-    keys = [] if file is None else sharing.identities(file)
+    keys = [] if file is None else shares.identities(file)
     url, name = _arguments(call)
     if call.parsed.flag("list"):
-        _list(call, sharing.offers(call.keeper, url=url, keys=keys))
+        _list(call, shares.offers(call.keeper, url=url, keys=keys))
         return
     if name is None and call.asks():
-        name = _chosen(call, sharing.offers(call.keeper, url=url, keys=keys))
-    done = sharing.accept(call.keeper, url=url, keys=keys, name=name)
-    found = [(accepted, call.keeper.session(accepted.session).document()) for accepted in done]
+        name = _chosen(call, shares.offers(call.keeper, url=url, keys=keys))
+    done = shares.accept(call.keeper, url=url, keys=keys, name=name)
+    # By the whole id: what somebody chose for one may be the beginning of another.
+    found = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
     call.answer(
         {"sessions": [
             {"id": accepted.session, "goal": document.goal, "status": document.status, "remote": accepted.remote,

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from holdfast.cli import alike
+from holdfast.cli import ambiguous_ids
 from holdfast.cli.call import Call
-from holdfast.core import agents, twins
+from holdfast.core import agents, duplicates
 from holdfast.core.model import Agent
 from holdfast.core.modes import limits
 from holdfast.core.short_names import readable
-from holdfast.keeper.agent import KeptAgent
+from holdfast.sessions.agents import AgentHandle
 
 
-def _find(call: Call) -> KeptAgent:
+def _find(call: Call) -> AgentHandle:
     return call.keeper.session().find_agent(call.parsed.need("id"))
 
 
-def _done(call: Call, agent_: KeptAgent, event: str | None = None) -> None:
+def _done(call: Call, agent_: AgentHandle, event: str | None = None) -> None:
     session = agent_.session
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    place = alike.place_of(state.agents.values(), agent_.id, agent_.ref)
+    place = ambiguous_ids.place_of(state.agents.values(), agent_.id, agent_.ref)
     agent = document.agents[place]
     name = readable(document).agents[place].id
     call.done(document, lambda paint: paint.join(paint.bold(name), "  ", _status(agent)), agent=agent)
     if event is not None:
-        alike.tell(call, state, state.agents.values(), place, event, agents.status_of)
+        ambiguous_ids.tell(call, state, state.agents.values(), place, event, agents.status_of)
 
 
 def _status(agent: Agent) -> str:
@@ -54,7 +54,7 @@ def start(call: Call) -> None:
     )
     _done(call, agent)
     document = session.document(at=call.at)
-    running = sum(one.status == "running" for one in document.agents)
+    running = sum(agent.status == "running" for agent in document.agents)
     allowed = limits(document.mode).agents
     if running > allowed:
         call.note(f"{running} agents are running; mode {document.mode} is meant for {allowed}.")
@@ -95,10 +95,10 @@ def abort(call: Call) -> None:
 
 
 def list_(call: Call) -> None:
-    from holdfast.cli.describe import agents_table
+    from holdfast.cli.session_parts import agents_table
 
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = twins.told_apart(state, state.agents.values())
+    apart = duplicates.told_apart(state, state.agents.values())
     call.answer({"agents": document.agents}, lambda paint: agents_table(paint, readable(document).agents, apart))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.notes import public_path
 from holdfast.cli.paint import Column, Paint, Painted, wrap
-from holdfast.cli.places import places
 
 if TYPE_CHECKING:
-    from holdfast.keeper.captures.found import Found
+    from holdfast.conversations.connect.detect import AgentSetup
 
 WAYS = {"user": "for you", "project": "for this project", "plugin": "by its plugin"}
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.captures.found import find
+    from holdfast.conversations.connect.detect import find
 
     found = find(call.keeper, places(call))
-    call.answer({"agents": [public(one) for one in found]}, lambda paint: _painted(paint, found))
+    call.answer({"agents": [public(setup) for setup in found]}, lambda paint: _painted(paint, found))
 
 
-def public(one: Found) -> dict[str, object]:
+def public(one: AgentSetup) -> dict[str, object]:
     return {
         "name": one.name,
         "title": one.title,
@@ -43,23 +43,23 @@ def public(one: Found) -> dict[str, object]:
     }  # fmt: skip
 
 
-def table(paint: Paint, found: list[Found]) -> Painted:
+def table(paint: Paint, found: list[AgentSetup]) -> Painted:
     rows = [
         [
-            paint.bold(one.name),
-            one.title,
-            _way(paint, one),
-            _server(paint, one),
-            one.program or ("used here" if one.found else paint.dim("not found")),
+            paint.bold(setup.name),
+            setup.title,
+            _way(paint, setup),
+            _server(paint, setup),
+            setup.program or ("used here" if setup.found else paint.dim("not found")),
         ]
-        for one in found
+        for setup in found
     ]
     return paint.table(
         rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Server"), Column("Found", weight=1)]
     )
 
 
-def _way(paint: Paint, one: Found) -> Painted:
+def _way(paint: Paint, one: AgentSetup) -> Painted:
     if one.connected is None:
         return paint.dim("no")
     if one.silent:
@@ -67,7 +67,7 @@ def _way(paint: Paint, one: Found) -> Painted:
     return paint.green(WAYS[one.connected])
 
 
-def _server(paint: Paint, one: Found) -> Painted:
+def _server(paint: Paint, one: AgentSetup) -> Painted:
     if one.server is None:
         return paint.dim("no")
     if one.server.missing is not None:
@@ -75,21 +75,21 @@ def _server(paint: Paint, one: Found) -> Painted:
     return paint.green("yes" if one.server.by_hand is None else "by hand")
 
 
-def _painted(paint: Paint, found: list[Found]) -> Painted:
-    from holdfast.keeper.captures.found import commands
+def _painted(paint: Paint, found: list[AgentSetup]) -> Painted:
+    from holdfast.conversations.connect.detect import commands
 
     lines: list[str] = [table(paint, found)]
-    for one in found:
-        told = list(one.obstacles) if one.connected else []
-        if one.silent:
-            told.append(f"Hooks stand in {one.files[0]}, but Holdfast's script is not in this home yet.")
-        if one.server is not None and one.server.missing is not None:
-            told.append(f"{one.server.path} has the MCP server, but {one.server.missing} is not there.")
+    for setup in found:
+        told = list(setup.obstacles) if setup.connected else []
+        if setup.silent:
+            told.append(f"Hooks stand in {setup.files[0]}, but Holdfast's script is not in this home yet.")
+        if setup.server is not None and setup.server.missing is not None:
+            told.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
         told += [
             f"{left.path} calls {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
-            for left in one.leftovers
+            for left in setup.leftovers
         ]
         for sentence in told:
-            lines += [paint.yellow(line) for line in wrap(paint.plain(f"{one.name}: {sentence}"), paint.width)]
+            lines += [paint.yellow(line) for line in wrap(paint.plain(f"{setup.name}: {sentence}"), paint.width)]
     lines += [paint.dim(command) for command in commands(found)]
     return Painted("\n".join(lines))

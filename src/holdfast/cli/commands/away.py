@@ -6,7 +6,7 @@ from holdfast.cli.call import Call
 from holdfast.core.errors import NotFound
 from holdfast.core.text import shorten
 from holdfast.core.times import span
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
 
 
 def run(call: Call) -> None:
@@ -29,7 +29,7 @@ def _correct(call: Call, which: str, word: str) -> None:
     call.done(document, lambda paint: paint.join(paint.yellow(word), f"for {span(until - since)}"))
 
 
-def _session(call: Call) -> KeptSession:
+def _session(call: Call) -> SessionHandle:
     """The one that is named, else the current one: which other one is meant, nobody guesses."""
     named = call.parsed.text("session")
     if named is not None:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import sys
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Column, Paint, Painted, terminal
-from holdfast.cli.places import places
 from holdfast.core.times import span
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 from holdfast.machine.wall import midnight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.keeper.captures.backfilling import Backfilled
+    from holdfast.conversations.backfill.run import Backfilled
 
 _SHOWN_PROBLEMS = 10
 _BAR = 30
 
 
 def run(call: Call) -> int:
-    from holdfast.capture.registry import NAMES, agent
-    from holdfast.keeper.captures.backfilling import backfill, unread
+    from holdfast.conversations.adapters.index import NAMES, agent
+    from holdfast.conversations.backfill.run import backfill, unread
 
     names = call.parsed.texts("agents")
     for name in names:
@@ -33,15 +33,15 @@ def run(call: Call) -> int:
         found = backfill(call.keeper, places(call), names, since=_since(call), progress=bar.draw)
     finally:
         bar.clear()
-    shown = [one for one in found if one.sources or names or one.unread]
+    shown = [backfilled for backfilled in found if backfilled.sources or names or backfilled.unread]
     failed = unread(found)
     call.answer(
-        {"backfill": [_public(one) for one in found]},
+        {"backfill": [_public(backfilled) for backfilled in found]},
         lambda paint: Painted("") if call.quiet else _painted(paint, shown),
         error=failed[0] if failed else None,
     )
     code = call.failed(failed)
-    problems = [problem for one in found for problem in one.problems]
+    problems = [problem for backfilled in found for problem in backfilled.problems]
     for problem in problems[:_SHOWN_PROBLEMS]:
         call.note(f"Not all could be read: {problem}")
     if len(problems) > _SHOWN_PROBLEMS:
@@ -71,16 +71,16 @@ def _painted(paint: Paint, found: list[Backfilled]) -> Painted:
         Column("Grown", "right"), Column("Events", "right"), Column("Worked", "right"),
     ]  # fmt: skip
     cells: list[list[str]] = [
-        [paint.bold(one.agent), f"{one.sources:,}", f"{one.read:,}", f"{one.sessions:,}", f"{one.grown:,}",
-         f"{one.events:,}", span(one.worked) if one.worked else ""]
-        for one in found
+        [paint.bold(backfilled.agent), f"{backfilled.sources:,}", f"{backfilled.read:,}", f"{backfilled.sessions:,}",
+         f"{backfilled.grown:,}", f"{backfilled.events:,}", span(backfilled.worked) if backfilled.worked else ""]
+        for backfilled in found
     ]  # fmt: skip
-    new = sum(one.sessions for one in found)
-    grown = sum(one.grown for one in found)
+    new = sum(backfilled.sessions for backfilled in found)
+    grown = sum(backfilled.grown for backfilled in found)
     if new or grown:
         told = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
         verdict = paint.green(f"{told}. holdfast history --all-projects shows them.")
-    elif any(one.unread for one in found):
+    elif any(backfilled.unread for backfilled in found):
         verdict = paint.plain("Nothing new in what could be read.")
     else:
         verdict = paint.plain("Nothing new.")

@@ -7,16 +7,16 @@ import os
 from holdfast.cli import left_out
 from holdfast.cli.call import Call
 from holdfast.core.text import shorten
-from holdfast.keeper import team
+from holdfast.core.wording import count
+from holdfast.keeper import store_admin
 from holdfast.keeper.restore import DISPLACES, ERASES, SPEAKS
-from holdfast.keeper.wording import count
 
 
 def run(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     left = call.keeper.backup(path)
     size = os.path.getsize(path)
-    error = team.incomplete(left, "backed up", "make another backup", file=path)
+    error = store_admin.incomplete(left, "backed up", "make another backup", file=path)
     call.answer(
         {"file": path, "bytes": size, "left_out": left_out.documents(left)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
@@ -28,9 +28,9 @@ def run(call: Call) -> int:
 def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     done = call.keeper.restore(path, erase=call.parsed.globals.yes)
-    erasing = [one for one in done.left_out if one.reason in (ERASES, DISPLACES, SPEAKS)]
+    erasing = [copied for copied in done.left_out if copied.reason in (ERASES, DISPLACES, SPEAKS)]
     if erasing:
-        named = ", ".join(f"{one.session[:8]} ({shorten(one.goal or '', 60)})" for one in erasing)
+        named = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
         question = (
             f"The backup deletes, erases or displaces something in {named}, or speaks for your devices. "
             "Do that here, too? Type yes:"
@@ -40,7 +40,7 @@ def restore(call: Call) -> int:
             done = more._replace(events=done.events + more.events)
         else:
             call.note("To obey the backup in this: the same command with --yes")
-    error = team.incomplete(done.left_out, "restored", "run the same command again", file=path)
+    error = store_admin.incomplete(done.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": done.events, "left_out": left_out.documents(done.left_out)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(done.events, "event")),

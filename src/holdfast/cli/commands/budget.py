@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
-from holdfast.cli.describe import inset, progress
-from holdfast.cli.glance import context_line
 from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.session_parts import inset, progress
+from holdfast.cli.status_view import context_line
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
 from holdfast.core.short_names import readable
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 
 
 def run(call: Call) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 
 
 def run(call: Call) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Column
-from holdfast.keeper import settings
+from holdfast.workspace import settings
 
 
 def get(call: Call) -> None:
@@ -40,15 +40,15 @@ def unset(call: Call) -> None:
 
 
 def list_(call: Call) -> None:
-    chosen = {one.name: _in_force(call, one.name) for one in settings.SETTINGS}
+    chosen = {setting.name: _in_force(call, setting.name) for setting in settings.SETTINGS}
     found = [
-        {"name": one.name, "value": chosen[one.name], "default": one.default, "about": one.about}
-        for one in settings.SETTINGS
+        {"name": setting.name, "value": chosen[setting.name], "default": setting.default, "about": setting.about}
+        for setting in settings.SETTINGS
     ]
     problems = [
         {"file": error.file, "message": error.message, "hint": error.hint}
         for error in call.keeper.settings_problems()
     ]
-    rows = [(one.name, str(chosen[one.name]), one.about) for one in settings.SETTINGS]
+    rows = [(setting.name, str(chosen[setting.name]), setting.about) for setting in settings.SETTINGS]
     columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
     call.answer({"settings": found, "problems": problems}, lambda paint: paint.table(rows, columns))

@@ -10,42 +10,42 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.canonical import Json
-from holdfast.keeper.conflicts import Disagreement, Side, disputed, worked_on
-from holdfast.keeper.wording import percent
+from holdfast.core.wording import percent
+from holdfast.sessions.conflicts import Disagreement, Side, disputed, worked_on
 
 _MOST_TOLD = 3
 
 
 def run(call: Call) -> None:
     reference = call.parsed.text("id")
-    session = worked_on(call.keeper, reference, at=call.at)
+    session = call.keeper.session(worked_on(call.keeper, reference, at=call.at))
     found = session.conflicts(at=call.at)
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer(
         {
             "session": session.id,
-            "conflicts": [one.conflict for one in found],
+            "conflicts": [disagreement.conflict for disagreement in found],
             "sides": [
-                {"conflict": one.conflict.id, "stands": one.stands,
-                 "values": [None if side is None else side._asdict() for side in one.sides]}
-                for one in found
+                {"conflict": disagreement.conflict.id, "stands": disagreement.stands,
+                 "values": [None if side is None else side._asdict() for side in disagreement.sides]}
+                for disagreement in found
             ],
         },
         lambda paint: _all(paint, found, clock) if found else paint.plain("No conflicts."),
     )  # fmt: skip
-    left = next((one.conflict.id for one in found if one.conflict.chosen is None), None)
+    left = next((disagreement.conflict.id for disagreement in found if disagreement.conflict.chosen is None), None)
     if left is not None:
         current = call.keeper.current(at=call.at) if reference is None else None
         which = "" if current is not None else f" {session.id[:8]}"
         call.note(f"Choose with: holdfast resolve {left} --take N{which}. To go on separately: holdfast fork{which}")
     elif reference is None and call.at is None and not call.json:
-        others = [f"holdfast conflicts {one[:8]}" for one in disputed(call.keeper)[:_MOST_TOLD]]
+        others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MOST_TOLD]]
         if others:
             call.note(f"Open in other sessions: {', '.join(others)}")
 
 
 def _all(paint: Paint, found: Sequence[Disagreement], clock: Clock) -> Painted:
-    return Painted("\n\n".join(str(_one(paint, one, clock)) for one in found))
+    return Painted("\n\n".join(str(_one(paint, disagreement, clock)) for disagreement in found))
 
 
 def _one(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
@@ -53,11 +53,11 @@ def _one(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
     word = paint.red("open") if conflict.chosen is None else paint.green("settled")
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
     of_each = zip(conflict.values, found.sides, found.devices, strict=True)
-    for number, (one, side, device) in enumerate(of_each, start=1):
+    for number, (item, side, device) in enumerate(of_each, start=1):
         mark = ("stands" if conflict.chosen is None else "chosen") if number == found.stands else ""
-        source = f"{device}, {clock.ago(one.at)}" + (_side(side) if side else "")
+        source = f"{device}, {clock.ago(item.at)}" + (_side(side) if side else "")
         lines.append(
-            paint.cut(paint.join(f"  {number}. {spelled(one.value)}", paint.green(f"  {mark}" if mark else "")),
+            paint.cut(paint.join(f"  {number}. {spelled(item.value)}", paint.green(f"  {mark}" if mark else "")),
                       paint.width)
         )  # fmt: skip
         lines.append(paint.cut(paint.join("     ", paint.dim(source)), paint.width))

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.capture.registry import SERVED
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
-from holdfast.cli.connected import painted, public
+from holdfast.cli.connect_view import painted, public
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.places import places
+from holdfast.conversations.adapters.index import SERVED
 
 if TYPE_CHECKING:
-    from holdfast.capture.interface import Scope
-    from holdfast.keeper.captures.connecting import Connected
+    from holdfast.conversations.adapters.base import Scope
+    from holdfast.conversations.connect.apply import Connected
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.captures.connecting import connect
+    from holdfast.conversations.connect.apply import connect
 
     asked = call.parsed.text("scope")
     scope: Scope = "project" if asked == "project" else "user"
@@ -26,40 +26,42 @@ def run(call: Call) -> None:
     agents = [name for name in call.parsed.texts("agents") if name != "git"]
     done = connect(call.keeper, places(call), agents, scope, server=wanted) if agents else []
     if "git" in call.parsed.texts("agents"):
-        from holdfast.keeper.captures import git_trailer
+        from holdfast.conversations.connect import git_trailer
 
         done.append(git_trailer.connect(call.keeper, places(call), scope if asked else None))
     call.answer(
-        {"connections": [public(one) for one in done]},
+        {"connections": [public(connected) for connected in done]},
         lambda paint: Painted("") if call.quiet else _connected(paint, done),
     )
 
 
 def disconnect(call: Call) -> None:
-    from holdfast.keeper.captures.connecting import disconnect as take_out
+    from holdfast.conversations.connect.apply import disconnect as take_out
 
     agents = [name for name in call.parsed.texts("agents") if name != "git"]
     done = take_out(call.keeper, places(call), agents) if agents else []
     if "git" in call.parsed.texts("agents"):
-        from holdfast.keeper.captures import git_trailer
+        from holdfast.conversations.connect import git_trailer
 
         done.append(git_trailer.disconnect(call.keeper))
     call.answer(
-        {"connections": [public(one) for one in done]},
+        {"connections": [public(connected) for connected in done]},
         lambda paint: Painted("") if call.quiet else _disconnected(paint, done),
     )
 
 
 def _connected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
-    for one in done:
-        where = _where(one)
+    for connected in done:
+        where = _where(connected)
         lines += painted(
-            paint, one, f"connected {where}" if one.is_new or one.revived else f"is connected already, {where}"
+            paint,
+            connected,
+            f"connected {where}" if connected.is_new or connected.revived else f"is connected already, {where}",
         )
-    names = " ".join(one.agent for one in done if one.agent not in (*SERVED, "git"))
+    names = " ".join(connected.agent for connected in done if connected.agent not in (*SERVED, "git"))
     lines.append(paint.plain(""))
-    if all(one.agent == "git" for one in done):
+    if all(connected.agent == "git" for connected in done):
         lines.append(paint.dim("Commits name the session that is at work from now on: Holdfast-Session."))
     elif names:
         lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
@@ -79,6 +81,6 @@ def _where(one: Connected) -> str:
 
 def _disconnected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
-    for one in done:
-        lines += painted(paint, one, "disconnected" if one.is_new else "was not connected", lines=False)
+    for connected in done:
+        lines += painted(paint, connected, "disconnected" if connected.is_new else "was not connected", lines=False)
     return Painted("\n".join(lines))

@@ -6,9 +6,9 @@ from holdfast.cli.call import Call, put
 
 
 def acknowledge(call: Call) -> None:
-    from holdfast.keeper import contracts
+    from holdfast.formats.contract import commands
 
-    told = contracts.acknowledge(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"), at=call.at)
+    told = commands.acknowledge(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"), at=call.at)
     call.answer(
         {"acknowledgment": told},
         lambda paint: "" if call.quiet else paint.plain(f"{told.agent} acknowledged version {told.version}"),
@@ -16,10 +16,13 @@ def acknowledge(call: Call) -> None:
 
 
 def verify(call: Call) -> None:
-    from holdfast.keeper import contracts
+    from holdfast.formats.contract import commands
 
-    found = contracts.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
-    lines = "\n".join(f"{one.agent}: version {one.version} holds, acknowledged {one.date}" for one in found)
+    found = commands.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    lines = "\n".join(
+        f"{acknowledgment.agent}: version {acknowledgment.version} holds, acknowledged {acknowledgment.date}"
+        for acknowledgment in found
+    )
     call.answer(
         {"valid": True, "acknowledgments": found},
         lambda paint: "" if call.quiet else paint.plain(lines, lines=True),
@@ -27,10 +30,10 @@ def verify(call: Call) -> None:
 
 
 def summary(call: Call) -> None:
-    from holdfast.keeper import contracts
+    from holdfast.formats.contract import commands
 
-    found = contracts.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    found = commands.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
     if call.json:
         call.answer({"summary": found}, lambda _: "")
     else:
-        put(contracts.as_markdown(found))
+        put(commands.as_markdown(found))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.cli.places import places
 from holdfast.core.model import Conversation
 
 
@@ -19,7 +19,7 @@ def list_(call: Call) -> None:
 
 
 def move(call: Call) -> None:
-    from holdfast.keeper.captures.moving import move as moved_to
+    from holdfast.conversations.move import move as moved_to
 
     session = call.keeper.session(call.parsed.need("to"))
     moved = moved_to(call.keeper, call.parsed.need("conversation"), session.id, at=call.at)
@@ -42,10 +42,11 @@ def _table(paint: Paint, found: list[Conversation], clock: Clock) -> Painted:
         Column("Cost", "right"),
     ]  # fmt: skip
     rows = [
-        [one.agent, one.id[:8], one.title or "", one.model or "", clock.at(one.started_at) if one.started_at else "",
-         "" if one.prompts is None else str(one.prompts), _tokens(one),
-         "" if one.cost_usd is None else f"{one.cost_usd:,.2f} USD"]
-        for one in found
+        [conversation.agent, conversation.id[:8], conversation.title or "", conversation.model or "",
+         clock.at(conversation.started_at) if conversation.started_at else "",
+         "" if conversation.prompts is None else str(conversation.prompts), _tokens(conversation),
+         "" if conversation.cost_usd is None else f"{conversation.cost_usd:,.2f} USD"]
+        for conversation in found
     ]  # fmt: skip
     keep = [n for n in range(len(columns)) if n < 3 or any(row[n] for row in rows)]
     return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])

@@ -8,10 +8,10 @@ from holdfast.cli.notes import public_notes, tell_notes, written
 
 def run(call: Call) -> None:
     from holdfast.formats import registry
-    from holdfast.keeper.documents.converting import convert
-    from holdfast.keeper.documents.exporting import is_layout
-    from holdfast.keeper.documents.exporting import put as put_file
-    from holdfast.keeper.documents.sources import one_source
+    from holdfast.formats.convert import convert
+    from holdfast.formats.discover import one_source
+    from holdfast.formats.export import is_layout
+    from holdfast.formats.export import put as put_file
 
     target = registry.named(call.parsed.need("to"))
     source = one_source(call.parsed.need("path"), call.parsed.text("from_"))

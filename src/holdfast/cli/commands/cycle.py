@@ -7,7 +7,7 @@ from holdfast.cli.notes import written
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper import cycle
+    from holdfast.formats import cycle
 
     out, start, weeks = call.parsed.text("out"), call.parsed.text("start"), call.parsed.integer("weeks")
     path = None if out in (None, "-") else out

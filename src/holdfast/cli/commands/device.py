@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import text
-from holdfast.keeper.wording import ago, count
+from holdfast.core.wording import ago, count
 
 if TYPE_CHECKING:
-    from holdfast.keeper.teleports.admitting import TakenIn
-    from holdfast.keeper.teleports.devices import Known
-    from holdfast.keeper.teleports.standing import Met
+    from holdfast.sync.accept_late import TakenIn
+    from holdfast.sync.devices import KnownDevice
+    from holdfast.sync.remote_status import Met
 
 _STATUSES = {
     "member": "belongs here", "recovery": "a code on paper", "guest": "a guest", "removed": "was removed",
@@ -28,16 +28,16 @@ def show(call: Call) -> None:
 
 
 def _this(call: Call) -> tuple[dict[str, object], Painted]:
-    from holdfast.keeper.teleports import devices, standing
+    from holdfast.sync import devices, remote_status
 
     keys, name = devices.public(call.keeper), call.keeper.device()
-    met = standing.all_met(call.keeper)
+    met = remote_status.all_met(call.keeper)
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
         "vaults": [
-            {"remote": one.remote.name, "id": one.remote.vault, "words": one.words, "status": one.status,
-             "confirmed": one.confirmed}
-            for one in met
+            {"remote": item.remote.name, "id": item.remote.vault, "words": item.words, "status": item.status,
+             "confirmed": item.confirmed}
+            for item in met
         ],
     }  # fmt: skip
     paint = call.paint
@@ -47,8 +47,8 @@ def _this(call: Call) -> tuple[dict[str, object], Painted]:
         paint.join(paint.dim("  age          "), keys.age),
         paint.join(paint.dim("  signing      "), keys.signing.hex()),
     ]
-    for one in met:
-        lines += _vault(paint, one)
+    for item in met:
+        lines += _vault(paint, item)
     return document, Painted("\n".join(lines))
 
 
@@ -60,7 +60,7 @@ def _vault(paint: Paint, one: Met) -> list[str]:
     if one.held:
         lines.append(paint.yellow(f"               {one.held} earlier sessions wait: {_confirming(one)}"))
     if one.status == "other-keys":
-        from holdfast.keeper.teleports.remotes import rejoining
+        from holdfast.sync.remote_list import rejoining
 
         lines.append(paint.yellow(f"               ask to join again: {rejoining(one.remote)}"))
     return lines
@@ -74,25 +74,27 @@ def _confirming(one: Met) -> str:
 
 
 def list_(call: Call) -> None:
-    from holdfast.keeper.teleports import devices
+    from holdfast.sync import devices
 
     found, failed = devices.known(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"devices": [_public(one) for one in found],
+        {"devices": [_public(device) for device in found],
          "notes": [f"{name}: {error.message}" for name, error in failed.items()]},
         lambda paint: _listed(paint, found, now),
     )  # fmt: skip
     for name, error in failed.items():
-        call.note(f"{name}: {error.message}. Who asks to join there is not known; the rest is as it was last heard.")
-    asking = next((one for one in found if one.status == "pending" and not one.this), None)
+        call.note(
+            f"{name}: {error.message}. Requests to join there are not known; the rest is as of the last contact."
+        )
+    asking = next((match for match in found if match.status == "pending" and not match.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
-    if any(one.held is not None for one in found):
-        call.note("To take in what is held back: holdfast device admit NAME")
+    if any(match.held is not None for match in found):
+        call.note("To accept what is held back: holdfast device admit NAME")
 
 
-def _public(one: Known) -> dict[str, object]:
+def _public(one: KnownDevice) -> dict[str, object]:
     return {
         "remote": one.remote, "name": one.name, "fingerprint": one.fingerprint, "status": one.status,
         "admin": one.admin, "this": one.this, "last_word": None if one.last_word is None else text(one.last_word),
@@ -100,27 +102,27 @@ def _public(one: Known) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _listed(paint: Paint, found: Sequence[Known], now: int) -> Painted:
-    from holdfast.keeper.teleports.admitting import held_back
+def _listed(paint: Paint, found: Sequence[KnownDevice], now: int) -> Painted:
+    from holdfast.sync.accept_late import held_back
 
     if not found:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
     remote = None
-    for one in found:
-        if one.remote != remote:
-            remote = one.remote
+    for match in found:
+        if match.remote != remote:
+            remote = match.remote
             lines.append(paint.bold(remote))
-        about = ["this device"] if one.this else []
-        about.append(_STATUSES.get(one.status, one.status))
-        about += ["lets others in"] if one.admin else []
-        about += [f"heard {ago(now - one.last_word)}"] if one.last_word else []
-        shown = paint.yellow if one.status == "pending" else paint.red if one.status == "removed" else paint.green
-        name = paint.bold(one.name) if one.name else paint.dim("(no name yet)")
+        about = ["this device"] if match.this else []
+        about.append(_STATUSES.get(match.status, match.status))
+        about += ["lets others in"] if match.admin else []
+        about += [f"heard {ago(now - match.last_word)}"] if match.last_word else []
+        shown = paint.yellow if match.status == "pending" else paint.red if match.status == "removed" else paint.green
+        name = paint.bold(match.name) if match.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", shown(", ".join(about))))
-        lines.append(paint.join("    ", paint.dim(one.fingerprint)))
-        if one.held is not None:
-            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(one.held)}"))
+        lines.append(paint.join("    ", paint.dim(match.fingerprint)))
+        if match.held is not None:
+            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(match.held)}"))
     return Painted("\n".join(lines))
 
 
@@ -128,7 +130,7 @@ def _listed(paint: Paint, found: Sequence[Known], now: int) -> Painted:
 
 
 def rename(call: Call) -> None:
-    from holdfast.keeper.teleports import devices
+    from holdfast.sync import devices
 
     name = call.parsed.need("name").strip()
     later = devices.rename(call.keeper, name)
@@ -138,24 +140,24 @@ def rename(call: Call) -> None:
         lambda paint: "" if call.quiet else paint.join("This device is called ", paint.bold(name), " from now on"),
     )
     if later:
-        call.note(f"Told with the next sync: {', '.join(later)}.")
+        call.note(f"Sent with the next sync: {', '.join(later)}.")
 
 
 def approve(call: Call) -> None:
-    from holdfast.keeper.teleports import devices
+    from holdfast.sync import devices
 
     done = devices.approve(call.keeper, call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
     call.answer(
         {"approved": done._asdict()},
         lambda paint: "" if call.quiet else paint.join(
-            paint.bold(done.name), paint.green(" belongs to the vault now"), paint.dim(f" at {done.remote}")
+            paint.green("Approved "), paint.bold(done.name), " for the vault at ", done.remote
         ),
     )  # fmt: skip
-    call.note("It hears of that with its next: holdfast sync")
+    call.note("It learns this at its next: holdfast sync")
 
 
 def remove(call: Call) -> None:
-    from holdfast.keeper.teleports import devices
+    from holdfast.sync import devices
 
     done = devices.remove(call.keeper, call.parsed.need("name"))
     verb = "asked to join, and was declined" if done.declined else "was removed"
@@ -170,9 +172,9 @@ def remove(call: Call) -> None:
 
 
 def admit(call: Call) -> None:
-    from holdfast.keeper.teleports import admitting
+    from holdfast.sync import accept_late
 
-    done = admitting.admit(call.keeper, call.parsed.need("name"))
+    done = accept_late.admit(call.keeper, call.parsed.need("name"))
     call.answer({"admitted": done._asdict()}, lambda paint: _admitted(paint, done, quiet=call.quiet))
     if done.left:
         which = "1 push of it was" if done.left == 1 else f"{done.left:,} pushes of it were"
@@ -194,7 +196,7 @@ def _admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
 
 
 def recovery_code(call: Call) -> None:
-    from holdfast.keeper.teleports import devices
+    from holdfast.sync import devices
 
     made = devices.recovery_code(call.keeper, call.parsed.text("remote"))
     call.answer({"recovery_code": made.code, "remote": made.remote}, lambda paint: paint.plain(made.code))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, width_of, wrap
-from holdfast.cli.places import places
-from holdfast.keeper.doctor_checks import Check, Status
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.workspace.followers import Check, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from holdfast.cli.notes import public_notes, tell_notes, written
 
 def run(call: Call) -> None:
     from holdfast.formats import registry
-    from holdfast.keeper.documents.exporting import exported
-    from holdfast.keeper.documents.exporting import put as put_file
-    from holdfast.keeper.documents.ground import configured, models
+    from holdfast.formats.export import exported
+    from holdfast.formats.export import put as put_file
+    from holdfast.formats.import_context import configured, models
 
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
     session = call.session_to_read()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.core.secrets import redact
+from holdfast.core.secrets.patterns import redact
 
 
 def run(call: Call) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
-from holdfast.cli.describe import status_word
 from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.session_parts import status_word
 from holdfast.core.model import Row
 from holdfast.core.times import span
 from holdfast.core.view import other_names
-from holdfast.keeper.archives import FOLDER, Archives, archives
-from holdfast.keeper.wording import count, percent
+from holdfast.core.wording import count, percent
+from holdfast.formats.archives import FOLDER, Archives, archives
 from holdfast.machine.wall import midnight
 
 

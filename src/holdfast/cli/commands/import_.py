@@ -9,27 +9,27 @@ from holdfast.cli.notes import failure, named, public_notes, public_path, tell_n
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
-    from holdfast.keeper.documents.imports import Imported
+    from holdfast.formats.import_ import Imported
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.documents.imports import import_files
+    from holdfast.formats.import_ import import_files
 
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
     found = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
-    notes = [note for one in found for note in one.notes]
-    failed = together(one.error for one in found)
+    notes = [note for imported in found for note in imported.notes]
+    failed = together(imported.error for imported in found)
     call.answer(
-        {"files": [_public(one) for one in found], "notes": public_notes(notes),
-         "sessions": list(dict.fromkeys(one.session for one in found if one.session is not None))},
+        {"files": [_public(imported) for imported in found], "notes": public_notes(notes),
+         "sessions": list(dict.fromkeys(imported.session for imported in found if imported.session is not None))},
         lambda paint: _painted(paint, found, quiet=call.quiet),
         error=failed[0] if failed else None,
     )  # fmt: skip
     code = call.failed(failed)
-    for one in found:
-        tell_notes(call, one.notes, about=f"{named(one.path)} " if len(found) > 1 else "")
+    for imported in found:
+        tell_notes(call, imported.notes, about=f"{named(imported.path)} " if len(found) > 1 else "")
     # The notes have said so, file by file.
-    call.keeper.recorder.redacted.clear()
+    call.keeper.recorder.tally.redacted.clear()
     call.tell()
     return code
 
@@ -45,11 +45,11 @@ def _public(one: Imported) -> dict[str, object]:
 def _painted(paint: Paint, found: list[Imported], *, quiet: bool) -> Painted:
     """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
-    for one in found:
-        if one.error is not None:
-            lines.append(paint.join(paint.red("not read"), f"  {failure(one.error, one.path)}"))
+    for imported in found:
+        if imported.error is not None:
+            lines.append(paint.join(paint.red("not read"), f"  {failure(imported.error, imported.path)}"))
         elif not quiet:
-            assert one.session is not None
-            what = paint.dim(f"{one.format or 'hand-made'} → {one.session[:8]}")
-            lines.append(paint.join(one.result, f"  {named(one.path)} ", what))
+            assert imported.session is not None
+            what = paint.dim(f"{imported.format or 'hand-made'} → {imported.session[:8]}")
+            lines.append(paint.join(imported.result, f"  {named(imported.path)} ", what))
     return Painted("\n".join(lines))

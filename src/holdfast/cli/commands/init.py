@@ -7,27 +7,27 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.commands.agents import public as public_agent
 from holdfast.cli.commands.agents import table
-from holdfast.cli.connected import public as public_connection
+from holdfast.cli.connect_view import public as public_connection
 from holdfast.cli.paint import Paint, Painted, wrap
-from holdfast.cli.places import places
 from holdfast.cli.table import FORMAT_NAMES
 from holdfast.core.errors import HoldfastError, Interrupted
-from holdfast.keeper import project_files
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.formats import project_files
 
 if TYPE_CHECKING:
-    from holdfast.capture.interface import Scope
-    from holdfast.keeper.captures.backfilling import Backfilled
-    from holdfast.keeper.captures.connecting import Connected
-    from holdfast.keeper.captures.found import Found
+    from holdfast.conversations.adapters.base import Scope
+    from holdfast.conversations.backfill.run import Backfilled
+    from holdfast.conversations.connect.apply import Connected
+    from holdfast.conversations.connect.detect import AgentSetup
 
 NONE = "none"
 
 
-class Wanted(NamedTuple):
+class InitChoices(NamedTuple):
     """What the person chose; None where nobody was asked."""
 
     connect: list[str] | None
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     backfill: bool | None
 
 
-class Outcome(NamedTuple):
+class InitOutcome(NamedTuple):
     connected: list[Connected]
     mirrors: list[str]
     backfilled: list[Backfilled] | None
@@ -44,8 +44,8 @@ class Outcome(NamedTuple):
 
 
 def run(call: Call) -> int:
-    from holdfast.capture.registry import title
-    from holdfast.keeper.captures.found import find
+    from holdfast.conversations.adapters.index import title
+    from holdfast.conversations.connect.detect import find
 
     for name in _named(call):
         title(name)  # says so, before anything is asked or done
@@ -58,12 +58,13 @@ def run(call: Call) -> int:
     notes = project_files.notes(call.keeper, at_work=call.keeper.current() is not None, foreign=True)
     call.answer(
         {
-            "agents": [public_agent(one) for one in found],
-            "connections": [public_connection(one) for one in done.connected],
-            "mirrors": [one.format for one in call.keeper.mirrors.status()],
+            "agents": [public_agent(setup) for setup in found],
+            "connections": [public_connection(connected) for connected in done.connected],
+            "mirrors": [mirrored.format for mirrored in call.keeper.mirrors.status()],
             "backfill": None if done.backfilled is None else [
-                {"agent": one.agent, "sessions": one.sessions, "grown": one.grown, "working_ms": one.worked}
-                for one in done.backfilled
+                {"agent": backfilled.agent, "sessions": backfilled.sessions, "grown": backfilled.grown,
+                 "working_ms": backfilled.worked}
+                for backfilled in done.backfilled
             ],
             "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in done.problems],
             "next": done.next,
@@ -86,12 +87,12 @@ def _named(call: Call) -> list[str]:
     return [] if words == [NONE] else list(dict.fromkeys(words))
 
 
-def _wanted(call: Call, found: list[Found]) -> Wanted:
+def _wanted(call: Call, found: list[AgentSetup]) -> InitChoices:
     yes = call.parsed.globals.yes
     asks = not yes and not call.json and sys.stdin.isatty()
     if asks:
         call.note(table(call.paint, found))
-    ready = [one.name for one in found if one.ready]
+    ready = [setup.name for setup in found if setup.ready]
     connect: list[str] | None = None
     if call.parsed.texts("connect"):
         connect = _named(call)
@@ -111,14 +112,14 @@ def _wanted(call: Call, found: list[Found]) -> Wanted:
         backfill = True
     elif asks:
         backfill = _yes(call, "Take in what these agents did before now? [Y/n]")
-    return Wanted(connect, mirrors, backfill)
+    return InitChoices(connect, mirrors, backfill)
 
 
-def _ask_which(call: Call, found: list[Found], ready: list[str]) -> list[str]:
-    known = {one.name for one in found}
+def _ask_which(call: Call, found: list[AgentSetup], ready: list[str]) -> list[str]:
+    known = {setup.name for setup in found}
     if ready:
         question = f"Connect {', '.join(ready)}? [Y/n, or the names you want]"
-    elif any(one.connected for one in found):
+    elif any(setup.connected for setup in found):
         return []  # everything that is here is connected
     else:
         question = "No agent was found. Connect one all the same? [names, or Enter for none]"
@@ -134,7 +135,7 @@ def _ask_which(call: Call, found: list[Found], ready: list[str]) -> list[str]:
 
 
 def _ask_formats(call: Call) -> list[str]:
-    on = {one.format for one in call.keeper.mirrors.status()}
+    on = {mirrored.format for mirrored in call.keeper.mirrors.status()}
     left = [name for name in FORMAT_NAMES if name not in on]
     while left:
         question = f"Keep live files for programs that read them? [{', '.join(left)}; Enter for none]"
@@ -164,10 +165,10 @@ def _answer(call: Call, question: str) -> str:
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
+def _do(call: Call, found: list[AgentSetup], wanted: InitChoices) -> InitOutcome:
     connected, problems = _connect(call, found, wanted.connect or [])
     mirrors: list[str] = []
-    on = {one.format for one in call.keeper.mirrors.status()} if wanted.mirrors else set()
+    on = {mirrored.format for mirrored in call.keeper.mirrors.status()} if wanted.mirrors else set()
     for name in wanted.mirrors or []:
         if name in on:
             continue  # it is wanted, and it is so: whoever runs this again is not told off
@@ -178,23 +179,27 @@ def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
             problems.append(error)
     backfilled: list[Backfilled] | None = None
     if wanted.backfill:
-        from holdfast.keeper.captures.backfilling import backfill, unread
+        from holdfast.conversations.backfill.run import backfill, unread
 
         try:
-            backfilled = [one for one in backfill(call.keeper, places(call)) if one.sources or one.unread]
+            backfilled = [
+                backfilled
+                for backfilled in backfill(call.keeper, places(call))
+                if backfilled.sources or backfilled.unread
+            ]
             problems += unread(backfilled)
         except HoldfastError as error:
             problems.append(error)
-    return Outcome(connected, mirrors, backfilled, problems, _next(found, wanted))
+    return InitOutcome(connected, mirrors, backfilled, problems, _next(found, wanted))
 
 
-def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Connected], list[HoldfastError]]:
+def _connect(call: Call, found: list[AgentSetup], names: list[str]) -> tuple[list[Connected], list[HoldfastError]]:
     """One after the other: an agent that cannot be connected does not keep the others from it."""
-    from holdfast.keeper.captures.connecting import connect
+    from holdfast.conversations.connect.apply import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
     # Hooks that came with the project and are not heard yet stay the project's.
-    shared = {one.name for one in found if one.silent and one.connected == "project"}
+    shared = {setup.name for setup in found if setup.silent and setup.connected == "project"}
     done: list[Connected] = []
     problems: list[HoldfastError] = []
     for name in names:
@@ -205,9 +210,9 @@ def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Con
     return done, problems
 
 
-def _next(found: list[Found], wanted: Wanted) -> list[str]:
+def _next(found: list[AgentSetup], wanted: InitChoices) -> list[str]:
     """The commands for what was left open."""
-    from holdfast.keeper.captures.found import commands
+    from holdfast.conversations.connect.detect import commands
 
     left: list[str] = []
     if wanted.connect is None:
@@ -222,21 +227,22 @@ def _next(found: list[Found], wanted: Wanted) -> list[str]:
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _painted(paint: Paint, root: str, found: list[Found], done: Outcome, notes: list[str]) -> Painted:
+def _painted(paint: Paint, root: str, found: list[AgentSetup], done: InitOutcome, notes: list[str]) -> Painted:
     lines: list[str] = [paint.heading("Holdfast", root), table(paint, found), ""]
     mark = "*" if paint.ascii_only else "✓"
-    for one in done.connected:
-        title = next(agent.title for agent in found if agent.name == one.agent)
+    for connected in done.connected:
+        title = next(agent.title for agent in found if agent.name == connected.agent)
         lines.append(
             paint.join(
-                paint.green(mark), f" {title} {'is connected' if one.is_new or one.revived else 'was connected'}"
+                paint.green(mark),
+                f" {title} {'is connected' if connected.is_new or connected.revived else 'was connected'}",
             )
         )
-        for sentence in one.obstacles:
+        for sentence in connected.obstacles:
             lines += [paint.yellow(f"  {line}") for line in wrap(paint.plain(sentence), paint.width - 2)]
     lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]
     if done.backfilled is not None:
-        sessions = sum(one.sessions for one in done.backfilled)
+        sessions = sum(backfilled.sessions for backfilled in done.backfilled)
         told = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
         lines.append(paint.join(paint.green(mark), told))
     lines += [paint.plain(sentence, lines=True) for sentence in notes]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from holdfast.cli.call import Call
 from holdfast.cli.clock import stamp
 from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.envelope import Event, public
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event, public
-from holdfast.keeper.telling import tell
+from holdfast.core.event_line import tell
 
 _LONGEST = 2_000
 

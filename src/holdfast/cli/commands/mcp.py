@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 
 from holdfast.cli.call import Call
-from holdfast.cli.place import home
+from holdfast.cli.home_location import home
 from holdfast.core import extras
 
 
@@ -21,11 +21,11 @@ def run(call: Call) -> int:
         call.note(
             "Waiting for an agent to speak MCP on standard input; holdfast connect AGENT has it started for you."
         )
-    from holdfast.mcp.ground import Told
-    from holdfast.mcp.serving import serve
+    from holdfast.mcp.context import SurfaceFacts
+    from holdfast.mcp.serve import serve
 
     words, environ = call.parsed.globals, call.environ
-    told = Told(
+    told = SurfaceFacts(
         directory=words.project or ".", home=home(environ), environ=environ,
         store=call.store, actor=environ.get("HOLDFAST_ACTOR") or None,
     )  # fmt: skip

@@ -9,23 +9,23 @@ from holdfast.cli.notes import failure, public_notes, public_path, tell_notes, t
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
-    from holdfast.keeper.documents.migrating import Migrated
+    from holdfast.formats.migrate import Migrated
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.documents import migrating
+    from holdfast.formats import migrate
 
     path = call.parsed.need("path")
-    found = migrating.back(path) if call.parsed.flag("back") else migrating.migrate(call.keeper, path)
-    failed = together(one.error for one in found)
+    found = migrate.back(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
+    failed = together(migrated.error for migrated in found)
     call.answer(
-        {"files": [_public(one) for one in found]},
+        {"files": [_public(migrated) for migrated in found]},
         lambda paint: _painted(paint, found, quiet=call.quiet),
         error=failed[0] if failed else None,
     )
     code = call.failed(failed)
-    for one in found:
-        tell_notes(call, one.notes, about=f"{one.path} " if len(found) > 1 else "")
+    for migrated in found:
+        tell_notes(call, migrated.notes, about=f"{migrated.path} " if len(found) > 1 else "")
     return code
 
 
@@ -41,10 +41,10 @@ def _public(one: Migrated) -> dict[str, object]:
 def _painted(paint: Paint, found: list[Migrated], *, quiet: bool) -> Painted:
     """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
-    for one in found:
-        if one.error is not None:
-            lines.append(paint.join(paint.red(one.result), f"  {failure(one.error, one.path)}"))
+    for migrated in found:
+        if migrated.error is not None:
+            lines.append(paint.join(paint.red(migrated.result), f"  {failure(migrated.error, migrated.path)}"))
         elif not quiet:
-            kept = "" if one.kept is None else f"  (kept: {one.kept})"
-            lines.append(paint.join(one.result, f"  {one.path}", paint.dim(kept)))
+            kept = "" if migrated.kept is None else f"  (kept: {migrated.kept})"
+            lines.append(paint.join(migrated.result, f"  {migrated.path}", paint.dim(kept)))
     return Painted("\n".join(lines))

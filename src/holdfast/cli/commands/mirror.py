@@ -10,7 +10,7 @@ from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import text
 
 if TYPE_CHECKING:
-    from holdfast.keeper.mirrors.mirroring import Mirrored
+    from holdfast.formats.mirror.mirrors import Mirrored
 
 
 def on(call: Call) -> None:
@@ -39,14 +39,14 @@ def off(call: Call) -> None:
 
 def status(call: Call) -> None:
     changed = call.keeper.mirrors.changed_outside()
-    call.keeper.absorb()
+    call.keeper.collect()
     _answer(call, None, changed)
 
 
 def _answer(call: Call, line: str | None, changed: Container[str] = ()) -> None:
     found = call.keeper.mirrors.status(changed)
     call.answer(
-        {"mirrors": [_public(one) for one in found]},
+        {"mirrors": [_public(mirrored) for mirrored in found]},
         lambda paint: _painted(paint, found, line, quiet=call.quiet and line is not None),
     )
     call.tell_of_mirrors()
@@ -74,17 +74,17 @@ def _painted(paint: Paint, found: list[Mirrored], line: str | None, *, quiet: bo
         if line is None:
             lines.append(paint.dim("Nothing is mirrored here: holdfast mirror on FORMAT"))
         return Painted("\n".join(lines))
-    for one in found:
-        when = "nothing written yet" if one.last_written is None else f"written {text(one.last_written)}"
-        lines.append(paint.heading(one.format, when))
-        shown = one.paths[:8]
+    for mirrored in found:
+        when = "nothing written yet" if mirrored.last_written is None else f"written {text(mirrored.last_written)}"
+        lines.append(paint.heading(mirrored.format, when))
+        shown = mirrored.paths[:8]
         lines += [paint.join("  ", path) for path in shown]
-        if len(one.paths) > len(shown):
-            lines.append(paint.dim(f"  and {len(one.paths) - len(shown)} more"))
-        if one.changed_outside:
+        if len(mirrored.paths) > len(shown):
+            lines.append(paint.dim(f"  and {len(mirrored.paths) - len(shown)} more"))
+        if mirrored.changed_outside:
             lines.append(paint.yellow("  somebody else changed it"))
-        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in one.held.items()]
-        lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in one.rejected]
-        if one.trouble is not None:
-            lines.append(paint.red(f"  could not be written: {one.trouble}"))
+        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.held.items()]
+        lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in mirrored.rejected]
+        if mirrored.trouble is not None:
+            lines.append(paint.red(f"  could not be written: {mirrored.trouble}"))
     return Painted("\n".join(lines))

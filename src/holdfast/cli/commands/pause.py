@@ -17,7 +17,7 @@ def run(call: Call) -> None:
         for other in (call.keeper.open_sessions() if call.keeper.conversation is None else ())
         if other.id != session.id
         and view.status_of(other.state()) == "in_progress"
-        and not call.keeper.upkeep.reads_only(other.id)
+        and not call.keeper.is_read_only(other.id)
     ]
     if not others or view.status_of(session.state()) == "in_progress":
         session.pause(reason, at=call.at)
@@ -27,7 +27,9 @@ def run(call: Call) -> None:
     paused = [document, *(other.document(at=call.at) for other in others)]
 
     def shown(paint: Paint) -> Painted:
-        lines = [paint.join(paint.yellow("Paused "), paint.bold(one.id[:8]), "  ", one.goal) for one in paused]
+        lines = [
+            paint.join(paint.yellow("Paused "), paint.bold(session.id[:8]), "  ", session.goal) for session in paused
+        ]
         return Painted("\n".join(lines))
 
     call.done(document, shown, **({"others": paused[1:]} if others else {}))

@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.keeper.teleports.people import Person
+    from holdfast.sync.people import Person
 
 
 def add(call: Call) -> None:
-    from holdfast.keeper.teleports import people
+    from holdfast.sync import people
 
     person = people.add(call.keeper.home, call.parsed.need("email"), call.parsed.need("key"))
     known = len(person.keys) + len(person.devices)
@@ -27,18 +27,18 @@ def add(call: Call) -> None:
 
 
 def list_(call: Call) -> None:
-    from holdfast.keeper.teleports import people
+    from holdfast.sync import people
 
     found = people.load(call.keeper.home)
-    call.answer({"people": [_document(one) for one in found]}, lambda paint: _listed(paint, found))
+    call.answer({"people": [_document(person) for person in found]}, lambda paint: _listed(paint, found))
 
 
 def _document(person: Person) -> dict[str, object]:
-    return {"email": person.email, "keys": person.keys, "devices": [_words(one) for one in person.devices]}
+    return {"email": person.email, "keys": person.keys, "devices": [_words(device) for device in person.devices]}
 
 
 def _words(device: str) -> str:
-    from holdfast.teleport.words import spell
+    from holdfast.workspace.keys.words import spell
 
     return spell(bytes.fromhex(device))
 
@@ -47,8 +47,8 @@ def _listed(paint: Paint, found: Sequence[Person]) -> Painted:
     if not found:
         return paint.dim("Nobody is known yet: holdfast people add EMAIL KEY")
     lines: list[str] = []
-    for one in found:
-        lines.append(paint.bold(one.email))
-        lines += [paint.join("  ", paint.dim(key)) for key in one.keys]
-        lines += [paint.join("  offers from ", paint.dim(_words(device))) for device in one.devices]
+    for person in found:
+        lines.append(paint.bold(person.email))
+        lines += [paint.join("  ", paint.dim(key)) for key in person.keys]
+        lines += [paint.join("  offers from ", paint.dim(_words(device))) for device in person.devices]
     return Painted("\n".join(lines))

@@ -13,9 +13,9 @@ _MARKS = {"completed": "[x]", "in_progress": "[>]", "blocked": "[!]", "dropped":
 
 
 def import_(call: Call) -> None:
-    from holdfast.keeper import plan
+    from holdfast.formats import plan_import
 
-    found = plan.read(call.parsed.need("file"))
+    found = plan_import.read(call.parsed.need("file"))
     session = call.keeper.session()
     before = session.document()
     session.import_plan(found, at=call.at)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Column
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 from holdfast.machine import files
 
 
 def list_(call: Call) -> None:
-    from holdfast.keeper import projects
+    from holdfast.workspace import projects
 
     store = call.keeper.existing_store()
     found = [] if store is None else projects.listed(store)
@@ -25,7 +25,7 @@ def list_(call: Call) -> None:
 
 
 def reconnect(call: Call) -> None:
-    from holdfast.keeper import projects
+    from holdfast.workspace import projects
 
     found = projects.reconnect(call.keeper, call.parsed.need("old_path"))
     number = count(sum(project.sessions for project in found), "session")

@@ -8,31 +8,31 @@ from holdfast.cli.call import Call
 from holdfast.cli.notes import failure, named, public_notes, public_path, tell_notes
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.errors import Failed, HoldfastError, Invalid
-from holdfast.keeper.wording import count, one_line
+from holdfast.core.wording import count, one_line
 
 if TYPE_CHECKING:
-    from holdfast.formats.interface import Note
-    from holdfast.keeper.documents.recovering import Rescue
+    from holdfast.formats.base import FormatNote
+    from holdfast.formats.recover import Rescue
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.documents.recovering import recover
+    from holdfast.formats.recover import recover
 
     path = call.parsed.need("path")
     found = recover(call.keeper, path)
-    if not any(one.something for one in found):
+    if not any(rescue.something for rescue in found):
         raise _nothing(path, found)
     sessions, more, failed = _started(call, found) if call.parsed.flag("start") else ({}, {}, {})
     if failed and not sessions and len(found) == 1:
         raise failed[0]
-    files = [_public(one, more.get(number, [])) for number, one in enumerate(found)]
+    files = [_public(rescue, more.get(number, [])) for number, rescue in enumerate(found)]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
         lambda paint: _painted(paint, path, found, sessions, quiet=call.quiet),
     )
-    for number, one in enumerate(found):
-        about = f"{named(one.path)} " if len(found) > 1 else ""
-        tell_notes(call, [*one.notes, *more.get(number, [])], about=about)
+    for number, rescue in enumerate(found):
+        about = f"{named(rescue.path)} " if len(found) > 1 else ""
+        tell_notes(call, [*rescue.notes, *more.get(number, [])], about=about)
         if number in failed:
             call.note(f"{about}no session was made of it: {failed[number].message}")
     if call.parsed.flag("start"):
@@ -42,27 +42,27 @@ def run(call: Call) -> int:
 
 def _started(
     call: Call, found: list[Rescue]
-) -> tuple[dict[int, str], dict[int, list[Note]], dict[int, HoldfastError]]:
+) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
     """The session of every file it can be made of. Of a directory, sound files are left alone."""
-    from holdfast.keeper.documents.recovering import start
+    from holdfast.formats.recover import start
 
     sessions: dict[int, str] = {}
-    more: dict[int, list[Note]] = {}
+    more: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
-    for number, one in enumerate(found):
-        if not one.something or (one.whole and len(found) > 1):
+    for number, rescue in enumerate(found):
+        if not rescue.something or (rescue.whole and len(found) > 1):
             continue
         try:
-            sessions[number], notes = start(call.keeper, one)
+            sessions[number], notes = start(call.keeper, rescue)
         except HoldfastError as error:
             failed[number] = error
         else:
-            more[number] = [note for note in notes if note not in one.notes]
+            more[number] = [note for note in notes if note not in rescue.notes]
     return sessions, more, failed
 
 
 def _nothing(path: str, found: list[Rescue]) -> HoldfastError:
-    error = next((one.error for one in found if one.error is not None), None)
+    error = next((rescue.error for rescue in found if rescue.error is not None), None)
     if error is not None and len(found) == 1:
         return error
     return Invalid(
@@ -72,7 +72,7 @@ def _nothing(path: str, found: list[Rescue]) -> HoldfastError:
     )
 
 
-def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
+def _public(one: Rescue, more: list[FormatNote]) -> dict[str, object]:
     return {
         "path": public_path(one.path), "format": None if one.rules is None else one.rules.name, "whole": one.whole,
         "document": one.document, "notes": public_notes([*one.notes, *more]), "lost_from": one.lost_from,
@@ -82,10 +82,12 @@ def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
 
 
 def _painted(paint: Paint, path: str, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
-    lines = [_lines(paint, one, sessions.get(number), quiet=quiet) for number, one in enumerate(found)]
-    if all(one.whole for one in found) and not quiet:
+    lines = [_lines(paint, rescue, sessions.get(number), quiet=quiet) for number, rescue in enumerate(found)]
+    if all(rescue.whole for rescue in found) and not quiet:
         said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
-        new = not sessions and any(one.rules is not None and one.known is None and one.error is None for one in found)
+        new = not sessions and any(
+            rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in found
+        )
         them = f"{named(path)} takes {'it' if len(found) == 1 else 'them'} in"
         take = f" holdfast import {them}." if new and path != "-" else ""
         lines.append(paint.plain(f"{said}: nothing needs to be recovered.{take}"))
@@ -145,7 +147,7 @@ def _details(one: Rescue) -> list[str]:
             )
         )
     if one.error is not None:
-        from holdfast.keeper.documents.sources import reason
+        from holdfast.formats.discover import reason
 
         lines.append(reason(one.error, one.path))
     if one.lost_from is not None:

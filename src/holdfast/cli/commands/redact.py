@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 
 if TYPE_CHECKING:
-    from holdfast.keeper.redacting import Leaving, Text
+    from holdfast.sync.redact import Leaving, OutgoingText
 
 # In the order in which a person wants to see them; the rest follows.
 _ORDER: Final = (
@@ -21,15 +21,15 @@ _MOST: Final = 20  # of one kind; --json has all
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.redacting import NEVER, leaving
+    from holdfast.sync.redact import NEVER, leaving
 
     session = call.keeper.session(call.parsed.text("id") or "@")
     call.keeper.state(session.id)  # one that is erased is not found
     found = leaving(call.keeper, session.id)
     call.answer(
         {
-            "session": found.session, "events": found.events, "texts": [one._asdict() for one in found.texts],
-            "found": [one._asdict() for one in found.found], "never": NEVER,
+            "session": found.session, "events": found.events, "texts": [text._asdict() for text in found.texts],
+            "found": [secret._asdict() for secret in found.found], "never": NEVER,
         },
         lambda paint: _all(paint, found),
     )  # fmt: skip
@@ -39,7 +39,7 @@ def run(call: Call) -> None:
 
 
 def _all(paint: Paint, found: Leaving) -> Painted:
-    news = sum(not one.sent for one in found.texts)
+    news = sum(not text.sent for text in found.texts)
     lines = [
         paint.plain(
             f"{count(found.events, 'event')} would leave this device with the next sync,"
@@ -55,22 +55,22 @@ def _all(paint: Paint, found: Leaving) -> Painted:
         lines.append(paint.table(rows, columns))
     if found.found:
         places = Counter(found.found)
-        told = ", ".join(f"{number} {one.kind} in {one.where}" for one, number in sorted(places.items()))
+        told = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
         lines.append(paint.join(paint.yellow("Would be cut out first: "), told))
     return Painted("\n".join(lines))
 
 
-def _grouped(texts: list[Text]) -> list[list[Text]]:
-    groups: dict[str, list[Text]] = {name: [] for name in _ORDER}
-    for one in texts:
-        groups.setdefault(one.where.partition(".")[0], []).append(one)
+def _grouped(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
+    groups: dict[str, list[OutgoingText]] = {name: [] for name in _ORDER}
+    for text in texts:
+        groups.setdefault(text.where.partition(".")[0], []).append(text)
     return [group for group in groups.values() if group]
 
 
-def _rows(texts: list[Text]) -> list[list[str]]:
+def _rows(texts: list[OutgoingText]) -> list[list[str]]:
     # The new ones are why somebody looks.
     ordered = sorted(texts, key=lambda one: one.sent)
-    rows = [[one.where, "sent" if one.sent else "new", " ".join(one.text.split())] for one in ordered[:_MOST]]
+    rows = [[text.where, "sent" if text.sent else "new", " ".join(text.text.split())] for text in ordered[:_MOST]]
     if len(ordered) > _MOST:
         rows.append([ordered[-1].where.partition(".")[0], "", f"and {len(ordered) - _MOST:,} more (--json has all)"])
     return rows

@@ -10,12 +10,12 @@ from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.times import text
-from holdfast.keeper.wording import ago, count
-from holdfast.teleport.remotes.registry import caveat
+from holdfast.core.wording import ago, count
+from holdfast.sync.remotes.index import caveat
 
 if TYPE_CHECKING:
-    from holdfast.keeper.teleports.adding import Added
-    from holdfast.keeper.teleports.standing import Met
+    from holdfast.sync.remote_add import Added
+    from holdfast.sync.remote_status import Met
 
 _LONGEST_CODE = 1000
 _STATUSES = {
@@ -30,16 +30,16 @@ _STATUSES = {
 
 
 def add(call: Call) -> None:
-    from holdfast.keeper.teleports import adding, devices, standing
+    from holdfast.sync import devices, remote_add, remote_status
 
     parsed = call.parsed
-    done = adding.add(
+    done = remote_add.add(
         call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
         expected=parsed.text("vault"), code=_code(call) if parsed.flag("recover") else None,
     )  # fmt: skip
     fingerprint = devices.public(call.keeper).words
     call.answer(
-        {"remote": _public(standing.met(call.keeper, done.remote)), "what": done.what, "held": done.held,
+        {"remote": _public(remote_status.met(call.keeper, done.remote)), "what": done.what, "held": done.held,
          "fingerprint": fingerprint},
         lambda paint: "" if call.quiet else _added(paint, done, fingerprint, recovered=parsed.flag("recover")),
     )  # fmt: skip
@@ -103,26 +103,26 @@ def _next(done: Added) -> list[str]:
 
 
 def list_(call: Call) -> None:
-    from holdfast.keeper.teleports import standing
+    from holdfast.sync import remote_status
 
-    found = standing.all_met(call.keeper)
+    found = remote_status.all_met(call.keeper)
     now = call.keeper.now()
-    call.answer({"remotes": [_public(one) for one in found]}, lambda paint: _listed(paint, found, now))
+    call.answer({"remotes": [_public(met) for met in found]}, lambda paint: _listed(paint, found, now))
 
 
 def confirm(call: Call) -> None:
-    from holdfast.keeper.teleports import adding, remotes, standing
+    from holdfast.sync import remote_add, remote_list, remote_status
 
     name, expected = call.parsed.need("name"), call.parsed.text("words")
-    remote = remotes.named(call.keeper.home, name)
-    if expected is None and not _same_words(call, standing.spelled(remote.vault)):
+    remote = remote_list.named(call.keeper.home, name)
+    if expected is None and not _same_words(call, remote_status.spelled(remote.vault)):
         raise Refused(
             "nothing was confirmed",
             hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
         )
-    released = adding.confirm(call.keeper, name, expected)
+    released = remote_add.confirm(call.keeper, name, expected)
     call.answer(
-        {"remote": _public(standing.met(call.keeper, remote)), "released": released},
+        {"remote": _public(remote_status.met(call.keeper, remote)), "released": released},
         lambda paint: "" if call.quiet else paint.join(
             paint.green("Confirmed "), paint.bold(name),
             f": {count(released, 'earlier session')} will be sent" if released else "",
@@ -139,9 +139,9 @@ def _same_words(call: Call, words: str) -> bool:
 
 
 def remove(call: Call) -> None:
-    from holdfast.keeper.teleports import adding
+    from holdfast.sync import remote_add
 
-    gone = adding.remove(call.keeper, call.parsed.need("name"))
+    gone = remote_add.remove(call.keeper, call.parsed.need("name"))
     call.answer(
         {"removed": gone.name, "url": gone.url},
         lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(gone.name)),
@@ -160,26 +160,26 @@ def _public(one: Met) -> dict[str, object]:
 
 
 def _listed(paint: Paint, found: Sequence[Met], now: int) -> Painted:
-    from holdfast.keeper.teleports.remotes import rejoining
+    from holdfast.sync.remote_list import rejoining
 
     if not found:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
-    for one in found:
-        lines.append(paint.join(paint.bold(one.remote.name), "  ", one.remote.url))
-        when = "never synced" if one.last_sync is None else f"synced {ago(now - one.last_sync)}"
-        scope = ", only one project's sessions" if one.remote.projects else ""
-        shared = f", session {one.remote.session[:8]} that was shared with you" if one.remote.session else scope
-        lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(one.status, one.status)}, {when}{shared}")))
-        if one.remote.kind == "vault":
-            lines.append(paint.join("  ", paint.dim(one.words)))
-        if one.held:
-            held = f"{count(one.held, 'earlier session')} held back: holdfast remote confirm {one.remote.name}"
+    for met in found:
+        lines.append(paint.join(paint.bold(met.remote.name), "  ", met.remote.url))
+        when = "never synced" if met.last_sync is None else f"synced {ago(now - met.last_sync)}"
+        scope = ", only one project's sessions" if met.remote.projects else ""
+        shared = f", session {met.remote.session[:8]} that was shared with you" if met.remote.session else scope
+        lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(met.status, met.status)}, {when}{shared}")))
+        if met.remote.kind == "vault":
+            lines.append(paint.join("  ", paint.dim(met.words)))
+        if met.held:
+            held = f"{count(met.held, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
             lines.append(paint.join("  ", paint.yellow(held)))
-        if one.status == "other-keys":
-            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(one.remote)}")))
-        if (known := caveat(one.remote.url)) is not None:
+        if met.status == "other-keys":
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(met.remote)}")))
+        if (known := caveat(met.remote.url)) is not None:
             lines += [paint.join("  ", paint.yellow(line)) for line in wrap(known, paint.width - 2)]
-        if one.error:
-            lines.append(paint.join("  ", paint.red(one.error)))
+        if met.error:
+            lines.append(paint.join("  ", paint.red(met.error)))
     return Painted("\n".join(lines))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.commands.conflicts import spelled
-from holdfast.keeper.conflicts import worked_on
+from holdfast.sessions.conflicts import worked_on
 
 
 def run(call: Call) -> None:
     words = call.parsed
-    session = worked_on(call.keeper, words.text("id"))
+    session = call.keeper.session(worked_on(call.keeper, words.text("id")))
     take = words.integer("take") or 0
     conflict = session.resolve(words.need("conflict"), take, at=call.at)
     call.done(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
-from holdfast.cli.places import places
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError, NotFound, Refused
 from holdfast.core.text import shorten
-from holdfast.keeper import project_files
-from holdfast.keeper.session import KeptSession
+from holdfast.formats import project_files
+from holdfast.keeper.session import SessionHandle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.keeper.project_files import ProjectFile
+    from holdfast.formats.project_files import ProjectFile
 
 
 def run(call: Call) -> None:
@@ -33,10 +33,10 @@ def run(call: Call) -> None:
         _go_on_with_latest(call, force=force)
 
 
-def _resume_others(call: Call, current: KeptSession) -> None:
+def _resume_others(call: Call, current: SessionHandle) -> None:
     """A person who comes back to a terminal comes back to everything that they paused in this work tree."""
     for other in call.keeper.open_sessions() if call.keeper.conversation is None else ():
-        if other.id == current.id or call.keeper.upkeep.reads_only(other.id):
+        if other.id == current.id or call.keeper.is_read_only(other.id):
             continue
         if view.status_of(other.state()) == "paused":
             other.go_on(at=call.at)
@@ -58,11 +58,11 @@ def _go_on_with_latest(call: Call, *, force: bool = False) -> None:
         assert stored is not None
         _go_on(call, stored, force=force)
         return
-    session = project_files.take_in(call.keeper, file)
+    session = call.keeper.session(project_files.take_in(call.keeper, file))
     _go_on(call, session, force=force, file=file)
 
 
-def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile | None:
+def _file_to_go_on_with(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
     """The file that was worked on later; raises where it cannot be gone on with, and where nobody said yes to it.
 
     What git tracks and what is older than the latest session here may have been put there by anybody.
@@ -105,14 +105,14 @@ def _nothing_hint(call: Call) -> str:
 def _sync_first(call: Call) -> None:
     """Hear what other devices did, where there is a remote to ask; without one, nothing of it is loaded."""
     if os.path.lexists(call.keeper.home.remotes):
-        from holdfast.keeper.teleports.catching_up import catch_up
+        from holdfast.sync.background import catch_up
 
         for sentence in catch_up(call.keeper):
             call.note(sentence)
 
 
-def _left_by(call: Call, device: str) -> KeptSession:
-    from holdfast.keeper.finding import unfinished_by
+def _left_by(call: Call, device: str) -> SessionHandle:
+    from holdfast.sessions.history import unfinished_by
 
     found = unfinished_by(call.keeper, device)
     if found is None:
@@ -125,7 +125,7 @@ def _left_by(call: Call, device: str) -> KeptSession:
 
 def _go_on(
     call: Call,
-    session: KeptSession,
+    session: SessionHandle,
     *,
     device: str | None = None,
     force: bool = False,
@@ -139,22 +139,22 @@ def _go_on(
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
     more = {
-        "interrupted": [one.id for one in resumed.interrupted],
-        "unknown": [one.id for one in resumed.unknown],
-        "files": [{"path": one.path, "action": one.action, "agent": one.agent, "state": one.what}
-                  for one in resumed.files],
-        "ground": [one._asdict() for one in resumed.ground],
+        "interrupted": [lost.id for lost in resumed.interrupted],
+        "unknown": [lost.id for lost in resumed.unknown],
+        "files": [{"path": file.path, "action": file.action, "agent": file.agent, "state": file.what}
+                  for file in resumed.files],
+        "ground": [difference._asdict() for difference in resumed.ground],
     }  # fmt: skip
     if notes:
         more["notes"] = notes
     call.done(document, lambda paint: paint.plain(text, lines=True), **more)
     for sentence in notes:
         call.note(sentence)
-    for one in resumed.ground:
-        call.note(f"The ground differs, {one.detail}." + (f"\n  {one.fix}" if one.fix else ""))
+    for difference in resumed.ground:
+        call.note(f"This place differs: {difference.detail}." + (f"\n  {difference.fix}" if difference.fix else ""))
 
 
-def _mirrored(call: Call, file: ProjectFile, session: KeptSession, before: KeptSession | None) -> list[str]:
+def _mirrored(call: Call, file: ProjectFile, session: SessionHandle, before: SessionHandle | None) -> list[str]:
     """Keep the file from now on; what was done, in sentences."""
     notes = [f"{file.typed} was imported as session {session.id[:8]}."]
     if before is not None and before.id != session.id:

@@ -6,10 +6,10 @@ from holdfast.cli.call import Call
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.teleports import sharing
+    from holdfast.sync import shares
 
     session, email = call.keeper.session(call.parsed.need("id")), call.parsed.need("from_").strip()
-    done = sharing.revoke(call.keeper, session.id, email)
+    done = shares.revoke(call.keeper, session.id, email)
     call.answer(
         {"revoked": {"session": session.id, "from": email, "remotes": done}},
         lambda paint: "" if call.quiet else paint.join(

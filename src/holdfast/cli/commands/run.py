@@ -9,8 +9,8 @@ import sys
 
 from holdfast.cli.call import VERSION, Call, encode
 from holdfast.core.errors import HoldfastError, Usage
-from holdfast.keeper import running
-from holdfast.keeper.session import KeptSession
+from holdfast.keeper.session import SessionHandle
+from holdfast.sessions import run as session_run
 
 
 def run(call: Call) -> int:
@@ -31,7 +31,7 @@ def run(call: Call) -> int:
         task=words.text("task"),
         timeout=words.number("timeout"),
         retries=words.integer("retries"),
-        categories=running.categories_from(words.texts("categories")),
+        categories=session_run.categories_from(words.texts("categories")),
         announce=announce,
         environ=call.environ,
     )
@@ -47,10 +47,10 @@ def run(call: Call) -> int:
     return ran.code
 
 
-def _result(session: KeptSession, ran: running.Ran) -> dict[str, object]:
+def _result(session: SessionHandle, ran: session_run.RunResult) -> dict[str, object]:
     try:
         document = session.document()
     except HoldfastError:
         return {"session": None, "agent": None, "exit_code": ran.code}
-    agent = next((one for one in reversed(document.agents) if one.id == ran.agent_id), None)
+    agent = next((agent for agent in reversed(document.agents) if agent.id == ran.agent_id), None)
     return {"session": document, "agent": agent, "exit_code": ran.code}

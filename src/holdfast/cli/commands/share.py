@@ -13,17 +13,17 @@ from holdfast.core.times import LATEST, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.keeper.teleports.sharing import Shared
+    from holdfast.sync.shares import ShareResult
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def run(call: Call) -> None:
-    from holdfast.keeper.teleports import sharing
+    from holdfast.sync import shares
 
     session = call.keeper.session(call.parsed.need("id"))
     goal = session.document().goal
-    done = sharing.share(
+    done = shares.share(
         call.keeper, session.id, call.parsed.need("with_"), write=not call.parsed.flag("read_only"),
         expires=_expires(call), name=call.parsed.text("remote"),
     )  # fmt: skip
@@ -42,7 +42,7 @@ def run(call: Call) -> None:
     )
 
 
-def _painted(paint: Paint, done: Shared, goal: str, clock: Clock) -> Painted:
+def _painted(paint: Paint, done: ShareResult, goal: str, clock: Clock) -> Painted:
     how = "to read and write" if done.write else "to read"
     until = "" if done.expires is None else f", until {clock.at(done.expires)}"
     return paint.join(paint.green("Shared "), goal, " with ", paint.bold(done.email), f", {how}{until}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
-from holdfast.cli.places import places
 
 
 def run(call: Call) -> None:
@@ -15,7 +15,7 @@ def run(call: Call) -> None:
     document = session.document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
 
-    from holdfast.cli.whole import whole
+    from holdfast.cli.session_view import whole
     from holdfast.core.device_names import told_apart
 
     shown = told_apart(document, session.state(at=at), session.guests())

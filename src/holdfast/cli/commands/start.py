@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.keeper import project_files
+from holdfast.formats import project_files
 
 
 def run(call: Call) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.times import span
-from holdfast.keeper.statistics import AgentLine, Line, Table, worked_days
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.sessions.hours.table import AgentLine, Line, Table, worked_days
 
 _NONE = "(none)"
 
@@ -21,7 +21,7 @@ def run(call: Call) -> None:
     by = call.parsed.text("by") or "scope"
     found = call.keeper.hours(by, at=call.at)
     if call.parsed.flag("csv") and not call.json:
-        from holdfast.keeper.spreadsheet import csv_of
+        from holdfast.sessions.hours.csv import csv_of
 
         put(csv_of(found.by, found.lines, type(found.total)))
         return

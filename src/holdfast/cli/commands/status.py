@@ -7,14 +7,14 @@ import shlex
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
-from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.status_view import render_status
 from holdfast.core import tasks, view
 from holdfast.core.agents import failed as failed_agents
 from holdfast.core.model import Session
 from holdfast.core.state import State
 from holdfast.core.times import text
-from holdfast.keeper import project_files
+from holdfast.formats import project_files
 
 
 def run(call: Call) -> None:
@@ -26,7 +26,7 @@ def run(call: Call) -> None:
     if found is None:
         call.keeper.settings  # noqa: B018 (read, so that what is wrong with them is told)
         gone = _deleted(call) if call.at is None else None
-        notes = [*([] if gone is None else [gone]), *call.keeper.told, *files]
+        notes = [*([] if gone is None else [gone]), *call.keeper.notices, *files]
         call.answer({"session": None, **_with(notes)}, lambda paint: _nothing(call, paint, files))
         if gone is not None:
             call.note(gone)
@@ -40,8 +40,8 @@ def run(call: Call) -> None:
     agents, ended = _ended(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_silently(document, agents, ended)
     more: dict[str, object] = {"others": others} if others else {}
-    answer = {"session": document, **more, **_with([*call.keeper.told, *files, *silent])}
-    call.answer(answer, lambda paint: glance(
+    answer = {"session": document, **more, **_with([*call.keeper.notices, *files, *silent])}
+    call.answer(answer, lambda paint: render_status(
         paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
         failed=failed_agents(state) if state.agents else None,
     ))  # fmt: skip
@@ -50,12 +50,12 @@ def run(call: Call) -> None:
         call.note(sentence)
     waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
     if at is None and waits:
-        call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
+        call.keeper.send_soon()  # what could not be sent when it was recorded is tried again
 
 
 def _others(call: Call, shown: State) -> list[dict[str, object]]:
     """The other sessions that are open in this work tree, with how many of their tasks are."""
-    from holdfast.keeper.open_sessions import open_sessions
+    from holdfast.sessions.open_sessions import open_sessions
 
     now = call.keeper.now()
     return [
@@ -74,9 +74,9 @@ def _with(notes: list[str]) -> dict[str, list[str]]:
 
 def _ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
     """The agents and the conversations that ended without saying so."""
-    if not document.agents and all(one.closed_at is not None for one in state.native.values()):
+    if not document.agents and all(native.closed_at is not None for native in state.native.values()):
         return frozenset(), []
-    from holdfast.keeper.resuming import ended_conversations, lost_agents
+    from holdfast.sessions.resume import ended_conversations, lost_agents
 
     return lost_agents(state, document), ended_conversations(state, document)
 
@@ -91,25 +91,25 @@ def _deleted(call: Call) -> str | None:
     """That the session one was at here is gone because another device deleted it: said once."""
     if not os.path.lexists(call.keeper.home.remotes):
         return None
-    from holdfast.keeper.teleports.travelling import gone
+    from holdfast.sync.session_status import is_missing_here
 
-    found = gone(call.keeper)
+    found = is_missing_here(call.keeper)
     return None if found is None else f"Session {found[0][:8]}, which you were at here, was deleted on {found[1]}."
 
 
 def _disputed(call: Call) -> str | None:
     """The session this work tree was at last, if it was finished elsewhere and not all devices agree on it."""
     from holdfast.core import view
-    from holdfast.keeper.conflicts import last_here
+    from holdfast.sessions.conflicts import last_here
 
     last = last_here(call.keeper)
-    if last is None or all(one.chosen is not None for one in view.conflicts(last)):
+    if last is None or all(conflict.chosen is not None for conflict in view.conflicts(last)):
         return None
     return last.session[:8]
 
 
 def _nothing(call: Call, paint: Paint, files: list[str]) -> Painted:
-    from holdfast.keeper import projects
+    from holdfast.workspace import projects
 
     lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
     disputed = _disputed(call) if call.at is None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holdfast.cli import hooking
 from holdfast.cli.call import Call
-from holdfast.cli.place import home
+from holdfast.cli.home_location import home
 
 
 def run(call: Call) -> int:

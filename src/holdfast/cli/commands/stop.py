@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.core.short_names import agent_names
-from holdfast.keeper.wording import time_words
+from holdfast.core.wording import time_words
 
 
 def run(call: Call) -> None:

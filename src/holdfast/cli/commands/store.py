@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
+from holdfast.cli.home_location import home
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.place import home
 from holdfast.core.errors import Usage
-from holdfast.keeper import team
-from holdfast.keeper.home import Home
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.keeper import store_admin
+from holdfast.workspace.home import Home
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +25,13 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 
 
 def show(call: Call) -> None:
-    found = team.show(call.keeper)
+    found = store_admin.show(call.keeper)
     call.answer({"store": _public(found)}, lambda paint: _shown(paint, found))
     for warning in found.warnings:
         call.note(warning)
 
 
-def _public(found: team.Standing) -> dict[str, object]:
+def _public(found: store_admin.StoreStatus) -> dict[str, object]:
     where = found.address
     return {
         "kind": where.kind, "url": where.url, "there": found.there, "version": found.version,
@@ -42,7 +42,7 @@ def _public(found: team.Standing) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _shown(paint: Paint, found: team.Standing) -> Painted:
+def _shown(paint: Paint, found: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
     title = paint.bold(found.address.url)
     if not found.there:
@@ -50,7 +50,7 @@ def _shown(paint: Paint, found: team.Standing) -> Painted:
     return Painted(f"{title}\n{paint.pairs(_facts(found), indent=2)}")
 
 
-def _facts(found: team.Standing) -> list[tuple[str, str]]:
+def _facts(found: store_admin.StoreStatus) -> list[tuple[str, str]]:
     if found.server is None:
         return [
             ("kind", f"SQLite, tables of version {found.version}"), ("sessions", f"{found.sessions:,}"),
@@ -66,7 +66,7 @@ def _facts(found: team.Standing) -> list[tuple[str, str]]:
     ]  # fmt: skip
 
 
-def _line(found: team.Standing) -> str:
+def _line(found: store_admin.StoreStatus) -> str:
     if found.local:
         return "within this machine"
     if not found.encrypted:
@@ -86,7 +86,7 @@ def _size(size: int) -> str:
 
 def init(call: Call) -> None:
     parsed = call.parsed
-    made = team.init(
+    made = store_admin.init(
         Home(home(call.environ)), call.url(parsed.need("url")), vault=parsed.text("vault"),
         admit=parsed.texts("admit"), partitions=parsed.integer("partitions"),
     )  # fmt: skip
@@ -97,21 +97,21 @@ def init(call: Call) -> None:
     call.note(_next(made))
 
 
-def _made(paint: Paint, made: team.Made) -> Painted:
+def _made(paint: Paint, made: store_admin.SetUpResult) -> Painted:
     where = made.address.path or made.address.url
     if not made.done:
         return paint.join("All of it was there: ", paint.bold(where))
     vault = "" if made.vault is None else f", vault {made.vault}"
     lines: list[str] = [paint.join(paint.green("The store is set up: "), paint.bold(where), paint.dim(vault))]
-    lines += [paint.join("  ", paint.dim(one)) for one in made.done]
+    lines += [paint.join("  ", paint.dim(name)) for name in made.done]
     return Painted("\n".join(lines))
 
 
-def _next(made: team.Made) -> str:
+def _next(made: store_admin.SetUpResult) -> str:
     if made.address.path is not None:
         return f"Use it: {switching(made.address)}"
     return (
-        f"Members use it by: export HOLDFAST_STORE='{team.for_others(made.address)}'\n"
+        f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(made.address)}'\n"
         "Their passwords belong into ~/.pgpass. To bring along what is here: holdfast store copy home URL"
     )
 
@@ -128,11 +128,11 @@ def switching(target: Address) -> str:
 
 def admit(call: Call) -> None:
     person = call.parsed.need("person")
-    new = team.admit(call.keeper, person)
+    new = store_admin.admit(call.keeper, person)
     call.answer(
         {"admitted": person, "new": new},
         lambda paint: "" if call.quiet else paint.join(
-            paint.bold(person), paint.green(" belongs to the vault now") if new else " belongs to the vault already"
+            paint.green("Admitted ") if new else "Already admitted: ", paint.bold(person)
         ),
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def admit(call: Call) -> None:
 def dismiss(call: Call) -> None:
     person = call.parsed.need("person")
     to = call.parsed.text("hand_over_to")
-    given = team.dismiss(call.keeper, person, to)
+    given = store_admin.dismiss(call.keeper, person, to)
     call.answer(
         {"dismissed": person, "handed_over": given},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " belongs to the vault no more"),
@@ -152,7 +152,7 @@ def dismiss(call: Call) -> None:
 def partition(call: Call) -> None:
     parts = call.parsed.integer("parts")
     assert parts is not None
-    before = team.partition(call.keeper, parts)
+    before = store_admin.partition(call.keeper, parts)
     now = count(parts, "partition")
     said = f"Events are in {now} already" if before == parts else f"Events are in {now} now, and were in {before:,}"
     call.answer(
@@ -165,12 +165,14 @@ def partition(call: Call) -> None:
 
 
 def share(call: Call) -> None:
-    done = team.share(call.keeper, call.parsed.need("id"), _whom(call), writes=not call.parsed.flag("read_only"))
+    done = store_admin.share(
+        call.keeper, call.parsed.need("id"), _whom(call), writes=not call.parsed.flag("read_only")
+    )
     call.answer(_document(done), lambda paint: "" if call.quiet else _shared(paint, done))
 
 
 def unshare(call: Call) -> None:
-    done = team.unshare(call.keeper, call.parsed.need("id"), _whom(call))
+    done = store_admin.unshare(call.keeper, call.parsed.need("id"), _whom(call))
     call.answer(_document(done), lambda paint: "" if call.quiet else _shared(paint, done))
     call.note("What they have read by now, they have read.")
 
@@ -185,17 +187,19 @@ def _whom(call: Call) -> str | None:
     return person
 
 
-def _document(done: team.Shared) -> dict[str, object]:
-    shares = [{"person": one.person, "everyone": one.person is None, "write": one.writes} for one in done.shares]
+def _document(done: store_admin.StoreShares) -> dict[str, object]:
+    shares = [
+        {"person": given.person, "everyone": given.person is None, "write": given.writes} for given in done.shares
+    ]
     return {"session": done.session, "shares": shares}
 
 
-def _shared(paint: Paint, done: team.Shared) -> Painted:
+def _shared(paint: Paint, done: store_admin.StoreShares) -> Painted:
     name = paint.bold(done.goal or done.session[:8])
     if not done.shares:
         return paint.join(name, " is shared with nobody")
     return paint.join(name, " is shared with ", ", ".join(_given(done.shares)))
 
 
-def _given(shares: Sequence[team.Given]) -> list[str]:
-    return [f"{one.person or 'everyone in the vault'} ({_RIGHTS[one.writes]})" for one in shares]
+def _given(shares: Sequence[store_admin.Given]) -> list[str]:
+    return [f"{given.person or 'everyone in the vault'} ({_RIGHTS[given.writes]})" for given in shares]

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from holdfast.cli import left_out
 from holdfast.cli.call import Call
 from holdfast.cli.commands.store import switching
+from holdfast.cli.home_location import home
 from holdfast.cli.paint import Paint, Painted, terminal
-from holdfast.cli.place import home
 from holdfast.core.errors import Interrupted
-from holdfast.keeper import team
-from holdfast.keeper.home import Home
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.keeper import store_admin
 from holdfast.machine.wall import monotonic
 from holdfast.store.address import PostgresAddress
+from holdfast.workspace.home import Home
 
 if TYPE_CHECKING:
-    from holdfast.store.copying import Progress
+    from holdfast.store.store_copy import Progress
 
 _BAR = 30
 _DRAWN_EVERY = 0.05
@@ -34,7 +34,7 @@ def run(call: Call) -> int:
     source, target = call.url(call.parsed.need("source")), call.url(call.parsed.need("target"))
     bar = _Bar(call)
     try:
-        done = team.copy(own, source, target, bar.draw)
+        done = store_admin.copy(own, source, target, bar.draw)
     except KeyboardInterrupt:
         bar.clear()
         raise Interrupted(
@@ -44,7 +44,7 @@ def run(call: Call) -> int:
     finally:
         bar.clear()
     left = done.copied.left_out
-    error = team.incomplete(left, "copied", "run the same command again", file=done.target.url)
+    error = store_admin.incomplete(left, "copied", "run the same command again", file=done.target.url)
     call.answer(
         {"copied": {
             "from": done.source.url, "to": done.target.url, "sessions": done.copied.sessions,
@@ -57,20 +57,20 @@ def run(call: Call) -> int:
     return left_out.end(call, left, error)
 
 
-def _painted(paint: Paint, done: team.Moved) -> Painted:
+def _painted(paint: Paint, done: store_admin.MoveResult) -> Painted:
     events, sessions = done.copied.events, done.copied.sessions
     first = paint.green(f"Copied {count(events, 'event')}") if events else paint.plain("Nothing new to copy")
     same = f"; {count(sessions, 'session')} compared, the same in both" if sessions else ""
     return paint.join(first, same, paint.dim(f"  {done.target.url}"))
 
 
-def _tell_how_to_switch(call: Call, own: Home, done: team.Moved) -> None:
+def _tell_how_to_switch(call: Call, own: Home, done: store_admin.MoveResult) -> None:
     target = done.target
     how = "unset HOLDFAST_STORE" if target.path == own.store else switching(target)
     call.note(f"To go on there: {how}")
     if isinstance(target, PostgresAddress) and target.hides:
         call.note("Its password belongs into ~/.pgpass, not into this line.")
-    agents = team.connected_agents(own)
+    agents = store_admin.connected_agents(own)
     if agents:
         call.note(
             f"Hooks of agents stay with the store they were connected to; then: holdfast connect {' '.join(agents)}"

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, terminal
 from holdfast.core.errors import HoldfastError
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
-    from holdfast.keeper.teleports.syncing import Synced
+    from holdfast.sync.sync import Synced
 
 _MOST_TOLD = 3
 _BAR = 30
@@ -22,7 +22,7 @@ _DRAWN_EVERY = 0.1
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.teleports.syncing import sync
+    from holdfast.sync.sync import sync
 
     bar = Bar(call)
     try:
@@ -46,9 +46,10 @@ def _tell(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> None:
     call.answer(
         {
             "pushed": report.pushed, "pulled": report.pulled, "conflicts": done.conflicts,
-            "rejected": [one._asdict() for one in report.rejected], "notes": report.notes, "remotes": remotes,
-            "sessions": [one._asdict() for one in done.sessions],
-            "deleted": [{"session": one.session, "device": one.device} for one in report.deleted],
+            "rejected": [refused._asdict() for refused in report.rejected],
+            "notes": report.notes, "remotes": remotes,
+            "sessions": [session._asdict() for session in done.sessions],
+            "deleted": [{"session": deleted.session, "device": deleted.device} for deleted in report.deleted],
         },
         lambda paint: _painted(paint, done, quiet=call.quiet),
         error=failed[0] if failed else None,
@@ -56,8 +57,8 @@ def _tell(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> None:
     for sentence in report.notes:
         call.note(sentence)
     if done.conflicts:
-        disputed = [one.id[:8] for one in done.sessions if one.conflicts]
-        where = ", ".join(f"holdfast conflicts {one}" for one in disputed[:_MOST_TOLD])
+        disputed = [session.id[:8] for session in done.sessions if session.conflicts]
+        where = ", ".join(f"holdfast conflicts {name}" for name in disputed[:_MOST_TOLD])
         more = f", and in {len(disputed) - _MOST_TOLD} more sessions" if len(disputed) > _MOST_TOLD else ""
         call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
     call.tell_of_mirrors()
@@ -71,14 +72,14 @@ def _painted(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
         told += [f"received {received:,}"] if received else []
         lines.append(paint.plain(f"{', '.join(told).capitalize()}." if told else "Nothing new."))
         lines += [
-            paint.cut(paint.join("  ", paint.dim(one.id[:8]), "  ", one.goal), paint.width)
-            for one in done.sessions[:_MOST_TOLD]
+            paint.cut(paint.join("  ", paint.dim(session.id[:8]), "  ", session.goal), paint.width)
+            for session in done.sessions[:_MOST_TOLD]
         ]
         if len(done.sessions) > _MOST_TOLD:
             lines.append(paint.dim(f"  and {count(len(done.sessions) - _MOST_TOLD, 'more session')}"))
     alike: dict[tuple[str, str], list[str]] = {}
-    for one in done.report.rejected:
-        alike.setdefault((one.device, one.reason), []).append(one.pack)
+    for refused in done.report.rejected:
+        alike.setdefault((refused.device, refused.reason), []).append(refused.pack)
     for (device, reason), packs in alike.items():
         whose = f" of {device}" if device else ""
         times = f", {len(packs):,} times" if len(packs) > 1 else ""

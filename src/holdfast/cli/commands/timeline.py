@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.cli.describe import title
-from holdfast.cli.gantt import Lane, Pause, Timeline, chart
+from holdfast.cli.gantt import TimelineChart, TimelineLane, TimelinePause, chart
 from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.session_parts import title
 from holdfast.core import agents, view
 from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
@@ -37,15 +37,17 @@ def _runs(agent: AgentState, stop: int) -> tuple[tuple[int, int], ...]:
     return tuple((run.since, stop if run.until is None else run.until) for run in agent.runs if run.since <= stop)
 
 
-def _line(state: State, work: WorkTime, stop: int) -> Timeline:
+def _line(state: State, work: WorkTime, stop: int) -> TimelineChart:
     names = agent_names(state.agents.values())
-    return Timeline(
+    return TimelineChart(
         since=stop - work.elapsed,
         until=stop,
         live=view.ended_at(state) is None,
-        pauses=tuple(Pause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses),
+        pauses=tuple(
+            TimelinePause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses
+        ),
         lanes=tuple(
-            Lane(
+            TimelineLane(
                 names.get(agent.id, agent.id),
                 agents.status_of(agent),
                 _runs(agent, stop),

@@ -10,7 +10,7 @@ import os
 import tempfile
 
 from holdfast.cli.call import Call
-from holdfast.cli.touring import Ended, Tour
+from holdfast.cli.tour import Ended, Tour
 from holdfast.machine.wall import monotonic
 
 GOAL = "Add search to the notes"
@@ -101,7 +101,9 @@ def _walk(tour: Tour) -> None:
     tour.holdfast("timeline")
     tour.say("Every event holds the hash of the one before it; doctor follows the chain.")
     tour.holdfast("doctor")
-    tour.check("the whole log verifies", held=all(one["status"] != "failed" for one in tour.ask("doctor")["checks"]))
+    tour.check(
+        "the whole log verifies", held=all(item["status"] != "failed" for item in tour.ask("doctor")["checks"])
+    )
     tour.say("The session is done, and stays in history.")
     tour.holdfast("stop")
     last = tour.shown()
@@ -136,7 +138,7 @@ def _by_itself(tour: Tour) -> None:
     tour.check(
         "the session recorded itself: goal, file with its hashes, command",
         held=heard["goal"] == "Let search ignore case"
-        and [one["hash_before"] is not None for one in heard["files"]] == [True]
+        and [item["hash_before"] is not None for item in heard["files"]] == [True]
         and heard["commands"]["total"] == 1,
     )
     told = tour.answered("SessionStart", session_id="tomorrow", source="startup")

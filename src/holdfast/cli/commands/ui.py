@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call, put
-from holdfast.cli.places import places
 from holdfast.core import extras
 from holdfast.keeper.keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.capture.places import Places
+    from holdfast.workspace.agent_dirs import Places
 
 
 def run(call: Call) -> None:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
         raise extras.missing("the dashboard needs", "ui")
-    from holdfast.web.serving import Dashboard
+    from holdfast.web.serve import Dashboard
 
     where = places(call)
     with call.open_keeper() as keeper:
@@ -43,6 +43,6 @@ def run(call: Call) -> None:
 def _keeper(call: Call, where: Places) -> Keeper:
     """One more keeper of the same place; it looks at mirrored files before everything it does."""
     keeper = call.open_keeper()
-    keeper.looks_once = False
+    keeper.collects = "each"
     keeper.places = where
     return keeper

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
-from holdfast.cli.connected import painted, public
+from holdfast.cli.connect_view import painted, public
 from holdfast.cli.notes import public_path
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.places import places
 
 if TYPE_CHECKING:
-    from holdfast.keeper.captures.uninstalling import Uninstalled
+    from holdfast.conversations.connect.uninstall import Uninstalled
 
 PACKAGE = "pip uninstall holdfast"
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.captures.uninstalling import uninstall
+    from holdfast.conversations.connect.uninstall import uninstall
 
     done = uninstall(call.keeper, places(call))
     home = call.keeper.home.path
     call.answer(
         {
-            "connections": [public(one) for one in done.connections],
+            "connections": [public(connected) for connected in done.connections],
             "removed": [public_path(path) for path in done.removed],
             "problems": [error.message for error in done.problems],
             "home": public_path(home),
@@ -37,9 +37,9 @@ def run(call: Call) -> int:
 
 def _painted(paint: Paint, done: Uninstalled, home: str) -> Painted:
     lines: list[Painted] = []
-    for one in done.connections:
-        where = "" if one.project is None else f" from {one.project}"
-        lines += painted(paint, one, f"disconnected{where}", lines=False)
+    for connected in done.connections:
+        where = "" if connected.project is None else f" from {connected.project}"
+        lines += painted(paint, connected, f"disconnected{where}", lines=False)
     lines += [paint.join(paint.green("Removed "), path) for path in done.removed]
     if done.problems:
         lines.append(paint.yellow("Not everything could be taken out; put that right and run it again."))

@@ -6,8 +6,8 @@ from holdfast.cli.call import Call, put
 from holdfast.cli.notes import named, public_path
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Usage
-from holdfast.keeper.documents.validating import Finding, Validator, Verdict
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
+from holdfast.formats.validate import FileProblem, FileVerdict, Validator
 
 INVALID = 4
 # A blank at which no line is broken, while lines are broken.
@@ -41,7 +41,7 @@ def run(call: Call) -> int:
 
 
 def _print_schema(call: Call, name: str) -> None:
-    from holdfast.formats.published import schema_of
+    from holdfast.formats.published_schemas import schema_of
 
     text = schema_of(name, call.parsed.text("draft") or "2020-12")
     if call.json:
@@ -52,7 +52,7 @@ def _print_schema(call: Call, name: str) -> None:
         put(text.decode())
 
 
-def _show(paint: Paint, verdicts: list[Verdict], *, quiet: bool) -> Painted:
+def _show(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -> Painted:
     lines: list[Painted] = []
     for verdict in verdicts:
         if verdict.problems:
@@ -72,7 +72,7 @@ def _show(paint: Paint, verdicts: list[Verdict], *, quiet: bool) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _lines(paint: Paint, found: Finding) -> list[Painted]:
+def _lines(paint: Paint, found: FileProblem) -> list[Painted]:
     mark = paint.red("error  ") if found.severity == "error" else paint.yellow("warning")
     where = found.path
     if found.line is not None and not found.message.startswith(f"line {found.line}:"):

@@ -7,14 +7,14 @@ import os
 from holdfast.cli.call import Call
 from holdfast.cli.commands.file import inside
 from holdfast.cli.paint import Paint, Painted
-from holdfast.keeper.why import Answer, Found
+from holdfast.sessions.why import Origin, WhyAnswer
 
 
 def run(call: Call) -> None:
     found = call.keeper.why(_within(call.parsed.need("what"), call.keeper.place.root))
     document = {
         "commit": found.commit, "file": found.file, "line": found.line,
-        "sessions": [one._asdict() for one in found.sessions],
+        "sessions": [session._asdict() for session in found.sessions],
     }  # fmt: skip
     call.answer(document, lambda paint: _shown(paint, found))
 
@@ -27,16 +27,16 @@ def _within(what: str, root: str) -> str:
     return inside(what, root) if os.path.lexists(what) else what
 
 
-def _shown(paint: Paint, found: Found) -> Painted:
+def _shown(paint: Paint, found: WhyAnswer) -> Painted:
     lines: list[str] = [paint.cut(paint.bold(found.about), paint.width)]
-    for one in found.sessions:
-        lines += ["", *_one(paint, one)]
+    for session in found.sessions:
+        lines += ["", *_one(paint, session)]
     if not found.sessions:
         lines.append(paint.plain("Nothing that is recorded says who made it."))
     return Painted("\n".join(lines))
 
 
-def _one(paint: Paint, one: Answer) -> list[str]:
+def _one(paint: Paint, one: Origin) -> list[str]:
     word = {"certain": paint.green, "likely": paint.plain}.get(one.certainty, paint.yellow)(one.certainty)
     head = paint.join("  ", word, "  ", paint.bold(one.goal), "  ", paint.dim(one.id[:8]))
     talk = f"conversation {one.conversation}" if one.conversation else "no conversation"

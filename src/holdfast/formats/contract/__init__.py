@@ -11,17 +11,17 @@ from typing import ClassVar, Final
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.contract import documents as words
-from holdfast.formats.contract import rendering
-from holdfast.formats.contract.documents import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import render
+from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
 
 _OF_REGISTRY: Final = frozenset({"version", "active_features", OWN})
 _NO_MODELS: Final[Mapping[str, str]] = {}
 _STATUSES: Final = {"active": "in_progress", "paused": "paused", "completed": "completed"}
 
 
-class Contract(Format):
+class ContractFormat(Format):
     name = "contract"
     title = "Session state contract"
     version = words.VERSION
@@ -67,19 +67,21 @@ class Contract(Format):
         return problems_together(document)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.contract.soundness import is_sound
+        from holdfast.formats.contract.quick_check import is_sound
 
         return is_sound(raw, kind)
 
-    def tidy(self, value: Json, ground: Ground) -> Tidied:
-        from holdfast.formats.contract.tolerance import tidied
+    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+        from holdfast.formats.contract.repairs import tidied
 
         return tidied(value, ground)
 
     def alias(self, document: Document) -> str:
         return text(obj(document.get("state")).get("feature_id")) or ""
 
-    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+    def changes(
+        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+    ) -> list[TimedEvent]:
         from holdfast.formats.contract.events import changed, imported
 
         if before is None or state is None:
@@ -88,7 +90,7 @@ class Contract(Format):
 
     def render(self, state: State) -> Document:
         """As of the last event."""
-        return rendering.rendered(state, self.models)
+        return render.rendered(state, self.models)
 
     def model_note(self, state: State) -> str | None:
         """What is to be said when the session's model goes under another's name."""
@@ -124,12 +126,12 @@ class Contract(Format):
 
     def write(self, document: Document) -> bytes:
         """state.yaml: the other files of the layout are written by whoever writes a directory."""
-        from holdfast.formats.text.yamltext import written
+        from holdfast.formats.text.yaml import written
 
         return written(document.get("state")).encode()
 
 
-FORMAT: Final = Contract()
+FORMAT: Final = ContractFormat()
 
 
 def _is_registry(value: Document) -> bool:
@@ -140,6 +142,6 @@ def _is_registry(value: Document) -> bool:
     return any("feature_id" in obj(entry) for entry in entries) if entries else value.keys() <= _OF_REGISTRY
 
 
-def configured(models: Mapping[str, str]) -> Contract:
+def configured(models: Mapping[str, str]) -> ContractFormat:
     """The format with names for models that it has none for."""
-    return Contract(models)
+    return ContractFormat(models)

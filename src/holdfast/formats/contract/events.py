@@ -1,9 +1,4 @@
-"""What the contract's documents tell, as events: everything of one that is new, or what differs between two.
-
-The plan's tasks bring their times with them. What has no time of its own happened when the document was last brought
-up to date; a change noticed in a file that says no later time than ours happened now. A task that state.yaml calls
-active is in progress, even where the plan was not kept up.
-"""
+"""A plan's tasks as events: what brings one from a status to another, and which facts about it were corrected."""
 
 from __future__ import annotations
 
@@ -16,9 +11,7 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
-from holdfast.core.lifecycle import SESSION, TASK, allows, refusal
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     TYPE_OF,
     CommandRan,
     Data,
@@ -30,15 +23,128 @@ from holdfast.core.vocabulary import (
     SessionSaved,
     SessionStarted,
     TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
     TaskEdited,
+    TaskReopened,
     TaskStarted,
 )
-from holdfast.formats.contract import documents as words
-from holdfast.formats.contract import rendering
-from holdfast.formats.contract.documents import OWN_MODEL, lst, obj, text
-from holdfast.formats.contract.tasks import artifacts_of, corrected, id_of, moves, ms, target
+from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
+from holdfast.core.state import State, TaskState
+from holdfast.core.times import millis
+from holdfast.formats.base import Document, ImportContext, Place, TimedEvent
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import render
+from holdfast.formats.contract.fields import OWN_MODEL, is_dropped, lst, obj, text
 from holdfast.formats.entries import named
-from holdfast.formats.interface import Document, Ground, Heard, Place
+
+
+def target(task: dict[str, Json]) -> str:
+    return "dropped" if is_dropped(task) else text(task.get("status")) or "pending"
+
+
+_WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("pending", "in_progress"): ("start",),
+    ("pending", "completed"): ("maybe start", "complete"),
+    ("pending", "blocked"): ("maybe start", "block"),
+    ("pending", "dropped"): ("maybe start", "drop"),
+    ("in_progress", "completed"): ("complete",),
+    ("in_progress", "blocked"): ("block",),
+    ("in_progress", "dropped"): ("drop",),
+    ("blocked", "in_progress"): ("start",),
+    ("blocked", "pending"): ("reopen",),
+    ("blocked", "completed"): ("start", "complete"),
+    ("blocked", "dropped"): ("drop",),
+}
+
+
+def moves(
+    task: dict[str, Json], status: str, target: str, first: int, last: int, known: TaskState | None = None
+) -> list[TimedEvent]:
+    """What brings a task from one status to another, each at the time the document says, never before the one before.
+
+    `first` is when it was there at the earliest; `last` when it is known to have had the status it is told with.
+    """
+    if status == target:
+        return []
+    id_, ref = (id_of(task), None) if known is None else (known.id, known.ref)
+    ways = _WAYS.get((status, target))
+    if ways is None:
+        raise Refused(
+            f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
+            hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
+        )
+    artifacts = artifacts_of(task)
+    started, completed = ms(task.get("started_at")), ms(task.get("completed_at"))
+    heard: list[TimedEvent] = []
+    now = first
+    for way in ways:
+        match way:
+            case "maybe start" if started is None:
+                continue
+            case "start" | "maybe start":
+                now = max(now, started) if started is not None else _unsaid(now, last, completed, target)
+                files = artifacts if target == "in_progress" else ()
+                heard.append(TimedEvent(now, TaskStarted(id=id_, ref=ref, artifacts=files)))
+            case "complete":
+                now = max(now, last if completed is None else completed)
+                heard.append(TimedEvent(now, TaskCompleted(id=id_, ref=ref, artifacts=artifacts)))
+            case "block":
+                now = max(now, last)
+                heard.append(TimedEvent(now, TaskBlocked(id=id_, ref=ref, artifacts=artifacts)))
+            case "drop":
+                now = max(now, last)
+                heard.append(TimedEvent(now, TaskDropped(id=id_, ref=ref, artifacts=artifacts)))
+            case _:
+                now = max(now, last)
+                heard.append(TimedEvent(now, TaskReopened(id=id_, ref=ref)))
+    return heard
+
+
+def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
+    """When a task was begun that does not say so: not after it was done."""
+    return max(now, min(last, completed) if target == "completed" and completed is not None else last)
+
+
+def corrected(
+    phase: dict[str, Json],
+    task: dict[str, Json],
+    was: tuple[dict[str, Json], dict[str, Json]] | None,
+    known: TaskState,
+    at: int,
+    *,
+    told: bool,
+) -> list[TimedEvent]:
+    """Other facts about a task: its words, its phase, who does it, and files that no change of status tells of."""
+    before = {} if was is None else was[1]
+    about, agent = text(task.get("description")), text(task.get("agent"))
+    there = text(phase.get("phase_id"))
+    stood = known.phase or words.LOOSE
+    stale = {*known.artifacts, *artifacts_of(before)}
+    files = () if told else tuple(path for path in artifacts_of(task) if path not in stale)
+    edit = TaskEdited(
+        id=known.id,
+        ref=known.ref,
+        text=about if (about or "").strip() and about not in (before.get("description"), known.text) else None,
+        phase=there if was is not None and there not in (None, was[0].get("phase_id"), stood) else None,
+        agent=agent if agent and agent not in (before.get("agent"), known.agent) else None,
+        artifacts=files,
+    )
+    return [] if edit == TaskEdited(id=known.id, ref=known.ref) else [TimedEvent(at, edit)]
+
+
+def artifacts_of(task: dict[str, Json]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for path in lst(task.get("artifacts")) if isinstance(path, str) and path))
+
+
+def id_of(task: dict[str, Json]) -> str:
+    return text(task.get("task_id")) or ""
+
+
+def ms(value: Json) -> int | None:
+    return millis(value) if isinstance(value, str) else None
+
 
 _SAID: Final[dict[str, type[Data]]] = {
     "active": SessionResumed,
@@ -51,7 +157,7 @@ _IDENTITIES: Final[Mapping[Place, tuple[str, ...]]] = {("history",): ()}
 # ── from nothing ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def imported(document: Document, ground: Ground) -> list[Heard]:
+def imported(document: Document, ground: ImportContext) -> list[TimedEvent]:
     """Everything a document tells."""
     current, feature, entry = words.current(document), words.feature(document), obj(document.get("entry"))
     tasks = [task for _, task in words.planned(document)]
@@ -66,22 +172,22 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     plan = min([time for time in (*told, ms(feature.get("created_at"))) if time is not None], default=begin)
     last = max((time for time in ends if time is not None), default=end)
 
-    heard = [Heard(begin, _start(document, ground)), *_about(document, plan)]
+    heard = [TimedEvent(begin, _start(document, ground)), *_about(document, plan)]
     heard += _phases_and_tasks(document, plan, last)
     heard += _active(document, begin)
     heard += ran
     status = entry.get("status")
     if status == "paused":
-        heard.append(Heard(ms(entry.get("last_active")) or last, SessionPaused()))
-    story = sorted((Heard(min(max(at, begin), end), data) for at, data in heard), key=lambda one: one.at)
+        heard.append(TimedEvent(ms(entry.get("last_active")) or last, SessionPaused()))
+    story = sorted((TimedEvent(min(max(at, begin), end), data) for at, data in heard), key=lambda one: one.at)
     if status == "completed":
-        story.append(Heard(end, SessionCompleted()))
+        story.append(TimedEvent(end, SessionCompleted()))
     elif story[-1].at < end:
-        story.append(Heard(end, SessionSaved()))
+        story.append(TimedEvent(end, SessionSaved()))
     return story
 
 
-def _start(document: Document, ground: Ground) -> SessionStarted:
+def _start(document: Document, ground: ImportContext) -> SessionStarted:
     name = text(obj(document.get("state")).get("feature_id")) or ""
     slug = (words.feature_parts(name) or (name, ""))[0]
     current = words.current(document)
@@ -96,14 +202,14 @@ def _start(document: Document, ground: Ground) -> SessionStarted:
     )
 
 
-def _about(document: Document, at: int) -> list[Heard]:
+def _about(document: Document, at: int) -> list[TimedEvent]:
     feature = words.feature(document)
     about = text(feature.get("description")) or ""
-    return [Heard(at, SessionEdited(summary=about))] if about.strip() and about != feature.get("name") else []
+    return [TimedEvent(at, SessionEdited(summary=about))] if about.strip() and about != feature.get("name") else []
 
 
-def _phases_and_tasks(document: Document, plan: int, last: int) -> list[Heard]:
-    heard = [Heard(plan, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(document)]
+def _phases_and_tasks(document: Document, plan: int, last: int) -> list[TimedEvent]:
+    heard = [TimedEvent(plan, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(document)]
     active = words.current(document).get("active_task")
     for phase, task in words.planned(document):
         heard += _added(phase, task, plan)
@@ -124,7 +230,7 @@ def _is_loose(phase: dict[str, Json]) -> bool:
     return phase.get("phase_id") == words.LOOSE and phase.get("name") == words.LOOSE_NAME
 
 
-def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Heard]:
+def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[TimedEvent]:
     made = TaskAdded(
         id=id_of(task),
         text=text(task.get("description")) or id_of(task),
@@ -132,21 +238,21 @@ def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Heard
         agent=text(task.get("agent")),
     )
     files = artifacts_of(task) if target(task) == "pending" else ()  # later ones tell of them with their status
-    return [Heard(at, made), *([Heard(at, TaskEdited(id=made.id, artifacts=files))] if files else ())]
+    return [TimedEvent(at, made), *([TimedEvent(at, TaskEdited(id=made.id, artifacts=files))] if files else ())]
 
 
-def _active(document: Document, at: int) -> list[Heard]:
+def _active(document: Document, at: int) -> list[TimedEvent]:
     """A task at hand that no plan knows."""
     active = text(words.current(document).get("active_task"))
     if active is None or any(task.get("task_id") == active for _, task in words.planned(document)):
         return []
-    return [Heard(at, TaskAdded(id=active, text=active)), Heard(at, TaskStarted(id=active))]
+    return [TimedEvent(at, TaskAdded(id=active, text=active)), TimedEvent(at, TaskStarted(id=active))]
 
 
 # ── from one to another ──────────────────────────────────────────────────────────────────────────────────
 
 
-def changed(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+def changed(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
     """What leads from one version to another, that the state does not know yet."""
     _same_feature(before, after)
     began = state.created_at if state.created_at is not None else state.updated_at
@@ -158,13 +264,13 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
         if name not in old and ran is not None:
             heard.append(ran)
     low, high = min(began, ground.now), ground.now
-    story = sorted((Heard(min(max(time, low), high), data) for time, data in heard), key=lambda one: one.at)
-    final = max([at, *(one.at for one in story)])
-    return [*story, *(Heard(min(max(final, low), high), data) for data in _status(before, after, state))]
+    story = sorted((TimedEvent(min(max(time, low), high), data) for time, data in heard), key=lambda one: one.at)
+    final = max([at, *(event.at for event in story)])
+    return [*story, *(TimedEvent(min(max(final, low), high), data) for data in _status(before, after, state))]
 
 
 def _same_feature(before: Document, after: Document) -> None:
-    old, new = (obj(one.get("state")).get("feature_id") for one in (before, after))
+    old, new = (obj(entry.get("state")).get("feature_id") for entry in (before, after))
     if old != new:
         raise Refused(
             "the feature id names the session and cannot be changed",
@@ -172,8 +278,8 @@ def _same_feature(before: Document, after: Document) -> None:
         )
 
 
-def _told_at(before: Document, after: Document, ground: Ground) -> int:
-    old, new = (ms(words.current(one).get("last_updated")) for one in (before, after))
+def _told_at(before: Document, after: Document, ground: ImportContext) -> int:
+    old, new = (ms(words.current(entry).get("last_updated")) for entry in (before, after))
     return new if new is not None and (old is None or new > old) else ground.now
 
 
@@ -186,27 +292,27 @@ def _newly_used(old: dict[str, Json], new: dict[str, Json], models: Mapping[str,
     return model if model != old.get("model_in_use") else None
 
 
-def _facts(before: Document, after: Document, state: State, at: int, models: Mapping[str, str]) -> list[Heard]:
+def _facts(before: Document, after: Document, state: State, at: int, models: Mapping[str, str]) -> list[TimedEvent]:
     edits: list[Data] = []
     model = _newly_used(words.current(before), words.current(after), models)
     if model is not None and model != view.word(state, "model"):
         edits.append(SessionEdited(model=model))
     was, now = words.feature(before), words.feature(after)
     goal = text(now.get("name"))
-    if goal is not None and goal != was.get("name") and goal != rendering.goal(state):
+    if goal is not None and goal != was.get("name") and goal != render.goal(state):
         edits.append(SessionEdited(goal=goal))
     about = text(now.get("description")) or ""
     told = about != was.get("description") and about != now.get("name")
     if about.strip() and told and about != view.word(state, "summary"):
         edits.append(SessionEdited(summary=about))
-    return [Heard(at, edit) for edit in edits]
+    return [TimedEvent(at, edit) for edit in edits]
 
 
-def _plan_changes(before: Document, after: Document, state: State, at: int) -> list[Heard]:
-    heard: list[Heard] = [
-        Heard(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
+def _plan_changes(before: Document, after: Document, state: State, at: int) -> list[TimedEvent]:
+    heard: list[TimedEvent] = [
+        TimedEvent(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
     ]
-    shown = rendering.shown_tasks(state)
+    shown = render.shown_tasks(state)
     old = {id_of(task): (phase, task) for phase, task in words.planned(before)}
     moved = _moved(old, after)
     statuses: dict[str, str] = {}
@@ -223,13 +329,13 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
             was = old.get(name)
-            steps: list[Heard] = []
+            steps: list[TimedEvent] = []
             if was is None or target(was[1]) != target(task):
                 steps = moves(task, status, target(task), known.created_at, at, known)
                 statuses[name] = target(task)
             heard += [*corrected(phase, task, was, known, at, told=bool(steps)), *steps]
     # After whatever the plan says of it.
-    final = max([at, *(one.at for one in heard)])
+    final = max([at, *(event.at for event in heard)])
     return [*heard, *_newly_active(before, after, state, statuses, final)]
 
 
@@ -243,26 +349,30 @@ def _moved(old: Mapping[str, tuple[dict[str, Json], dict[str, Json]]], after: Do
     return found
 
 
-def _newly_active(before: Document, after: Document, state: State, statuses: dict[str, str], at: int) -> list[Heard]:
+def _newly_active(
+    before: Document, after: Document, state: State, statuses: dict[str, str], at: int
+) -> list[TimedEvent]:
     active = text(words.current(after).get("active_task"))
     if active is None or active == words.current(before).get("active_task"):
         return []
-    known = rendering.shown_tasks(state).get(active)
+    known = render.shown_tasks(state).get(active)
     if known is None and active not in statuses:
         return _active(after, at)
     status = statuses.get(active) or ("pending" if known is None else tasks_of.status_of(known))
     if not allows(TASK, status, "task.started"):
         return []
     return [
-        Heard(at, TaskStarted(id=active if known is None else known.id, ref=None if known is None else known.ref))
+        TimedEvent(
+            at, TaskStarted(id=active if known is None else known.id, ref=None if known is None else known.ref)
+        )
     ]
 
 
 def _status(before: Document, after: Document, state: State) -> list[Data]:
     """What the registry says became of the session."""
     wanted = obj(after.get("entry")).get("status")
-    was = obj(before.get("entry")).get("status") or rendering.registry_status(state)
-    if wanted is None or wanted in (was, rendering.registry_status(state)):
+    was = obj(before.get("entry")).get("status") or render.registry_status(state)
+    if wanted is None or wanted in (was, render.registry_status(state)):
         return []
     status = view.status_of(state)
     steps: list[Data] = [_SAID[str(wanted)]()]
@@ -277,7 +387,7 @@ def _status(before: Document, after: Document, state: State) -> list[Data]:
 # ── what is used above ───────────────────────────────────────────────────────────────────────────────────
 
 
-def commands(document: Document) -> Iterator[tuple[str, Heard]]:
+def commands(document: Document) -> Iterator[tuple[str, TimedEvent]]:
     """What each line of history tells that somebody else wrote, with a name that follows from what it says.
 
     The model is no part of the name: one that the contract does not know may be written in several ways.
@@ -293,7 +403,7 @@ def commands(document: Document) -> Iterator[tuple[str, Heard]]:
         yield (name if seen[name] == 1 else f"{name}:{seen[name]}"), ran
 
 
-def _command(line: Json) -> Heard | None:
+def _command(line: Json) -> TimedEvent | None:
     """A line of history that somebody else wrote."""
     if not isinstance(line, dict) or not words.is_foreign(line):
         return None
@@ -301,7 +411,7 @@ def _command(line: Json) -> Heard | None:
     if at is None:
         return None
     spent = line.get("duration_ms")
-    return Heard(
+    return TimedEvent(
         at,
         CommandRan(
             command=f"{line.get('command')} {text(line.get('arguments')) or ''}".strip(),

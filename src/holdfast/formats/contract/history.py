@@ -16,13 +16,10 @@ import msgspec
 from holdfast.core import agents, times, view
 from holdfast.core.canonical import Json, canonical
 from holdfast.core.clock import moved, place
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
+from holdfast.core.envelope import Event, StreamHead, problem, public
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event, Head, public, trouble
-from holdfast.core.fold import apply, fold, in_log_order, pass_over
-from holdfast.core.state import State
-from holdfast.core.text import shorten
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentFailed,
     AgentStarted,
     AgentTimedOut,
@@ -32,9 +29,12 @@ from holdfast.core.vocabulary import (
     OfAgent,
     SessionFailed,
 )
-from holdfast.formats.contract.documents import OWN, OWN_ALSO, model_name
-from holdfast.formats.contract.rendering import active_task
-from holdfast.formats.moments import in_seconds
+from holdfast.core.fold import apply, fold, in_log_order, pass_over
+from holdfast.core.state import State
+from holdfast.core.text import shorten
+from holdfast.formats.contract.fields import OWN, OWN_ALSO, model_name
+from holdfast.formats.contract.render import active_task
+from holdfast.formats.timestamps import in_seconds
 
 _LONGEST: Final = 200
 # What is told of an event, the first that it has; an id goes before it.
@@ -60,7 +60,7 @@ class _Carried(msgspec.Struct, gc=False):
     seq: int
     clock: int
     at: str
-    seen: list[Head]
+    seen: list[StreamHead]
     key: str | None
     actor: str
     type: str
@@ -123,7 +123,7 @@ def line(
         made["error"] = error
     made[OWN] = _whole(event)
     if also:
-        made[OWN_ALSO] = [_whole(one) for one in also]
+        made[OWN_ALSO] = [_whole(event) for event in also]
     return made
 
 
@@ -147,7 +147,7 @@ def _arguments(data: Data | None) -> str:
 
 def _agent(event: Event, data: Data | None) -> str:
     named = data.id if isinstance(data, (AgentStarted, OfAgent)) else getattr(data, "agent", None)
-    found = next((one for one in (named, event.actor) if isinstance(one, str) and one.strip()), None)
+    found = next((item for item in (named, event.actor) if isinstance(item, str) and item.strip()), None)
     return found or "person"
 
 
@@ -195,7 +195,7 @@ def event_of(line: Json) -> Event | None:
         carried.actor, carried.type, carried.body, carried.prev, carried.hash, data, salt,
     )  # fmt: skip
     try:
-        return event if trouble(event) is None else None
+        return event if problem(event) is None else None
     except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError):
         return None
 
@@ -210,8 +210,8 @@ def _data(carried: _Carried) -> bytes | None:
 def carried(line: Json) -> Iterator[Event]:
     """The line's own event, and those that ride along with it."""
     more = line.get(OWN_ALSO) if isinstance(line, dict) else None
-    for one in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
-        event = event_of(one)
+    for item in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
+        event = event_of(item)
         if event is not None:
             yield event
 
@@ -219,7 +219,7 @@ def carried(line: Json) -> Iterator[Event]:
 def events_of(lines: Iterable[Json]) -> list[Event]:
     """The events of these lines in the order of the log, each once: a union merge leaves them mixed and twice."""
     found: dict[str, Event] = {}
-    for event in (event for one in lines for event in carried(one)):
+    for event in (event for item in lines for event in carried(item)):
         if event.hash not in found or event.data is None:
             found[event.hash] = event
     clocks = moved(found.values())

@@ -10,9 +10,9 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
-from holdfast.formats.contract import documents as words
-from holdfast.formats.contract.documents import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
-from holdfast.formats.interface import Document, Place, Problem
+from holdfast.formats.base import Document, Place, Problem
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
 from holdfast.formats.schema import problems_by_schema
 
 _MOST: Final = 1_000  # lines out of order that are listed

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from holdfast.core.canonical import Json
+from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
-from holdfast.formats.craft import naming
-from holdfast.formats.craft.documents import VERSION
-from holdfast.formats.craft.rendering import PATHS, index
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied, Travel
-from holdfast.formats.places import at
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.craft import names
+from holdfast.formats.craft.render import PATHS, index
+from holdfast.formats.craft.structs import VERSION
+from holdfast.formats.document_paths import at
 
 __all__ = ["FORMAT", "Craft", "index"]
 
@@ -29,7 +30,7 @@ _ALIAS: Place = ("metadata", "holdfast", "alias")
 _LOCATED: frozenset[Place] = frozenset({("project",), PATHS})
 
 
-class Craft(Format):
+class CraftFormat(Format):
     name = "craft"
     title = "Craft session state"
     version = VERSION
@@ -80,12 +81,12 @@ class Craft(Format):
         return problems(value, kind, spelling=False)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.craft.soundness import is_sound
+        from holdfast.formats.craft.quick_check import is_sound
 
         return kind == "craft" and is_sound(raw)
 
-    def tidy(self, value: Json, ground: Ground) -> Tidied:
-        from holdfast.formats.craft.tolerance import tidy
+    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+        from holdfast.formats.craft.repairs import tidy
 
         return tidy(value, ground)
 
@@ -93,27 +94,29 @@ class Craft(Format):
         foreign = at(document, _ALIAS)
         return foreign if isinstance(foreign, str) and foreign.strip() else str(document.get("session_id"))
 
-    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+    def changes(
+        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+    ) -> list[TimedEvent]:
         if before is None or state is None:
-            from holdfast.formats.craft.telling import told
+            from holdfast.formats.craft.events import import_events
 
-            return told(after, self.alias(after), ground)
-        from holdfast.formats.craft.differences import changed
+            return import_events(after, self.alias(after), ground)
+        from holdfast.formats.craft.edits import changed
 
         return changed(before, after, state, ground, self.identities)
 
     def render(self, state: State) -> Document:
-        from holdfast.formats.craft.rendering import render
+        from holdfast.formats.craft.render import render
 
         return render(state)
 
-    def travelling(self, document: Document, travel: Travel) -> Document:
-        from holdfast.formats.craft.rendering import travelling
+    def travelling(self, document: Document, travel: SyncFacts) -> Document:
+        from holdfast.formats.craft.render import travelling
 
         return travelling(document, travel)
 
     def placed(self, document: Document, path: str) -> Document:
-        from holdfast.formats.craft.rendering import placed
+        from holdfast.formats.craft.render import placed
 
         return placed(document, path)
 
@@ -122,7 +125,7 @@ class Craft(Format):
             case ("goal" | "mode" | "progress" | "status" as name,):
                 return str(name), value
             case ("agents", str(agent), "status"):
-                return f"agents.{agent}.status", naming.agent_status(value, None) if isinstance(value, str) else value
+                return f"agents.{agent}.status", names.agent_status(value, None) if isinstance(value, str) else value
             case ("agents", str(agent), "type" | "progress" | "result" | "blocking_on" as name):
                 return f"agents.{agent}.{name}", value
             case ("agents", str(agent), "output_summary"):
@@ -142,4 +145,4 @@ class Craft(Format):
         return None
 
 
-FORMAT = Craft()
+FORMAT = CraftFormat()

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from holdfast.core import agents as agents_of
-from holdfast.core.lifecycle import refusal
-from holdfast.core.state import AgentState
-from holdfast.core.times import SECOND
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentEdited,
@@ -23,8 +20,11 @@ from holdfast.core.vocabulary import (
     Data,
     ErrorNoted,
 )
-from holdfast.formats.craft import fields, naming
-from holdfast.formats.interface import Document, Heard
+from holdfast.core.lifecycle import refusal
+from holdfast.core.state import AgentState
+from holdfast.core.times import SECOND
+from holdfast.formats.base import Document, TimedEvent
+from holdfast.formats.craft import fields, names
 
 # A count in a file is somebody's word; a log is not filled with it.
 MOST_RETRIES: Final = 20
@@ -65,7 +65,7 @@ _VERBS: Final = {
 }  # fmt: skip
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """When things may have happened: `usual` is for what names no time of its own."""
 
     begin: int
@@ -80,9 +80,9 @@ class Span(NamedTuple):
 class _Telling:
     """An agent's words, and the events made of them."""
 
-    def __init__(self, agent: Document, span: Span, tokens: int | None, ref: str | None = None) -> None:
+    def __init__(self, agent: Document, span: TimeSpan, tokens: int | None, ref: str | None = None) -> None:
         self.name = str(agent.get("id"))
-        self.status = naming.agent_status(str(agent.get("status")), agent.get("result"))
+        self.status = names.agent_status(str(agent.get("status")), agent.get("result"))
         self.error = fields.part(agent, "error")
         self.retries = min(fields.whole(self.error, "retry_count") or 0, MOST_RETRIES)
         self.progress = fields.number(agent, "progress")
@@ -92,7 +92,7 @@ class _Telling:
         retried = fields.moment(self.error, "last_retry_at")
         self.retried = min(span.clamped(start if retried is None else retried, least=start), self.end(span))
 
-    def _when(self, span: Span) -> tuple[int | None, int | None]:
+    def _when(self, span: TimeSpan) -> tuple[int | None, int | None]:
         """Beginning and end; each from the other and the duration, where it is not told."""
         started, ended = fields.moment(self._agent, "started_at"), fields.moment(self._agent, "completed_at")
         seconds = fields.whole(self._agent, "duration_seconds")
@@ -110,7 +110,7 @@ class _Telling:
         started = None if started is None else span.clamped(started)
         return started, span.clamped(ended, least=started)
 
-    def end(self, span: Span) -> int:
+    def end(self, span: TimeSpan) -> int:
         return span.clamped(self.ended, least=self.started)
 
     def event(self, verb: str) -> Data:
@@ -122,7 +122,7 @@ class _Telling:
                 return AgentCompleted(id=self.name, ref=self._ref, summary=summary, tokens=self._tokens)
             case "failed":
                 return AgentFailed(
-                    id=self.name, ref=self._ref, category=category, message=message or naming.UNKNOWN_FAILURE
+                    id=self.name, ref=self._ref, category=category, message=message or names.UNKNOWN_FAILURE
                 )
             case "timed_out":
                 return AgentTimedOut(id=self.name, ref=self._ref, message=message or "timed out")
@@ -136,7 +136,7 @@ class _Telling:
 
     def noted(self) -> Data:
         return ErrorNoted(
-            message=fields.text(self.error, "message") or naming.UNKNOWN_FAILURE,
+            message=fields.text(self.error, "message") or names.UNKNOWN_FAILURE,
             category=fields.text(self.error, "category"),
             agent=self.name,
         )
@@ -145,18 +145,18 @@ class _Telling:
         return AgentProgressed(id=self.name, ref=self._ref, progress=min(max(self.progress or 0.0, 0.0), 1.0))
 
 
-def ended(agent: Document, span: Span) -> int:
+def ended(agent: Document, span: TimeSpan) -> int:
     """When the agent ended, or was last heard of."""
     return _Telling(agent, span, None).end(span)
 
 
-def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
+def story(agent: Document, span: TimeSpan, tokens: int | None) -> Iterator[TimedEvent]:
     """Everything a document says of an agent, from its beginning."""
     told = _Telling(agent, span, tokens)
     if told.started is None and told.retries:
         told.started = told.retried  # what was tried again has begun, by then at the latest
     end = told.end(span)
-    yield Heard(
+    yield TimedEvent(
         span.begin if told.started is None else told.started,
         AgentStarted(
             id=told.name,
@@ -167,30 +167,34 @@ def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
     )
     failed = "timed_out" if told.status == "timeout" else "failed"
     for _ in range(told.retries):
-        yield Heard(told.retried, told.event(failed))
-        yield Heard(told.retried, told.event("retried"))
+        yield TimedEvent(told.retried, told.event(failed))
+        yield TimedEvent(told.retried, told.event("retried"))
     ran = told.started is not None
     if told.progress is not None and ran and told.status != "completed":
-        yield Heard(end, told.progressed())
+        yield TimedEvent(end, told.progressed())
     if told.error and told.status in ("pending", "running", "completed") and not told.retries:
-        yield Heard(end, told.noted())
+        yield TimedEvent(end, told.noted())
     if told.status in ("error", "timeout") or (told.status == "aborted" and told.error):
-        yield Heard(end, told.event(failed))
+        yield TimedEvent(end, told.event(failed))
     if told.status in ("completed", "aborted"):
-        yield Heard(end, told.event(told.status))
+        yield TimedEvent(end, told.event(told.status))
     if told.status == "pending" and ran:
-        yield Heard(end, told.event("paused"))
+        yield TimedEvent(end, told.event("paused"))
 
 
-def changed(before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None) -> Iterator[Heard]:
+def changed(
+    before: Document, after: Document, agent: AgentState, span: TimeSpan, tokens: int | None
+) -> Iterator[TimedEvent]:
     """What happened to an agent between two versions of a document, each thing no earlier than the one before."""
     at = span.begin
-    for one in _changed(before, after, agent, span, tokens):
-        at = max(at, one.at)
-        yield Heard(at, one.data)
+    for event in _changed(before, after, agent, span, tokens):
+        at = max(at, event.at)
+        yield TimedEvent(at, event.data)
 
 
-def _changed(before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None) -> Iterator[Heard]:
+def _changed(
+    before: Document, after: Document, agent: AgentState, span: TimeSpan, tokens: int | None
+) -> Iterator[TimedEvent]:
     told = _Telling({**after, "id": agent.id}, span, tokens, agent.ref)
     was = _Telling(before, span, tokens)
     status = agents_of.status_of(agent)
@@ -206,28 +210,28 @@ def _changed(before: Document, after: Document, agent: AgentState, span: Span, t
     for verb in steps:
         status = {"resumed": "running", "retried": "running"}.get(verb, told.status)
         if verb == "resumed" and agent.started_at is None:
-            yield Heard(min(span.clamped(told.started), end), told.event(verb))
+            yield TimedEvent(min(span.clamped(told.started), end), told.event(verb))
         elif verb == "retried":
-            yield Heard(min(told.retried, end), told.event(verb))
+            yield TimedEvent(min(told.retried, end), told.event(verb))
             more -= 1
         else:
             if verb in ("completed", "failed", "timed_out"):
                 # Attempts in between that nobody recorded.
                 yield from _attempts(told, "failed", "retried", more if _runs(agent, steps) else 0, end)
                 more = 0
-            yield Heard(end, told.event(verb))
+            yield TimedEvent(end, told.event(verb))
     if not steps and status in ("error", "timeout"):
         yield from _attempts(told, "retried", "failed" if status == "error" else "timed_out", more, end)
     elif status == "running":
         yield from _attempts(told, "failed", "retried", more, end)
     if not steps and told.error and not more and _words(told.error) != _words(was.error):
-        yield Heard(end, told.noted())
+        yield TimedEvent(end, told.noted())
     if status == "running" and told.progress is not None and told.progress != was.progress:
-        yield Heard(end, told.progressed())
+        yield TimedEvent(end, told.progressed())
     yield from _corrected(before, after, agent, span)  # last: what names no time pushes nothing aside
 
 
-def _corrected(before: Document, after: Document, agent: AgentState, span: Span) -> Iterator[Heard]:
+def _corrected(before: Document, after: Document, agent: AgentState, span: TimeSpan) -> Iterator[TimedEvent]:
     """Other facts about an agent, whatever became of its status."""
     new = {
         key: said
@@ -241,7 +245,7 @@ def _corrected(before: Document, after: Document, agent: AgentState, span: Span)
         summary=new.get("output_summary"),
     )  # fmt: skip
     if edit != AgentEdited(id=agent.id, ref=agent.ref):
-        yield Heard(span.usual, edit)
+        yield TimedEvent(span.usual, edit)
 
 
 def _runs(agent: AgentState, steps: tuple[str, ...]) -> bool:
@@ -249,10 +253,10 @@ def _runs(agent: AgentState, steps: tuple[str, ...]) -> bool:
     return len(steps) > 1 or agents_of.status_of(agent) == "running"
 
 
-def _attempts(told: _Telling, first: str, then: str, count: int, end: int) -> Iterator[Heard]:
+def _attempts(told: _Telling, first: str, then: str, count: int, end: int) -> Iterator[TimedEvent]:
     for _ in range(count):
-        yield Heard(min(told.retried, end), told.event(first))
-        yield Heard(min(told.retried, end), told.event(then))
+        yield TimedEvent(min(told.retried, end), told.event(first))
+        yield TimedEvent(min(told.retried, end), told.event(then))
 
 
 def _words(error: Document) -> tuple[str | None, str | None]:

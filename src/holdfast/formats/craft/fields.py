@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
-from holdfast.formats.interface import Document
+from holdfast.formats.base import Document
 
 
 def text(part: Document, key: str) -> str | None:

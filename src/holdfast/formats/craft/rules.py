@@ -14,11 +14,11 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import relative_path, shorten
 from holdfast.core.times import SECOND, millis
-from holdfast.formats.craft.documents import VERSION
-from holdfast.formats.interface import Document, Place, Problem
-from holdfast.formats.moments import is_utc
-from holdfast.formats.numbering import is_newer
+from holdfast.formats.base import Document, Place, Problem
+from holdfast.formats.craft.structs import VERSION
+from holdfast.formats.layout_versions import is_newer
 from holdfast.formats.schema import problems_by_schema
+from holdfast.formats.timestamps import is_utc
 
 MOST_SENTENCES: Final = 3
 ARTIFACTS: Final = ("files_created", "files_modified", "files_deleted")
@@ -113,7 +113,7 @@ def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
         if isinstance(other, str):
             place: Place = ("agents", index, "blocking_on")
             if other not in known:
-                yield Problem(place, f"names {shorten(other, 40)!a}, which is no agent of the session")
+                yield Problem(place, f"names {shorten(other, 40)!a}, which is not an agent of the session")
             elif other == name:
                 yield Problem(place, "names the agent itself")
             elif isinstance(name, str):

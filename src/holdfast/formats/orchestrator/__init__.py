@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
 from holdfast.formats.orchestrator.names import IDENTITIES, is_session_id
 from holdfast.formats.orchestrator.statuses import MEANT_AGENT, MEANT_SESSION
 
@@ -22,7 +22,7 @@ _OWN: Final = frozenset({"session_id", "goal", "mode", "status", "context_usage"
 _OTHERS: Final = frozenset({"teleportation", "files_modified", "sessionId", "branchName", "feature_id", "features"})
 
 
-class Orchestrator(Format):
+class OrchestratorFormat(Format):
     name = "orchestrator"
     title = "orchestrator session state"
     version = "1.0"
@@ -54,21 +54,23 @@ class Orchestrator(Format):
 
         return is_sound(raw)
 
-    def tidy(self, value: Json, ground: Ground) -> Tidied:
-        from holdfast.formats.orchestrator.tolerance import tidy
+    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+        from holdfast.formats.orchestrator.repairs import tidy
 
         return tidy(value, ground)
 
     def alias(self, document: Document) -> str:
         return str(document["session_id"])
 
-    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+    def changes(
+        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+    ) -> list[TimedEvent]:
         from holdfast.formats.orchestrator.events import changes
 
         return changes(before, after, state, ground)
 
     def render(self, state: State) -> Document:
-        from holdfast.formats.orchestrator.rendering import render
+        from holdfast.formats.orchestrator.render import render
 
         return render(state)
 
@@ -101,4 +103,4 @@ class Orchestrator(Format):
 
 _CANONICAL: Final = {"started": "started_at", "completed": "completed_at"}
 
-FORMAT: Final = Orchestrator()
+FORMAT: Final = OrchestratorFormat()

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from holdfast.core import agents as agents_of
 from holdfast.core.canonical import Json
-from holdfast.core.failures import CATEGORIES
-from holdfast.core.lifecycle import AGENT, allows, refusal
-from holdfast.core.state import AgentState
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
@@ -24,16 +21,19 @@ from holdfast.core.vocabulary import (
     ContextMeasured,
     OfAgent,
 )
-from holdfast.formats.orchestrator.mishaps import Mishap, Mishaps
-from holdfast.formats.orchestrator.reading import when, whole, words
+from holdfast.core.failures import CATEGORIES
+from holdfast.core.lifecycle import AGENT, allows, refusal
+from holdfast.core.state import AgentState
+from holdfast.formats.orchestrator.error_entries import Mishap, Mishaps
+from holdfast.formats.orchestrator.event_order import ERRORS, ORDINARY, EventOrder
+from holdfast.formats.orchestrator.fields import when, whole, words
 from holdfast.formats.orchestrator.statuses import ENDED
-from holdfast.formats.orchestrator.story import ERRORS, ORDINARY, Story
 
 Entry = dict[str, Json]
 
 
 class Agents:
-    def __init__(self, story: Story, mishaps: Mishaps, moment: int) -> None:
+    def __init__(self, story: EventOrder, mishaps: Mishaps, moment: int) -> None:
         self._story = story
         self._mishaps = mishaps
         # When things happened of which the document tells no time.

@@ -6,7 +6,7 @@ import re
 from datetime import date
 from typing import Final
 
-from holdfast.formats.interface import Place
+from holdfast.formats.base import Place
 
 SESSION_ID: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}\Z")
 AGENT_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")

@@ -1,6 +1,7 @@
-"""What a document must be beyond its shape: real dates, times that can follow each other, names that are unique.
+"""The document as types: what `is_sound` decodes thousands of files into, without a word about what is wrong.
 
-Everything stands here twice: `problems` says what is wrong and where, `sound` only whether anything is.
+The constraints are those of `schemas/orchestrator.json`, at places a little narrower; a test holds that nothing is
+sound here that is not valid there.
 """
 
 from __future__ import annotations
@@ -8,18 +9,83 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.core.canonical import Json
+from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
-from holdfast.formats.interface import Place, Problem
-from holdfast.formats.orchestrator.documents import AgentPart, SessionDocument, decoder
+from holdfast.formats.base import Place, Problem
 from holdfast.formats.orchestrator.names import SESSION_ID, is_day
 from holdfast.formats.orchestrator.statuses import ENDED
 from holdfast.formats.schema import problems_by_schema
+
+Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=100)]
+
+
+class ProjectPart(msgspec.Struct, gc=False):
+    name: Words
+    path: str | None
+    git_branch: str | None = None
+
+
+class AgentPart(msgspec.Struct, gc=False):
+    id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")]
+    type: Words
+    task: str
+    status: Literal["pending", "in_progress", "paused", "complete", "failed", "aborted", "interrupted"]
+    started: str | None = None
+    completed: str | None = None
+    result_summary: str | None = None
+    progress: Percent | None = None
+    context_tokens: Tokens | None = None
+    # Other names for the times, which are reported where the right name is missing.
+    started_at: Json | msgspec.UnsetType = msgspec.UNSET
+    completed_at: Json | msgspec.UnsetType = msgspec.UNSET
+
+
+class WorkPart(msgspec.Struct, gc=False):
+    task: Words
+    outcome: str | None = None
+    files: list[str] = []
+
+
+class DecisionPart(msgspec.Struct, gc=False):
+    decision: Words
+    timestamp: str
+    rationale: str | None = None
+
+
+class ContextPart(msgspec.Struct, gc=False):
+    estimated_tokens: Tokens
+    percentage: Share
+    last_compression: str | None = None
+
+
+class SessionDocument(msgspec.Struct, gc=False):
+    schema_version: Literal["1.0"]
+    session_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}\Z")]
+    created: str
+    updated: str
+    project: ProjectPart
+    goal: Words
+    mode: Literal["debug", "default", "optimize", "release"]
+    status: Literal["created", "in_progress", "paused", "complete", "aborted"]
+    agents: list[AgentPart]
+    completed_work: list[WorkPart]
+    pending_tasks: list[Words]
+    decisions_made: list[DecisionPart]
+    context_usage: ContextPart
+    errors: list[str | dict[str, msgspec.Raw]]
+
+
+decoder: Final = msgspec.json.Decoder(decodable(SessionDocument))
+
 
 _UTC: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z\Z")
 

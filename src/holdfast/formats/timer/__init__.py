@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
 
 _TELLING: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
@@ -19,7 +19,7 @@ _TELLING: Final = frozenset(
 _STATUSES: Final = {"IN_PROGRESS": "in_progress", "PAUSED": "paused"}
 
 
-class Timer(Format):
+class TimerFormat(Format):
     name = "timer"
     title = "Timer session state"
     version = "1.0"
@@ -37,7 +37,7 @@ class Timer(Format):
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
         from holdfast.formats.schema import problems_by_schema
-        from holdfast.formats.timer.documents import reading
+        from holdfast.formats.timer.fields import reading
         from holdfast.formats.timer.rules import broken, spelled
 
         found = problems_by_schema(value, kind)
@@ -50,14 +50,14 @@ class Timer(Format):
         return found
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.timer.documents import quickly
+        from holdfast.formats.timer.fields import quickly
         from holdfast.formats.timer.rules import broken
 
         seen = quickly(raw) if kind == "timer" else None
         return seen is not None and next(broken(seen), None) is None
 
-    def tidy(self, value: Json, ground: Ground) -> Tidied:
-        from holdfast.formats.timer.tolerance import tidied
+    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+        from holdfast.formats.timer.repairs import tidied
 
         return tidied(value, ground, lambda document: self.problems(document, "timer"))
 
@@ -66,7 +66,9 @@ class Timer(Format):
         assert isinstance(name, str)
         return name
 
-    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+    def changes(
+        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+    ) -> list[TimedEvent]:
         from holdfast.formats.timer.events import changed, imported
 
         if before is None:
@@ -74,13 +76,13 @@ class Timer(Format):
         assert state is not None
         return changed(before, after, state, ground)
 
-    def counted(self, before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+    def counted(self, before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
         from holdfast.formats.timer.events import counted
 
         return counted(before, after, state, ground)
 
     def render(self, state: State) -> Document:
-        from holdfast.formats.timer.rendering import rendered
+        from holdfast.formats.timer.render import rendered
 
         return rendered(state)
 
@@ -93,4 +95,4 @@ class Timer(Format):
         return None
 
 
-FORMAT = Timer()
+FORMAT = TimerFormat()

@@ -12,9 +12,7 @@ from typing import Final
 
 from holdfast.core import agents, view
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.lifecycle import FINISHED, refusal
-from holdfast.core.state import State
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     AwayRecorded,
@@ -28,17 +26,19 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
     WorkRecorded,
 )
-from holdfast.formats.interface import Document, Ground, Heard
-from holdfast.formats.timer.documents import Reading, Stop, reading
+from holdfast.core.lifecycle import FINISHED, refusal
+from holdfast.core.state import State
+from holdfast.formats.base import Document, ImportContext, TimedEvent
+from holdfast.formats.timer.fields import Stop, TimerValues, reading
 from holdfast.formats.timer.names import REMINDERS, TIMEOUT
-from holdfast.formats.timer.rendering import THEIRS
+from holdfast.formats.timer.render import THEIRS
 
 # Agents that only a pause in a file tells of. They end with the pause; others end when they say so.
 _AGENT: Final = "timer-task"
 _KINDS: Final = {"MANUAL": "manual", "AUTO_IDLE": "idle", "AUTO_TASK": "task"}
 
 
-def imported(document: Document, ground: Ground) -> list[Heard]:
+def imported(document: Document, ground: ImportContext) -> list[TimedEvent]:
     """Everything the file tells, oldest first."""
     seen = _read(document)
     begin = min(seen.start, ground.now)
@@ -67,7 +67,7 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     return told.in_order()
 
 
-def counted(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+def counted(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
     """Working time that whoever wrote `after` counted since `before`: its pauses are true, the rest is work."""
     was, now = _read(before), _read(after)
     told = _Telling(was.start if state.created_at is None else state.created_at, ground.now)
@@ -77,7 +77,7 @@ def counted(before: Document, after: Document, state: State, ground: Ground) -> 
     return told.in_order()
 
 
-def changed(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+def changed(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
     """What somebody did between the two, oldest first. Raises `Refused` for what cannot have happened."""
     was, now = _read(before), _read(after)
     begin = was.start if state.created_at is None else state.created_at
@@ -105,11 +105,11 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
     return _possible(told, state, in_a_pause=was.lasting is not None)
 
 
-def _read(document: Document) -> Reading:
+def _read(document: Document) -> TimerValues:
     seen = reading(document)
     if seen is None:
         raise Invalid(
-            "this is no document of the timer format", hint="`holdfast validate` says what is wrong with it."
+            "this is not a document of the timer format", hint="`holdfast validate` says what is wrong with it."
         )
     return seen
 
@@ -119,13 +119,13 @@ def _text(document: Document, name: str) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _given(seen: Reading) -> Iterator[tuple[str, str]]:
+def _given(seen: TimerValues) -> Iterator[tuple[str, str]]:
     for (name, line, _), flag in zip(REMINDERS, seen.reminders or (False, False, False), strict=True):
         if flag:
             yield name, line
 
 
-def _by_beginning(seen: Reading) -> dict[tuple[str, int, int], Stop]:
+def _by_beginning(seen: TimerValues) -> dict[tuple[str, int, int], Stop]:
     """The pauses by type and beginning, and by a number where two are alike: one of them has no length."""
     found: dict[tuple[str, int, int], Stop] = {}
     for stop in seen.pauses:
@@ -141,23 +141,23 @@ class _Telling:
 
     def __init__(self, begin: int, now: int) -> None:
         self._begin, self._now = begin, now
-        self.heard: list[Heard] = []
+        self.heard: list[TimedEvent] = []
 
     def first(self, data: Data) -> None:
-        self.heard.append(Heard(self._begin, data))
+        self.heard.append(TimedEvent(self._begin, data))
 
     def say(self, at: int, data: Data) -> None:
-        self.heard.append(Heard(self.within(at), data))
+        self.heard.append(TimedEvent(self.within(at), data))
 
     def within(self, at: int) -> int:
         return min(max(at, self._begin), self._now)
 
-    def in_order(self) -> list[Heard]:
+    def in_order(self) -> list[TimedEvent]:
         """Oldest first; the same thing told twice of one moment is told once."""
-        once = [one for place, one in enumerate(self.heard) if one not in self.heard[:place]]
+        once = [event for place, event in enumerate(self.heard) if event not in self.heard[:place]]
         return sorted(once, key=lambda one: one.at)
 
-    def message(self, seen: Reading) -> None:
+    def message(self, seen: TimerValues) -> None:
         """The last message: the person's, unless an agent's pause that lasts was not ended by it."""
         goes_on = seen.lasting is not None and seen.lasting.type == "AUTO_TASK"
         self.say(seen.message, MessageExchanged(role="assistant" if goes_on else "user"))
@@ -169,7 +169,7 @@ class _Telling:
             reason = None if kind == "timeout" else stop.reason
             self.say(until, AwayRecorded(since=stop.since, until=until, reason=reason, kind=kind))
 
-    def counted(self, seen: Reading, since: int) -> None:
+    def counted(self, seen: TimerValues, since: int) -> None:
         """Working time up to the last event: all that is none of the file's own pauses."""
         last = self.within(seen.last)
         low = self.within(since)
@@ -180,7 +180,7 @@ class _Telling:
         if low < last:
             self.say(last, WorkRecorded(since=low, until=last, counted=True))
 
-    def paused(self, seen: Reading) -> None:
+    def paused(self, seen: TimerValues) -> None:
         """The status alone says so: until the next message, after a pause that the program found by itself, and that
         is none of its pauses; else somebody paused.
         """
@@ -189,16 +189,16 @@ class _Telling:
         else:
             self.say(seen.last, SessionPaused())
 
-    def resumed(self, was: Reading, seen: Reading) -> None:
+    def resumed(self, was: TimerValues, seen: TimerValues) -> None:
         """By the message that came with it; without one, when the file was changed."""
         self.say(seen.last if seen.last > was.last else self._now, SessionResumed())
 
-    def stopped(self, seen: Reading) -> None:
+    def stopped(self, seen: TimerValues) -> None:
         """The clock stands from the last event to the next."""
         since = self.within(seen.last)
         self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
 
-    def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
+    def opened(self, seen: TimerValues, stop: Stop | None, agent: str) -> None:
         """A pause that began and lasts."""
         if stop is None:
             return
@@ -217,7 +217,7 @@ class _Telling:
             self.say(seen.last, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
 
 
-def _paused_itself(seen: Reading) -> bool:
+def _paused_itself(seen: TimerValues) -> bool:
     """PAUSED by the end of an automatic pause, as a program of the text does on finding one. One of no length tells
     nothing, and no program finds it.
     """
@@ -235,7 +235,7 @@ def _is_limit(stop: Stop) -> bool:
     return stop.type == "AUTO_TASK" and stop.reason == TIMEOUT
 
 
-def _facts(told: _Telling, before: Document, after: Document, now: Reading) -> None:
+def _facts(told: _Telling, before: Document, after: Document, now: TimerValues) -> None:
     new: Mapping[str, str] = {
         name: value
         for name in ("scope", "task", "summary")
@@ -281,9 +281,9 @@ def _free_agent(state: State) -> str:
     return next(name for number in range(1, len(taken) + 2) if (name := f"{_AGENT}-{number}") not in taken)
 
 
-def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
+def _flipped(told: _Telling, was: TimerValues, now: TimerValues, status: str) -> None:
     """The status says what no pause says."""
-    said = {type(one.data) for one in told.heard}
+    said = {type(event.data) for event in told.heard}
     if was.status == "PAUSED" and now.status == "IN_PROGRESS":
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
             told.resumed(was, now)
@@ -294,10 +294,10 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
             told.stopped(now)  # the message would have ended what nobody paused
 
 
-def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:
+def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[TimedEvent]:
     """In order, and with what the lifecycle wants in between. A session that has ended takes nothing."""
     status = view.status_of(state)
-    made: list[Heard] = []
+    made: list[TimedEvent] = []
     for at, data in told.in_order():
         if status in FINISHED:
             raise refusal("the session", status, "session.edited", state.session)
@@ -305,9 +305,9 @@ def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:
             if status == "paused" and in_a_pause:
                 continue  # nobody pauses twice: the first goes on
             if status != "in_progress":
-                made.append(Heard(at, SessionResumed()))
+                made.append(TimedEvent(at, SessionResumed()))
             status = "paused"
         elif isinstance(data, SessionResumed):
             status = "in_progress"
-        made.append(Heard(at, data))
+        made.append(TimedEvent(at, data))
     return made

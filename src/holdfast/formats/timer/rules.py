@@ -12,15 +12,15 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
-from holdfast.formats.interface import Problem
-from holdfast.formats.moments import is_time, is_utc
-from holdfast.formats.timer.documents import Reading, Stop
+from holdfast.formats.base import Problem
+from holdfast.formats.timer.fields import Stop, TimerValues
 from holdfast.formats.timer.names import REMINDERS, is_id
+from holdfast.formats.timestamps import is_time, is_utc
 
 _SLUG: Final = re.compile(r"[0-9]{8}(?:-[a-z0-9]+){2,}\Z")
 
 
-def broken(seen: Reading) -> Iterator[Problem]:
+def broken(seen: TimerValues) -> Iterator[Problem]:
     """Every rule that is not kept."""
     yield from _names(seen)
     yield from _words(seen)
@@ -29,7 +29,7 @@ def broken(seen: Reading) -> Iterator[Problem]:
     yield from _flags(seen)
 
 
-def _names(seen: Reading) -> Iterator[Problem]:
+def _names(seen: TimerValues) -> Iterator[Problem]:
     if not is_id(seen.session):
         yield Problem(("sessionId",), f"{shorten(seen.session, 60)!a} does not begin with a day that exists")
     elif _SLUG.match(seen.session) is None:
@@ -38,7 +38,7 @@ def _names(seen: Reading) -> Iterator[Problem]:
         yield Problem(("branchName",), f"must be session/ and the session's id: session/{shorten(seen.session, 60)}")
 
 
-def _words(seen: Reading) -> Iterator[Problem]:
+def _words(seen: TimerValues) -> Iterator[Problem]:
     if seen.task is not None and not 2 <= (words := len(seen.task.split())) <= 4:
         yield Problem(
             ("task",), f"has {words} word{'' if words == 1 else 's'}, where two to four are wanted", "warning"
@@ -47,7 +47,7 @@ def _words(seen: Reading) -> Iterator[Problem]:
         yield Problem(("summary",), "is more than one line", "warning")
 
 
-def _clock(seen: Reading) -> Iterator[Problem]:
+def _clock(seen: TimerValues) -> Iterator[Problem]:
     if seen.message < seen.start:
         yield Problem(("lastMessageTime",), "is before startTime")
     reached, last = seen.start, seen.last
@@ -76,7 +76,7 @@ def _counted(stop: Stop, last: int) -> int:
     return max(0, (last if stop.until is None else stop.until) - stop.since)
 
 
-def _sums(seen: Reading) -> Iterator[Problem]:
+def _sums(seen: TimerValues) -> Iterator[Problem]:
     last = seen.last
     added = sum(_counted(stop, last) if stop.length is None else stop.length for stop in seen.pauses)
     if added != seen.paused:
@@ -89,7 +89,7 @@ def _sums(seen: Reading) -> Iterator[Problem]:
         )
 
 
-def _flags(seen: Reading) -> Iterator[Problem]:
+def _flags(seen: TimerValues) -> Iterator[Problem]:
     if seen.reminders is None:
         return
     given = True

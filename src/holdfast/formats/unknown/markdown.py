@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.formats.finding import NOTES
-from holdfast.formats.text.reading import read_yaml
+from holdfast.formats.detect import NOTES
+from holdfast.formats.text.read import read_yaml
 from holdfast.formats.unknown import values
 from holdfast.formats.unknown.table import Meaning, row_of, rows_named, words_of
 

@@ -14,10 +14,7 @@ import msgspec
 from holdfast.core import tasks, view
 from holdfast.core.canonical import Json, canonical
 from holdfast.core.errors import Invalid
-from holdfast.core.lifecycle import TASK, allows, session_allows
-from holdfast.core.state import State
-from holdfast.core.times import HOUR
-from holdfast.core.vocabulary import (
+from holdfast.core.events import (
     TYPE_OF,
     AwayRecorded,
     Data,
@@ -37,9 +34,12 @@ from holdfast.core.vocabulary import (
     TaskStarted,
     WorkRecorded,
 )
-from holdfast.formats.interface import Ground, Heard
-from holdfast.formats.text.jsontext import written
-from holdfast.formats.unknown.reading import Reading, Task, end_of, reading
+from holdfast.core.lifecycle import TASK, allows, session_allows
+from holdfast.core.state import State
+from holdfast.core.times import HOUR
+from holdfast.formats.base import ImportContext, TimedEvent
+from holdfast.formats.text.json import written
+from holdfast.formats.unknown.read import FoundTask, Recognised, end_of, reading
 
 EXTRA: Final = "salvaged"
 NO_GOAL: Final = "Work found in a hand-made file"
@@ -50,7 +50,9 @@ _STEPS: Final[dict[str, type[TaskStarted | TaskCompleted | TaskBlocked | TaskDro
 _STANDS: Final = {"doing": "in_progress", "done": "completed", "blocked": "blocked", "dropped": "dropped"}
 
 
-def beginning(found: Reading, value: Json, ground: Ground, continues: str | None = None) -> list[Heard]:
+def beginning(
+    found: Recognised, value: Json, ground: ImportContext, continues: str | None = None
+) -> list[TimedEvent]:
     """A new session of what was read, with the whole document."""
     project = msgspec.structs.replace(
         ground.project,
@@ -67,13 +69,13 @@ def beginning(found: Reading, value: Json, ground: Ground, continues: str | None
         *found.files, *found.errors, *found.remarks,
     ]  # fmt: skip
     return [
-        Heard(found.began, started), *sorted([*found.decisions, *found.commits], key=lambda one: one.at),
-        *(Heard(found.updated, data) for data in body), Heard(found.updated, _kept(value)),
-        Heard(found.updated, _ending(found) or _standing_still(found, ground)),
+        TimedEvent(found.began, started), *sorted([*found.decisions, *found.commits], key=lambda one: one.at),
+        *(TimedEvent(found.updated, data) for data in body), TimedEvent(found.updated, _kept(value)),
+        TimedEvent(found.updated, _ending(found) or _standing_still(found, ground)),
     ]  # fmt: skip
 
 
-def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
+def additions(value: Json, state: State, ground: ImportContext) -> list[TimedEvent]:
     """What a later version of the document says beyond the one that is kept. What it leaves out is not taken back."""
     kept = _kept(value)
     earlier = state.extra.get(EXTRA)
@@ -86,7 +88,7 @@ def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
         known = state.project.git_branch if state.project is not None else None
         new.append(GroundNoted(branch=found.branch or known, commit=found.commit))
     for then, now in ((before.decisions, found.decisions), (before.commits, found.commits)):
-        new += _more((one.data for one in now), (one.data for one in then))
+        new += _more((event.data for event in now), (event.data for event in then))
     new += [*_more(found.files, before.files), *_more(found.errors, before.errors)]
     new += [*_more(found.remarks, before.remarks), kept]
     status = view.status_of(state)
@@ -97,7 +99,7 @@ def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
     more = None if found.worked is None else max(found.worked - (before.worked or 0), 0)
     span = _span(found._replace(worked=more), state.updated_at, at, ground)
     watched = span if status == "in_progress" else ()
-    return [Heard(at, data) for data in (*watched, *new)]
+    return [TimedEvent(at, data) for data in (*watched, *new)]
 
 
 def _in_order(value: Json) -> Json:
@@ -111,7 +113,7 @@ def _more(found: Iterable[Data], known: Iterable[Data]) -> list[Data]:
     return [data for data in found if repr(data) not in before]
 
 
-def _span(found: Reading, since: int, until: int, ground: Ground) -> Iterator[Data]:
+def _span(found: Recognised, since: int, until: int, ground: ImportContext) -> Iterator[Data]:
     """A file says when the work began and was saved, not when there was a pause: no idle time follows from the gap.
 
     How long the work took counts if the file says so. If not, one sitting is working time; over a longer span nobody
@@ -131,7 +133,7 @@ def _span(found: Reading, since: int, until: int, ground: Ground) -> Iterator[Da
         yield AwayRecorded(since=since + worked, until=until, reason=reason)
 
 
-def _edits(before: Reading | None, found: Reading) -> Iterator[Data]:
+def _edits(before: Recognised | None, found: Recognised) -> Iterator[Data]:
     was = before or found._replace(summary=None, progress=None)
     for name in ("goal", "summary", "progress", "model", "scope"):
         value = getattr(found, name)
@@ -141,7 +143,7 @@ def _edits(before: Reading | None, found: Reading) -> Iterator[Data]:
         yield SessionEdited(tags=found.tags)
 
 
-def _plan(found: list[Task], known: Iterable[Task] = (), state: State | None = None) -> Iterator[Data]:
+def _plan(found: list[FoundTask], known: Iterable[FoundTask] = (), state: State | None = None) -> Iterator[Data]:
     """Tasks that are new, and what became of the others since. A task is known by its text."""
     there = {} if state is None else {task.text.casefold(): task for task in state.tasks.values()}
     used = {task.id for task in there.values()}
@@ -161,7 +163,7 @@ def _plan(found: list[Task], known: Iterable[Task] = (), state: State | None = N
         yield from _moves(task, f"t{number}", None, "pending")
 
 
-def _moves(task: Task, name: str, ref: str | None, stands: str) -> Iterator[Data]:
+def _moves(task: FoundTask, name: str, ref: str | None, stands: str) -> Iterator[Data]:
     step = _STEPS.get(task.status)
     if step is None or stands == _STANDS[task.status]:
         return
@@ -172,7 +174,7 @@ def _moves(task: Task, name: str, ref: str | None, stands: str) -> Iterator[Data
         yield step(id=name, ref=ref, outcome=task.outcome, artifacts=task.files)
 
 
-def _ending(found: Reading) -> Data | None:
+def _ending(found: Recognised) -> Data | None:
     match end_of(found.status, found.tasks):
         case "failed":
             return SessionFailed(message=found.status or "failed")
@@ -185,7 +187,7 @@ def _ending(found: Reading) -> Data | None:
     return None
 
 
-def _standing_still(found: Reading, ground: Ground) -> Data:
+def _standing_still(found: Recognised, ground: ImportContext) -> Data:
     """Nobody is known to have worked on it since the file was saved: that is a pause, not idle time."""
     if ground.now - found.updated <= ground.timer.idle:
         return SessionSaved()

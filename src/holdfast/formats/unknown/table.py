@@ -22,7 +22,7 @@ Meaning: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-class Row(NamedTuple):
+class Keys(NamedTuple):
     """What some keys mean, if their values have a certain shape.
 
     `keys` are alternatives separated by commas. `*` stands for any words or none, `a|b` for one of two words, `a?`
@@ -85,78 +85,78 @@ LANGUAGES: Final[Mapping[str, str]] = {
             "appunti, 备注, 備註, 笔记, メモ, 備考",
 }  # fmt: skip
 
-TABLE: Final[tuple[Row, ...]] = (
+TABLE: Final[tuple[Keys, ...]] = (
     # Other sessions.
-    Row("to do", "next|future|coming|following session, * for next|future session", values.is_work),
-    Row("done", "<done> session, <done> last|previous|this time|session *", values.is_list_of_text),
-    Row("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
-    Row("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
-    Row("nothing", "* history, * changelog, activity|work|session|phase|event|audit log", values.is_anything),
+    Keys("to do", "next|future|coming|following session, * for next|future session", values.is_work),
+    Keys("done", "<done> session, <done> last|previous|this time|session *", values.is_list_of_text),
+    Keys("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
+    Keys("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
+    Keys("nothing", "* history, * changelog, activity|work|session|phase|event|audit log", values.is_anything),
     # Decisions, except those that are still to be made.
-    Row("note", "open|pending|needed|required|undecided|unresolved decision|choice", values.is_remark),
-    Row("decision", "* decision|choice, * decision made|taken|log|so far, decision *, * decision|choice and *",
+    Keys("note", "open|pending|needed|required|undecided|unresolved decision|choice", values.is_remark),
+    Keys("decision", "* decision|choice, * decision made|taken|log|so far, decision *, * decision|choice and *",
         values.is_remark),
     # Facts: they are the session's own only where the session is described.
-    Row("id", "session id, session, current session, current session id, id, session uuid|key", values.is_id),
-    Row("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
-    Row("commits", "git? session? commit, commit made|created|list|hash|sha, new commit", values.is_list_of_commits),
-    Row("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
+    Keys("id", "session id, session, current session, current session id, id, session uuid|key", values.is_id),
+    Keys("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
+    Keys("commits", "git? session? commit, commit made|created|list|hash|sha, new commit", values.is_list_of_commits),
+    Keys("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
         values.is_commit),
-    Row("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
-    Row("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
+    Keys("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
+    Keys("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
                    "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
                    "completed|finished <at>, last? session? timestamp|ts|time", values.is_moment),
-    Row("worked", "total|session|actual? time spent|worked *, <length> spent|worked *, "
+    Keys("worked", "total|session|actual? time spent|worked *, <length> spent|worked *, "
                   "total|actual? working|work|worked time|<length> *, session|work? duration <length>?",
         values.is_duration),
-    Row("model", "ai? model name|id?", values.is_name),
-    Row("scope", "scope, area, component, module", values.is_name),
-    Row("tags", "tag, label, keyword", values.is_list_of_text),
-    Row("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
+    Keys("model", "ai? model name|id?", values.is_name),
+    Keys("scope", "scope, area, component, module", values.is_name),
+    Keys("tags", "tag, label, keyword", values.is_list_of_text),
+    Keys("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
                     "percent|percentage complete?", values.is_share),
-    Row("status", "session? status|state, overall|current|completion|task|work status", values.is_name),
+    Keys("status", "session? status|state, overall|current|completion|task|work status", values.is_name),
     # Files.
-    Row("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *, file change",
+    Keys("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *, file change",
         values.is_list_of_paths),
-    Row("created files", "created|new|added file|path *, * file|path created|added|new", values.is_list_of_paths),
-    Row("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
-    Row("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
+    Keys("created files", "created|new|added file|path *, * file|path created|added|new", values.is_list_of_paths),
+    Keys("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
+    Keys("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
     # Work, by what became of it.
-    Row("nothing", "when|how|if|why|before|after *", values.is_anything),
-    Row("to do", "* not|un|be <done>|started *", values.is_work),
-    Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
-    Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
+    Keys("nothing", "when|how|if|why|before|after *", values.is_anything),
+    Keys("to do", "* not|un|be <done>|started *", values.is_work),
+    Keys("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
+    Keys("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
                 "what was|we built, what changed, change made, work so far", values.is_work),
-    Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
+    Keys("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
                  "* action item, * left, what remain, immediate|suggested|recommended|required action *, "
                  "* action needed|required, ready to start, * need doing", values.is_work),
-    Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
+    Keys("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
                    "waiting for|on *, * impediment", values.is_work),
-    Row("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.is_work),
-    Row("tasks", "<now> *", values.is_list_of_statuses),
-    Row("doing", "<now> <task> *", values.is_list_of_text),
+    Keys("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.is_work),
+    Keys("tasks", "<now> *", values.is_list_of_statuses),
+    Keys("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
-    Row("goal", "* goal, * objective, user|original|initial request|prompt|input|ask", values.is_goal, 1),
-    Row("goal", "currently? working on, <now>? session|work|working|main|primary|development? focus area?, "
+    Keys("goal", "* goal, * objective, user|original|initial request|prompt|input|ask", values.is_goal, 1),
+    Keys("goal", "currently? working on, <now>? session|work|working|main|primary|development? focus area?, "
                 "<now> work|workstream|effort|initiative", values.is_goal, 2),
-    Row("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_one, 3),
-    Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what, "
+    Keys("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_one, 3),
+    Keys("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what, "
                 "request, prompt, input", values.is_one, 3),
-    Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage|workflow|release "
+    Keys("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage|workflow|release "
                 "name|title|goal|description|kind?, session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
-    Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
-    Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
+    Keys("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
+    Keys("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
     # What is said besides.
-    Row("error", "* error *, * failure, problem, problem encountered|hit|found", values.is_text),
-    Row("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
-    Row("note", "context, * insight, handoff *, * instruction, "
+    Keys("error", "* error *, * failure, problem, problem encountered|hit|found", values.is_text),
+    Keys("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
+    Keys("note", "context, * insight, handoff *, * instruction, "
                 "resume|recovery|restart prompt|context|message|point|summary|hint", values.is_text),
-    Row("summary", "last|latest|current? session|work|progress|status? summary, description, overview",
+    Keys("summary", "last|latest|current? session|work|progress|status? summary, description, overview",
         values.is_text),
-    Row("project", "<now>? project|app|repo|repository name|title?", values.is_goal),
-    Row("nothing", "<apart> *, * <apart>", values.is_anything),
-    Row("tasks", "*", values.is_marked_work),
+    Keys("project", "<now>? project|app|repo|repository name|title?", values.is_goal),
+    Keys("nothing", "<apart> *, * <apart>", values.is_anything),
+    Keys("tasks", "*", values.is_marked_work),
 )  # fmt: skip
 
 # Words of objects that describe the session itself, or where it is in git: a date or a branch in others, or in lists
@@ -202,13 +202,13 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is")) else word
 
 
-def row_of(key: str, value: Json) -> Row | None:
+def row_of(key: str, value: Json) -> Keys | None:
     """The row that says what this key means with this value; None when the table has none."""
     return next((row for row in rows_named(key) if row.shape(value)), None)
 
 
 @lru_cache(maxsize=4096)
-def rows_named(key: str) -> tuple[Row, ...]:
+def rows_named(key: str) -> tuple[Keys, ...]:
     """The rows whose words a key has, whatever its value. The last one is for any key."""
     # What is said of this session is said.
     words = "".join(f"{word} " for word in words_of(key))

@@ -13,8 +13,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import LONGEST_NAME, LONGEST_TEXT, relative_path
 from holdfast.core.times import HOUR, MINUTE, SECOND, millis
-from holdfast.formats.interface import Ground, Place
-from holdfast.formats.moments import read
+from holdfast.formats.base import ImportContext, Place
+from holdfast.formats.timestamps import read
 
 # Signs that say where a piece of work stands.
 _SIGNS: Final[Mapping[str, str]] = {
@@ -117,7 +117,7 @@ _ORDER: Final = frozenset([
 _STATUS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
 
 
-class Item(NamedTuple):
+class ListItem(NamedTuple):
     """One entry of a list of things: its text, where it stands, and everything else said of it."""
 
     text: str
@@ -202,7 +202,7 @@ def branch_of(value: Json) -> str | None:
     return None if named is None or _NONE.fullmatch(named["name"]) else text_of(named["name"][:LONGEST_NAME])
 
 
-def moment(value: Json, ground: Ground) -> int | None:
+def moment(value: Json, ground: ImportContext) -> int | None:
     """A time as text, or as a number of seconds or milliseconds since 1970, of this century."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= ground.now), None)
@@ -250,7 +250,7 @@ def duration(value: Json, words: tuple[str, ...]) -> int | None:
     return int(found) if 0 < found <= _LONGEST_WORK else None
 
 
-def assumed(value: Json, ground: Ground) -> str | None:
+def assumed(value: Json, ground: ImportContext) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
         return read(dated(value), ground).assumed if isinstance(value, str) else None
@@ -273,8 +273,8 @@ def share(value: Json) -> float | None:
     return float(part) if 0 <= part <= 1 else None
 
 
-def path_of(named: str, ground: Ground) -> str | None:
-    """A path in the project; None when it points elsewhere, or is no path. What is said after a dash is left out."""
+def path_of(named: str, ground: ImportContext) -> str | None:
+    """A path in the project; None when it points elsewhere or is not a path. What follows a dash is left out."""
     inside = re.split(r" [-–—(]", named, maxsplit=1)[0].strip()
     root = (ground.project.path or "").rstrip("/\\")
     if root and inside.startswith(root + "/"):
@@ -288,7 +288,7 @@ def path_of(named: str, ground: Ground) -> str | None:
 # ── entries ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def items(value: Json, place: Place, noun: str = "") -> Iterator[Item]:
+def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
     """The entries of whatever holds several: a list, an object, or the lines of a text.
 
     `noun` is what a bare number in a list counts: `completed_phases: [1, 2]`.
@@ -316,7 +316,7 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[Item]:
             yield from _line(line, None, {}, place)
 
 
-def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator[Item]:
+def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator[ListItem]:
     plain = {_plain(key): value for key, value in entry.items()}
     text = text_of(plain.get("title")) or text_of(plain.get("name")) if named else _text_in(plain)
     text = text or named
@@ -334,7 +334,7 @@ def status_in(entry: Mapping[str, Json]) -> str | None:
     return next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
 
 
-def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterator[Item]:
+def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterator[ListItem]:
     statuses = is_map_of_statuses(dict(value))
     for key, entry in value.items():
         here = (*place, key)
@@ -359,7 +359,7 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
             yield from items(entry, here, noun)
 
 
-def _line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[Item]:
+def _line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
     found = _BULLET.match(written)
     text = text_of(found["text"]) if found else None
     if found is None or text is None:
@@ -371,7 +371,7 @@ def _line(written: str, status: str | None, more: Mapping[str, Json], place: Pla
     elif ended is not None and found["tick"] is None:
         text, said = ended["text"].strip(), said or "done"
     if says_something(text):
-        yield Item(text, status or said, more, place)
+        yield ListItem(text, status or said, more, place)
 
 
 def _text_in(plain: Mapping[str, Json]) -> str | None:

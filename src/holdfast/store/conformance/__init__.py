@@ -11,12 +11,13 @@ what it keeps. `self.place` is a directory of the test's own. A kind of store th
 
 from __future__ import annotations
 
-from holdfast.store.conformance.carrying import Carrying
+from holdfast.store.conformance.carry import Carrying
 from holdfast.store.conformance.chains import Chains
+from holdfast.store.conformance.changes import Noticing
 from holdfast.store.conformance.clocks import Clocks
-from holdfast.store.conformance.copying import Copying
+from holdfast.store.conformance.copies import Copying
 from holdfast.store.conformance.durability import Durability
-from holdfast.store.conformance.ground import (
+from holdfast.store.conformance.fixtures import (
     ANNA,
     BEN,
     CARO,
@@ -37,12 +38,11 @@ from holdfast.store.conformance.ground import (
     take,
 )
 from holdfast.store.conformance.installations import Installations
-from holdfast.store.conformance.listing import Listing
-from holdfast.store.conformance.noticing import Noticing
-from holdfast.store.conformance.receiving import Receiving
-from holdfast.store.conformance.remembering import Remembering
-from holdfast.store.conformance.streaming import Streaming
-from holdfast.store.conformance.withdrawing import Withdrawing
+from holdfast.store.conformance.listings import ListingConformance
+from holdfast.store.conformance.local_state import Remembering
+from holdfast.store.conformance.receive import Receiving
+from holdfast.store.conformance.streams import Streaming
+from holdfast.store.conformance.withdraw import Withdrawing
 
 __all__ = [
     "ANNA", "BEN", "CARO", "DAY", "OTHER", "PROJECT", "SESSION", "START", "THIRD", "StoreConformance", "Ticks",
@@ -55,7 +55,7 @@ class StoreConformance(
     Chains,
     Clocks,
     Receiving,
-    Listing,
+    ListingConformance,
     Copying,
     Remembering,
     Streaming,

@@ -5,20 +5,17 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import Busy
-from holdfast.core.vocabulary import (
-    DeviceJoined,
-    NativeLinked,
-    SessionDeleted,
-)
+from holdfast.core.events import DeviceJoined, NativeLinked, SessionDeleted
 from holdfast.store import origin
-from holdfast.store.conformance.ground import (
+from holdfast.store.chain_checks import flaws
+from holdfast.store.conformance.fixtures import (
     BEN,
     CARO,
     OTHER,
     SESSION,
     START,
     THIRD,
-    Ground,
+    StoreFixture,
     assert_sound,
     draft,
     everything,
@@ -29,10 +26,9 @@ from holdfast.store.conformance.ground import (
     take,
 )
 from holdfast.store.interface import Draft, Filter
-from holdfast.store.verify import flaws
 
 
-class Chains(Ground):
+class Chains(StoreFixture):
     def test_a_stream_is_numbered_and_each_event_holds_the_hash_of_the_one_before(self) -> None:
         """Sequence numbers count 1, 2, 3 and the chain verifies, over transactions and reopening."""
         store = self.store()
@@ -94,7 +90,7 @@ class Chains(Ground):
             assert list(store.events(session, since=0)) == whole
             for event in whole:
                 rest = list(store.events(session, since=event.clock))
-                assert rest == [one for one in whole if one.clock >= event.clock]
+                assert rest == [item for item in whole if item.clock >= event.clock]
                 assert event in rest
             assert list(store.events(session, since=whole[-1].clock + 1)) == []
         assert list(store.events(THIRD, since=1)) == []

@@ -9,12 +9,12 @@ import pytest
 
 from holdfast.core.canonical import LARGEST, Json
 from holdfast.core.clock import BOUND, moved, place
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
+from holdfast.core.events import SessionEdited, SessionPaused
 from holdfast.core.fold import fold
 from holdfast.core.registers import disputes, value_of
 from holdfast.core.view import status_of
-from holdfast.core.vocabulary import SessionEdited, SessionPaused
-from holdfast.store.conformance.ground import (
+from holdfast.store.conformance.fixtures import (
     ANNA,
     BEN,
     CARO,
@@ -23,7 +23,7 @@ from holdfast.store.conformance.ground import (
     SESSION,
     START,
     THIRD,
-    Ground,
+    StoreFixture,
     Ticks,
     assert_sound,
     draft,
@@ -53,11 +53,11 @@ def _agrees(store: Store, session: str = SESSION) -> None:
 def _goal(store: Store, session: str = SESSION) -> object:
     state = store.state(session)
     assert state is not None
-    assert not [one for one in disputes(state) if one.chosen is None]
+    assert not [dispute for dispute in disputes(state) if dispute.chosen is None]
     return value_of(state.registers["goal"])
 
 
-class Clocks(Ground):
+class Clocks(StoreFixture):
     def test_clocks_only_grow_within_a_session(self) -> None:
         """Whatever the machine's clock does, every event has a larger clock than all before it in its session."""
         wall = Ticks()
@@ -160,7 +160,7 @@ class Clocks(Ground):
                 take(store, [event])
             state = store.state(SESSION)
             assert state is not None
-            assert [one.text for one in state.notes] == ["first"]
+            assert [item.text for item in state.notes] == ["first"]
             assert_sound(store)
 
     @pytest.mark.parametrize("seed", range(4))

@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import Invalid
+from holdfast.core.events import AliasGiven, SessionEdited, TaskAdded
 from holdfast.core.fold import fold
 from holdfast.core.state import freeze
-from holdfast.core.vocabulary import (
-    AliasGiven,
-    SessionEdited,
-    TaskAdded,
-)
-from holdfast.store.conformance.ground import (
+from holdfast.store.conformance.fixtures import (
     ANNA,
     BEN,
     OTHER,
     PROJECT,
     SESSION,
     THIRD,
-    Ground,
+    StoreFixture,
     assert_sound,
     draft,
     everything,
@@ -31,7 +27,7 @@ from holdfast.store.conformance.ground import (
 from holdfast.store.interface import Filter
 
 
-class Durability(Ground):
+class Durability(StoreFixture):
     def test_a_new_store_is_empty(self) -> None:
         """Asking an empty store for anything gives nothing, and no error."""
         store = self.store()
@@ -111,7 +107,7 @@ class Durability(Ground):
                 if number % 400 == 0:
                     assert transaction.knows(SESSION, f"key {number}")
                     assert len(list(store.events(session))) == transaction.state(session).count
-        assert [one.event for one in store.arrived(0, 2_000)] == made
+        assert [arrival.event for arrival in store.arrived(0, 2_000)] == made
         for number, session in ((0, SESSION), (7, OTHER), (506, SESSION), (1_299, SESSION)):
             assert [row.id for row in store.rows(Filter(search=f"number{number:04}"))] == [session]
         assert_sound(store)
@@ -186,7 +182,7 @@ class Durability(Ground):
         texts = ["", "\0", "a\0b", "\u202e\u2028\u2029", "e\u0301é", "日本語", "🧑‍🔧", "'; DROP TABLE events; --"]
         texts.append("x" * 100_000)
         store = self.store()
-        put(store, SESSION, started(), *(note(one) for one in texts))
+        put(store, SESSION, started(), *(note(text) for text in texts))
         state = self.reopened(store).state(SESSION)
         assert state is not None
         assert [kept.text for kept in state.notes] == texts
@@ -207,7 +203,7 @@ class Durability(Ground):
                 transaction.record(session, draft(started(session[:8])))
                 transaction.record(session, draft(note("hello")))
         assert [row.goal for row in store.rows(Filter())] == ["77777777", "11119999", "11111111"]
-        assert all([event.seq for event in store.events(one)] == [1, 2] for one in store.sessions())
+        assert all([event.seq for event in store.events(session)] == [1, 2] for session in store.sessions())
         assert_sound(store)
 
     def test_the_state_in_a_transaction_follows_what_it_records(self) -> None:

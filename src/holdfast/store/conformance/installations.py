@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.vocabulary import Project, SessionDeleted
-from holdfast.store.conformance.ground import (
+from holdfast.core.events import ProjectFacts, SessionDeleted
+from holdfast.store.conformance.fixtures import (
     BEN,
     OTHER,
     SESSION,
-    Ground,
+    StoreFixture,
     Ticks,
     assert_sound,
     draft,
@@ -20,10 +20,10 @@ from holdfast.store.conformance.ground import (
 )
 from holdfast.store.interface import Filter, Store
 
-SHOP = Project(id="p1", name="shop", path="/home/me/shop", remote="github.com/x/shop", roots=("r1",))
+SHOP = ProjectFacts(id="p1", name="shop", path="/home/me/shop", remote="github.com/x/shop", roots=("r1",))
 
 
-class Installations(Ground):
+class Installations(StoreFixture):
     @pytest.fixture
     def two(self) -> tuple[Store, Store]:
         """One store, opened by two installations."""
@@ -39,7 +39,9 @@ class Installations(Ground):
         put(desk, SESSION, note("from the desk"))
         assert everything(laptop) == everything(desk)
         assert [event.writer for event in laptop.events(SESSION)][-1] == BEN
-        assert [one.event for one in laptop.arrived(0, 10)] == [one.event for one in desk.arrived(0, 10)]
+        assert [arrival.event for arrival in laptop.arrived(0, 10)] == [
+            arrival.event for arrival in desk.arrived(0, 10)
+        ]
         assert_sound(laptop)
         assert_sound(desk)
 
@@ -111,6 +113,8 @@ class Installations(Ground):
             put(desk, OTHER, started("Other"))
             assert desk.state(SESSION) is None
             place = desk.latest_place()
-        assert {one.event.session for one in desk.arrived(0, 10)} == {SESSION, OTHER}
-        assert SESSION in {one.event.session for one in desk.arrived(place, 10)}, "nothing slips in behind a cursor"
+        assert {arrival.event.session for arrival in desk.arrived(0, 10)} == {SESSION, OTHER}
+        assert SESSION in {arrival.event.session for arrival in desk.arrived(place, 10)}, (
+            "nothing slips in behind a cursor"
+        )
         assert_sound(laptop)

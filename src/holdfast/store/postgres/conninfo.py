@@ -70,7 +70,7 @@ def _proof(found: Mapping[str, str]) -> dict[str, str]:
     """How sure to be of the server, where the URL and the environment say nothing."""
     asked = (found.get("hostaddr"), found.get("host"), os.environ.get("PGHOSTADDR"), os.environ.get("PGHOST"))
     host = next(filter(None, asked), "")
-    is_local = all(one in _LOCAL or one.startswith(("/", "@")) for one in host.split(","))
+    is_local = all(name in _LOCAL or name.startswith(("/", "@")) for name in host.split(","))
     if is_local or found.get("sslmode") or os.environ.get("PGSSLMODE") or found.get("service"):
         return {}
     proof = {"sslmode": "verify-full"}

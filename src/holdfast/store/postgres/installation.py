@@ -11,8 +11,8 @@ from typing import Any
 
 from holdfast.core.canonical import digest
 from holdfast.core.view import can_be_found_by
-from holdfast.store.interface import Beside, Known
-from holdfast.store.postgres.talking import Talk
+from holdfast.store.interface import KnownProject, LocalState
+from holdfast.store.postgres.pipeline import Talk
 
 
 class OfInstallation:
@@ -49,7 +49,7 @@ class OfInstallation:
     def point(self, place: str, session: str | None) -> None:
         self.talk.tell("SELECT holdfast.point(%s, %s, %s)", (self._installation(), place, session))
 
-    def know(self, known: Known) -> None:
+    def know(self, known: KnownProject) -> None:
         """A path is true of this installation; whatever else finds a project, of all. Another member's session can
         say anything of its project: what is too long to be found again is left out.
         """
@@ -80,14 +80,14 @@ class OfInstallation:
         )
         return [(kind, value) for kind, value in rows]
 
-    def beside(self) -> Beside:
+    def beside(self) -> LocalState:
         names = self.talk.ask(
             "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id, person <> CURRENT_USER",
             (self.vault,),
         )
-        return Beside(
+        return LocalState(
             places=dict(self._places()),
-            projects=[Known(id_, name, tuple(self.evidence(id_))) for id_, name in names],
+            projects=[KnownProject(id_, name, tuple(self.evidence(id_))) for id_, name in names],
             memory=self.remembered_under(""),
             missed=frozenset(
                 str(name)

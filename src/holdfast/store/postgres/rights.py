@@ -8,7 +8,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
-from holdfast.store.postgres.lines import Line
+from holdfast.store.postgres.pool import Line
 from holdfast.store.postgres.schema import GROUP
 
 DEFAULT_VAULT: Final = "team"
@@ -76,7 +76,7 @@ def dismiss(line: Line, vault: int, person: str) -> None:
             "DELETE FROM holdfast.members WHERE vault = %s AND person = %s RETURNING 1", (vault, person)
         ).fetchone()
         if gone is None:
-            raise NotFound(f"{person!a} is no member")
+            raise NotFound(f"{person!a} is not a member")
         line.execute(_AS_OWNER)
         line.execute("DELETE FROM holdfast.shares WHERE vault = %s AND person = %s", (vault, person))
 
@@ -85,14 +85,14 @@ def hand_over(line: Line, vault: int, person: str, to: str) -> int:
     """Give the sessions of somebody who was dismissed to a member; how many they were. Who shared them still does."""
     with line.transaction():
         rows = line.execute("SELECT person FROM holdfast.members WHERE vault = %s", (vault,)).fetchall()
-        members = {str(one) for (one,) in rows}
+        members = {str(row) for (row,) in rows}
         if person in members:
             raise Conflict(
                 f"{person!a} is a member: their sessions are theirs",
                 hint="Dismiss them first: holdfast store dismiss",
             )
         if to not in members:
-            raise NotFound(f"{to!a} is no member", hint="Admit them first: holdfast store admit")
+            raise NotFound(f"{to!a} is not a member", hint="Admit them first: holdfast store admit")
         line.execute(_AS_OWNER)
         line.execute(
             "DELETE FROM holdfast.shares WHERE vault = %s AND owner = %s AND person = %s", (vault, person, to)

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
+from holdfast.core.envelope import Event, StreamHead
 from holdfast.core.errors import Damaged
-from holdfast.core.event import Event, Head
 
 OWN: Final = (
     "e.writer, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 )
 ORDER: Final = "ORDER BY e.clock, e.writer, e.seq, e.hash"
-_heads = msgspec.json.Decoder(decodable(tuple[Head, ...]))
+_heads = msgspec.json.Decoder(decodable(tuple[StreamHead, ...]))
 _write_heads = msgspec.json.Encoder().encode
 
 
@@ -27,7 +27,7 @@ def row_of(ref: int, event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _seen(told: bytes | None) -> tuple[Head, ...]:
+def _seen(told: bytes | None) -> tuple[StreamHead, ...]:
     """What cannot be read counts as nothing: then the hash does not fit, and whoever verifies chains says so. Anybody
     who may write can put it there, and one event must not keep everybody from all others.
     """

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final, LiteralString
 
 from holdfast.core.errors import Damaged, Invalid, NotFound, Refused
-from holdfast.store.postgres.lines import Line
-from holdfast.store.postgres.trouble import INIT
+from holdfast.store.postgres.errors import INIT
+from holdfast.store.postgres.pool import Line
 
 GROUP: Final = "holdfast_member"
 OLDEST_SERVER: Final = 140000

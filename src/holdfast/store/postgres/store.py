@@ -9,32 +9,32 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
+from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError, Invalid, Refused
-from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import (
     Arrival,
-    Beside,
-    Copied,
+    CopyResult,
+    Damage,
     Draft,
     Filter,
-    Finding,
-    LeftOut,
     ListedProject,
     Listening,
+    LocalState,
+    NotCopied,
     Refuses,
     Unsound,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
-from holdfast.store.postgres import conninfo, schema, trouble
-from holdfast.store.postgres.arriving import PARTS
-from holdfast.store.postgres.lines import Lines, Silent
+from holdfast.store.postgres import conninfo, errors, schema
+from holdfast.store.postgres.arrivals import PARTS
+from holdfast.store.postgres.pipeline import Talk
+from holdfast.store.postgres.pool import PostgresPool, Silent
 from holdfast.store.postgres.tables import PostgresTables
-from holdfast.store.postgres.talking import Talk
 from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 
 _READ: Final = "read the store"
@@ -68,7 +68,7 @@ class PostgresStore:
         self.active: Talk | None = None
         self._closed = False
         self._patience = patience
-        self.lines = Lines.to(address.secret)
+        self.lines = PostgresPool.to(address.secret)
         try:
             self.vault = self.asked(lambda talk: self._admitted(talk, conninfo.vault_of(address.secret)), _OPEN)
         except BaseException:
@@ -116,7 +116,7 @@ class PostgresStore:
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
     def spoken(self, error: BaseException, operation: str) -> HoldfastError | None:
-        return trouble.spoken(error, operation, self.url, self._hidden)
+        return errors.spoken(error, operation, self.url, self._hidden)
 
     def connected(self, begin: Callable[[Talk], _Found]) -> _Found:
         """Begin something on a line that works, and stays in use. Nothing was done yet: dead lines do no harm."""
@@ -132,7 +132,7 @@ class PostgresStore:
                     if not line.closed:
                         line.execute("ROLLBACK")
                 self.lines.give_back(line)
-                if not trouble.is_cut(error) or isinstance(error, Silent) or attempt == _ATTEMPTS - 1:
+                if not errors.is_cut(error) or isinstance(error, Silent) or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError
 
@@ -180,14 +180,14 @@ class PostgresStore:
                 self._installation = self.tables.talk.one(sql, (self.vault, name))
         return self._installation
 
-    def settle_in(self) -> int:
+    def settle_in(self, *, anew: bool = False) -> int:
         """This installation's number, for writing; the server knows then which stream is its own.
 
         Where somebody else put events of this writer (a database lost, and restored from their backup), it gets
-        another: they would not let it go on with theirs.
+        another: they would not let it go on with theirs. `anew`: asks the server again, as somebody may have since.
         """
         writer = self.journal.writer()
-        if self._installation is None or self._claimed != writer:
+        if anew or self._installation is None or self._claimed != writer:
             found = self._settled(writer)
             if found is None and self._renew is not None:
                 writer = self._renew()
@@ -250,7 +250,7 @@ class PostgresStore:
         )
         return self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
 
-    def may_only_read(self, session: str) -> bool:
+    def is_read_only(self, session: str) -> bool:
         """Whether somebody shares it with us, and not for writing; of what is not there nobody does."""
         sql = "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s"
         there = self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
@@ -281,11 +281,11 @@ class PostgresStore:
     def beside_the_log(self) -> str:
         return self.read(self.tables.beside_the_log)
 
-    def beside(self) -> Beside:
+    def beside(self) -> LocalState:
         return self.read(self.tables.beside)
 
     def listening(self) -> Listening | None:
-        from holdfast.store.postgres.listening import PostgresListening
+        from holdfast.store.postgres.notifications import PostgresListening
 
         return PostgresListening(self._secret, f"holdfast_{self.vault}")
 
@@ -329,27 +329,27 @@ class PostgresStore:
         return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))
 
     def unsound(self, session: str) -> Unsound | None:
-        from holdfast.store.postgres import checking
+        from holdfast.store.postgres import check
 
         own = self.may_repair(session)
-        return self.read(lambda: checking.unsound(self.tables, session, own=own))
+        return self.read(lambda: check.unsound(self.tables, session, own=own))
 
-    def backup(self, path: str) -> tuple[LeftOut, ...]:
-        from holdfast.store.sqlite import copies
+    def backup(self, path: str) -> tuple[NotCopied, ...]:
+        from holdfast.store.sqlite import backup
 
-        return copies.write_backup(self, path)
+        return backup.write_backup(self, path)
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
-        from holdfast.store import uniting
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+        from holdfast.store import store_copy
 
-        return uniting.unite(self, path, refuses)
+        return store_copy.unite(self, path, refuses)
 
-    def check(self) -> Iterator[Finding]:
-        from holdfast.store.postgres import checking
+    def check(self) -> Iterator[Damage]:
+        from holdfast.store.postgres import check
 
-        return checking.check(self)
+        return check.check(self)
 
     def repair(self) -> list[str]:
-        from holdfast.store.postgres import repairing
+        from holdfast.store.postgres import repair
 
-        return repairing.repair(self)
+        return repair.repair(self)

@@ -8,22 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from holdfast.core.event import Event
+from holdfast.core.envelope import Event
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import RowKey
-from holdfast.store.postgres import erasing, locks
-from holdfast.store.postgres.arriving import Arriving
-from holdfast.store.postgres.gathering import Gathering, tell_events, tell_words
+from holdfast.store.postgres import erasures, locks
+from holdfast.store.postgres.arrivals import Arriving
+from holdfast.store.postgres.batch import Gathering, tell_events, tell_words
+from holdfast.store.postgres.pipeline import Talk, kept
 from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
-from holdfast.store.postgres.talking import Talk, kept
-from holdfast.store.snapshots import Snapshot
-from holdfast.store.summary import Summary
+from holdfast.store.snapshots import StoredState
+from holdfast.store.summary import SessionSummary
 
 # An event, what its session is then, its words and this installation's time, all at once (rights.sql).
 _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
-_BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
+# Asked in a statement of its own: what was put there while the first one waited counts too.
+_BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s); SELECT holdfast.writes_as(%s, %s)"
 # One's own snapshots and those of the session's owner; others who may write could put anything there.
 BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHERE s.ref = snapshots.session))"
+
+
+class WriterTaken(Exception):
+    """Another person has put events under this home's writer id since it began."""
 
 
 class PostgresTables(Arriving):
@@ -47,10 +52,12 @@ class PostgresTables(Arriving):
         # What the session was that the transaction is about, when it began.
         self._first: dict[str, int] = {}
 
-    def begin_writing(self, talk: Talk, begin: str, here: int, about: str | None) -> None:
+    def begin_writing(self, talk: Talk, begin: str, here: int, writer: str, about: str | None) -> None:
         """Begin a transaction, and be given the right to write: to the session that it is about too."""
         lock = None if about is None else locks.number(about)
-        found = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock))
+        *found, is_ours = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock, self.vault, writer))
+        if not is_ours:
+            raise WriterTaken
         self.talk = talk
         self.writing = True
         _, ref, version, anew = found
@@ -96,6 +103,12 @@ class PostgresTables(Arriving):
             sql = "INSERT INTO sessions (vault, id) VALUES (%s, %s) RETURNING ref"
             known = self._sessions[session] = int(self.talk.one(sql, (self.vault, session)))
         return known
+
+    def not_own(self, sessions: Iterable[str]) -> set[str]:
+        """Those of these that are not whoever asks's own: others', or not there."""
+        asked = set(sessions)
+        sql = "SELECT id FROM sessions WHERE vault = %s AND id = ANY(%s::text[]) AND owner = CURRENT_USER"
+        return asked - {str(id_) for (id_,) in self.talk.ask(sql, (self.vault, sorted(asked)))}
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -157,13 +170,13 @@ class PostgresTables(Arriving):
         ref = self.ref(session)
         if ref is None:
             return list(events)
-        clocks, hashes = [one.clock for one in events], [bytes.fromhex(one.hash) for one in events]
+        clocks, hashes = [event.clock for event in events], [bytes.fromhex(event.hash) for event in events]
         rows = self.talk.ask(
             "SELECT hash FROM events WHERE session = %s AND clock = ANY(%s::bigint[]) AND hash = ANY(%s::bytea[])",
             (ref, clocks, hashes),
         )
         there = {bytes(found) for (found,) in rows}
-        return [one for one, own in zip(events, hashes, strict=True) if own not in there]
+        return [event for event, own in zip(events, hashes, strict=True) if own not in there]
 
     def insert(self, events: Sequence[Event]) -> None:
         if not events:
@@ -202,12 +215,12 @@ class PostgresTables(Arriving):
         return [event_of(session, row) for row in rows]
 
     def erasures(self, session: str) -> Iterator[Event]:
-        return (one.event for one in erasing.obeyed(self.talk, self.ref(session), session))
+        return (erasure.event for erasure in erasures.obeyed(self.talk, self.ref(session), session))
 
     def unentitled(self, session: str) -> list[Event]:
         """Erasures of what another person put there, by somebody who does not own the session: nobody obeys them."""
         ref = self.ref(session)
-        return erasing.unentitled(self.talk, ref, session, erasing.erasures(self.talk, ref, session))
+        return erasures.unentitled(self.talk, ref, session, erasures.erasures(self.talk, ref, session))
 
     def put_by_others(self, session: str) -> dict[RowKey, str]:
         """Who put which event there, but for one's own."""
@@ -245,7 +258,7 @@ class PostgresTables(Arriving):
     def only_added(self, session: str, version: int) -> bool:
         return version >= self._anew[session]
 
-    def save(self, session: str, version: int, summary: Summary, *, anew: bool) -> None:
+    def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:
         ref = self._ref_for_writing(session)
         archived = None if summary.archived is None else int(summary.archived)
         shown = (version, *summary[2:10], archived, int(summary.deleted))
@@ -263,7 +276,7 @@ class PostgresTables(Arriving):
             (*shown, anew, version, ref),
         )
 
-    def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
+    def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)
         self.talk.tell(
             "UPDATE sessions SET project = %s, created_at = %s"
@@ -284,14 +297,14 @@ class PostgresTables(Arriving):
         else:
             tell_words(self.talk, self._ref_for_writing(session), found)
 
-    def snapshots(self, session: str) -> Iterator[Snapshot]:
+    def snapshots(self, session: str) -> Iterator[StoredState]:
         rows = self.talk.ask(
             f"SELECT count, state FROM snapshots WHERE session = %s AND {BELIEVED} AND fold = %s"  # noqa: S608
             " ORDER BY count DESC LIMIT 1",
             (self.ref(session), FOLD_VERSION),
         )
         for count, frozen in rows:
-            yield Snapshot(count, bytes(frozen))
+            yield StoredState(count, bytes(frozen))
         if rows:  # the newest is nearly always the one that is wanted
             rest = self.talk.ask(
                 f"SELECT count, state FROM snapshots WHERE session = %s AND {BELIEVED} AND fold = %s"  # noqa: S608
@@ -299,10 +312,10 @@ class PostgresTables(Arriving):
                 (self.ref(session), FOLD_VERSION, rows[0][0]),
             )
             for count, frozen in rest:
-                yield Snapshot(count, bytes(frozen))
+                yield StoredState(count, bytes(frozen))
 
     def save_snapshot(
-        self, session: str, snapshot: Snapshot, clock: int, keep: Callable[[list[int]], set[int]]
+        self, session: str, snapshot: StoredState, clock: int, keep: Callable[[list[int]], set[int]]
     ) -> None:
         ref = self._ref_for_writing(session)
         self.talk.tell(
@@ -332,7 +345,7 @@ class PostgresTables(Arriving):
             self.leave(session)
             dropped = self.talk.one(sql.format("type <> 'session.deleted'"), (ref,))
         else:
-            rows = erasing.erasable(self.talk, ref, session, hashes)
+            rows = erasures.erasable(self.talk, ref, session, hashes)
             which = "(clock, hash) IN (SELECT * FROM unnest(%s::bigint[], %s::bytea[]))"
             given = (ref, [clock for clock, _ in rows], [own for _, own in rows])
             dropped = self.talk.one(sql.format(which), given) if rows else 0

@@ -12,7 +12,7 @@ from holdfast.core.errors import Damaged, HoldfastError, Invalid, NotFound, Refu
 from holdfast.machine import files
 from holdfast.machine.wall import monotonic
 from holdfast.store.sqlite import schema
-from holdfast.store.sqlite.trouble import PATIENCE, SAVES, speaking
+from holdfast.store.sqlite.errors import PATIENCE, SAVES, speaking
 
 _SMALLEST = 512  # bytes: SQLite takes anything less for a new, empty database
 SOUND_SQLITE = "3.51.3"  # the first without the WAL-reset bug, which two busy processes can meet

@@ -27,7 +27,7 @@ _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksum
 _WORD = 0xFFFFFFFF
 
 
-class Frame(NamedTuple):
+class WalFrame(NamedTuple):
     """A page in the journal; `size` is the file's length in pages when the frame ends a transaction, else 0."""
 
     page: int
@@ -69,7 +69,7 @@ def image(file: bytes, wal: bytes) -> Image:
     return Image(data, [page for _, page in beyond], _applied(data, latest) if latest else data)
 
 
-def _applied(file: bytes, frames: list[Frame]) -> bytes:
+def _applied(file: bytes, frames: list[WalFrame]) -> bytes:
     whole = bytearray(file)
     for frame in frames:
         start = (frame.page - 1) * PAGE
@@ -159,9 +159,9 @@ def _proven_header(wal: bytes) -> _Header | None:
     return None
 
 
-def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
+def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
     """What SQLite itself would replay: intact frames up to the last that ends a transaction."""
-    waiting = list[Frame]()
+    waiting = list[WalFrame]()
     for frame in _intact(header, header.sums, raw):
         waiting.append(frame)
         if frame.size:
@@ -232,7 +232,7 @@ def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, byte
     return False
 
 
-def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
+def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
     for head, data in raw:
         if head[8:16] != header.salts:
             return
@@ -240,10 +240,10 @@ def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, b
         if sums != struct.unpack_from(">II", head, 16):
             return
         number, size = struct.unpack_from(">II", head)
-        yield Frame(number, size, data)
+        yield WalFrame(number, size, data)
 
 
-def _intact_alone(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
+def _intact_alone(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
     """Frames of this journal that fit the checksum of the one before, whatever is wrong with that."""
     before = b""
     for head, data in raw:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import apsw
 
 from holdfast.core.errors import Damaged, Refused
-from holdfast.store.sqlite.trouble import SAVES
+from holdfast.store.sqlite.errors import SAVES
 
 APPLICATION = 0x484F4C44  # "HOLD": tells a stray database from ours
 

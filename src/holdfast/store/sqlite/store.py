@@ -11,30 +11,30 @@ from typing import Any, Self
 import apsw
 
 from holdfast.core.clock import BOUND
+from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError
-from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
 from holdfast.store.interface import (
     UNSEEN,
     Arrival,
-    Beside,
-    Copied,
+    CopyResult,
+    Damage,
     Draft,
     Filter,
-    Finding,
-    Known,
-    LeftOut,
+    KnownProject,
     ListedProject,
+    LocalState,
+    NotCopied,
     Refuses,
     Unsound,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite.errors import speaking, spoken
 from holdfast.store.sqlite.tables import SqliteTables
-from holdfast.store.sqlite.trouble import speaking, spoken
-from holdfast.store.writing import Writing
+from holdfast.store.transaction_base import Writing
 
 _WRITE = "write to the store"
 
@@ -156,7 +156,7 @@ class SqliteStore:
         with self._reading():
             return self._tables.beside_the_log()
 
-    def beside(self) -> Beside:
+    def beside(self) -> LocalState:
         with self._reading():
             return self._tables.beside()
 
@@ -201,19 +201,19 @@ class SqliteStore:
     # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
 
     def erase(self, session: str, deletion: Draft) -> None:
-        from holdfast.store.sqlite import erasing
+        from holdfast.store.sqlite import erase
 
-        erasing.announce(self.path)
+        erase.announce(self.path)
         with self.transaction() as transaction:
             transaction.record(session, deletion)
-        if os.path.lexists(erasing.mark(self.path)):
-            erasing.finish_or_say(self._connection, self.path)
+        if os.path.lexists(erase.mark(self.path)):
+            erase.finish_or_say(self._connection, self.path)
 
     def _finish_erasing(self) -> None:
         if os.path.lexists(self.path + ".erasing"):
-            from holdfast.store.sqlite import erasing
+            from holdfast.store.sqlite import erase
 
-            erasing.finish(self._connection, self.path)
+            erase.finish(self._connection, self.path)
 
     def own_id(self, session: str) -> str:
         return session  # a file is one person's
@@ -221,35 +221,38 @@ class SqliteStore:
     def is_own_stream(self, session: str, writer: str) -> bool:  # noqa: ARG002
         return True  # a file is one person's
 
+    def is_read_only(self, session: str) -> bool:  # noqa: ARG002
+        return False  # a file is one person's
+
     def may_repair(self, session: str) -> bool:  # noqa: ARG002
         return True  # a file is one person's
 
     def unsound(self, session: str) -> Unsound | None:  # noqa: ARG002
         return None  # a file is one person's
 
-    def backup(self, path: str) -> tuple[LeftOut, ...]:
-        from holdfast.store.sqlite import copies
+    def backup(self, path: str) -> tuple[NotCopied, ...]:
+        from holdfast.store.sqlite import backup
 
-        copies.backup(self._connection, path)
+        backup.backup(self._connection, path)
         return ()
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
-        from holdfast.store import uniting
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+        from holdfast.store import store_copy
 
-        return uniting.unite(self, path, refuses)
+        return store_copy.unite(self, path, refuses)
 
-    def check(self) -> Iterator[Finding]:
-        from holdfast.store.sqlite import checking
+    def check(self) -> Iterator[Damage]:
+        from holdfast.store.sqlite import check
 
-        return checking.check(self._connection, self._tables, self.path)
+        return check.check(self._connection, self._tables, self.path)
 
     def repair(self) -> list[str]:
         """Repairs the file and opens it anew: a damaged one may have to be replaced."""
-        from holdfast.store.sqlite import repairing
+        from holdfast.store.sqlite import repair
 
         self.close()
         try:
-            return repairing.repair(self.path)
+            return repair.repair(self.path)
         finally:
             self._open()
 
@@ -308,18 +311,18 @@ class SqliteTransaction(Writing):
         raise (spoken(error, _WRITE, self._path) or error) from None
 
     def _announce_erasing(self) -> None:
-        from holdfast.store.sqlite import erasing
+        from holdfast.store.sqlite import erase
 
-        erasing.announce(self._path)
+        erase.announce(self._path)
 
     def _erase(self) -> None:
         """Data was dropped, by a deletion made here or received: its bytes go too, as soon as readers let go."""
-        from holdfast.store.sqlite import erasing
+        from holdfast.store.sqlite import erase
 
         self._journal.erased = False
-        erasing.finish(self._connection, self._path)
+        erase.finish(self._connection, self._path)
 
-    def receive(self, events: Iterable[Event]) -> int:
+    def receive(self, events: Iterable[Event], *, own_only: bool = False) -> int:  # noqa: ARG002 (a file is one's own)
         place = self._tables.latest_place()
         new = self._journal.receive(events)
         if new and self._tables.remembered(UNSEEN) is None:
@@ -335,7 +338,7 @@ class SqliteTransaction(Writing):
         else:
             self._connection.execute("INSERT OR REPLACE INTO places (path, session) VALUES (?, ?)", (place, session))
 
-    def know_evidence(self, known: Known) -> None:
+    def know_evidence(self, known: KnownProject) -> None:
         run = self._connection.execute
         run("INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (known.id, known.name))
         for kind, value in known.evidence:

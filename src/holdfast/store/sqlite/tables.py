@@ -9,19 +9,19 @@ import apsw
 import msgspec
 
 from holdfast.core.canonical import LARGEST, digest
-from holdfast.core.decoding import decodable
+from holdfast.core.decode import decodable
+from holdfast.core.envelope import Event, StreamHead
 from holdfast.core.errors import Damaged
-from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.interface import Arrival, Beside, Known
-from holdfast.store.snapshots import Snapshot
-from holdfast.store.sqlite.trouble import SAVES
-from holdfast.store.summary import Summary
+from holdfast.store.interface import Arrival, KnownProject, LocalState
+from holdfast.store.snapshots import StoredState
+from holdfast.store.sqlite.errors import SAVES
+from holdfast.store.summary import SessionSummary
 
 _OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 COLUMNS = f"w.id, {_OWN}"
 NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {LARGEST})"
-_heads = msgspec.json.Decoder(decodable(tuple[Head, ...]))
+_heads = msgspec.json.Decoder(decodable(tuple[StreamHead, ...]))
 _write_heads = msgspec.json.Encoder().encode
 
 
@@ -89,7 +89,7 @@ class SqliteTables:
         """Where the next event stands: nearly always, after the last row."""
         place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
         if place is not None and not (type(place) is int and 0 <= place <= LARGEST):
-            raise Damaged("the store is damaged (where the next event would stand is no number)", hint=SAVES)
+            raise Damaged("the store is damaged (where the next event would stand is not a number)", hint=SAVES)
         self._place = place if place is not None and place > self.latest_place() else None
         self._place_is_known = True
 
@@ -118,7 +118,7 @@ class SqliteTables:
         if ref is None:
             return list(events)
         sql = "SELECT 1 FROM events WHERE session = ? AND clock = ? AND hash = ?"
-        return [one for one in events if not self._one(sql, (ref, one.clock, bytes.fromhex(one.hash)))]
+        return [event for event in events if not self._one(sql, (ref, event.clock, bytes.fromhex(event.hash)))]
 
     def insert(self, events: Sequence[Event]) -> None:
         if not self._place_is_known:
@@ -266,15 +266,15 @@ class SqliteTables:
         ]
         return digest(repr(found).encode(errors="surrogatepass"))
 
-    def beside(self) -> Beside:
+    def beside(self) -> LocalState:
         names = {str(row[0]): str(row[1]) for row in self._run("SELECT id, name FROM projects")}
         evidence: dict[str, list[tuple[str, str]]] = {}
         for project, kind, value in self._run("SELECT project, kind, value FROM evidence ORDER BY kind, value"):
             evidence.setdefault(project, []).append((kind, value))
         known = sorted(names.keys() | evidence.keys(), key=str.encode)
-        return Beside(
+        return LocalState(
             {str(row[0]): str(row[1]) for row in self._run("SELECT path, session FROM places ORDER BY path")},
-            [Known(one, names.get(one, ""), tuple(evidence.get(one, ()))) for one in known],
+            [KnownProject(name, names.get(name, ""), tuple(evidence.get(name, ()))) for name in known],
             self.remembered_under(""),
             self.missed(),
         )
@@ -297,7 +297,7 @@ class SqliteTables:
     def only_added(self, session: str, version: int) -> bool:  # noqa: ARG002
         return False  # one machine's processes seldom meet at a session, and no column is worth it
 
-    def save(self, session: str, version: int, summary: Summary, *, anew: bool) -> None:  # noqa: ARG002
+    def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:  # noqa: ARG002
         # Indexed columns apart: setting them, even to what they are, would write their index pages each time.
         self._run(
             "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"
@@ -305,7 +305,7 @@ class SqliteTables:
             (version, *summary[2:], self._ref_for_writing(session)),
         )
 
-    def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
+    def save_names(self, session: str, summary: SessionSummary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)
         self._run(
             "UPDATE sessions SET project = ?1, created_at = ?2"
@@ -323,16 +323,16 @@ class SqliteTables:
         ref = self._ref_for_writing(session)
         self._run_many("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", [(word, ref) for word in found])
 
-    def snapshots(self, session: str) -> Iterator[Snapshot]:
+    def snapshots(self, session: str) -> Iterator[StoredState]:
         rows = self._run(
             "SELECT count, state FROM snapshots WHERE session = ? AND fold = ? ORDER BY count DESC",
             (self.ref(session), FOLD_VERSION),
         )
         for count, frozen in rows:
-            yield Snapshot(count, frozen)
+            yield StoredState(count, frozen)
 
     def save_snapshot(
-        self, session: str, snapshot: Snapshot, clock: int, keep: Callable[[list[int]], set[int]]
+        self, session: str, snapshot: StoredState, clock: int, keep: Callable[[list[int]], set[int]]
     ) -> None:
         ref = self._ref_for_writing(session)
         self._run(
@@ -354,7 +354,7 @@ class SqliteTables:
             self._run("DELETE FROM places WHERE session = ?", (session,))
             dropped = list(self._run(f"{sql} AND type <> 'session.deleted' RETURNING 1", (ref,)))
         else:
-            named = msgspec.json.encode(sorted(one.upper() for one in hashes)).decode()
+            named = msgspec.json.encode(sorted(name.upper() for name in hashes)).decode()
             sql += " AND hex(hash) IN (SELECT value FROM json_each(?)) RETURNING 1"
             dropped = list(self._run(sql, (ref, named)))
         if dropped:

@@ -1,1 +1,1 @@
-"""Remotes: where sealed objects are exchanged. One file each, one interface, one suite that all pass."""
+"""Where sync was; kept for `teleport.remotes.conformance` until the next major version."""

@@ -10,14 +10,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.formats import registry
-from holdfast.keeper.documents.exporting import exported
-from holdfast.keeper.documents.ground import configured, models
-from holdfast.web import answering
-from holdfast.web.pages import Part
+from holdfast.formats.export import exported
+from holdfast.formats.import_context import configured, models
+from holdfast.web import responses
+from holdfast.web.pages import PageExtra
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.desk import Desk
+    from holdfast.web.keeper_pool import KeeperPool
 
 _YAML: Final = "application/yaml"
 _JSON: Final = "application/json"
@@ -25,12 +25,12 @@ _JSON: Final = "application/json"
 _REPORTS: Final = {"md": "text/markdown; charset=utf-8", "html": "text/html; charset=utf-8"}
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(desk: KeeperPool) -> list[Route]:
     async def export(request: Request) -> Response:
-        return answering.part(await desk.ask(lambda keeper: _exported(keeper, *_asked(request))))
+        return responses.part(await desk.ask(lambda keeper: _exported(keeper, *_asked(request))))
 
     async def report(request: Request) -> Response:
-        return answering.part(await desk.ask(lambda keeper: _reported(keeper, *_asked(request))))
+        return responses.part(await desk.ask(lambda keeper: _reported(keeper, *_asked(request))))
 
     return [Route("/session/{id}/export", export), Route("/session/{id}/report", report)]
 
@@ -39,19 +39,19 @@ def _asked(request: Request) -> tuple[str, str]:
     return request.path_params["id"], request.query_params.get("format", "")
 
 
-def _exported(keeper: Keeper, reference: str, form: str) -> Part:
+def _exported(keeper: Keeper, reference: str, form: str) -> PageExtra:
     rules = configured(registry.named(form), models(keeper))
     state = keeper.session(reference).state()
     document, _ = exported(keeper, state, rules)
     content = rules.write(document)
     kind, end = (_JSON, "json") if content[:1] in b"{[" else (_YAML, "yaml")
-    return Part(content, kind, f"{_named(state.session)}-{rules.name}.{end}")
+    return PageExtra(content, kind, f"{_named(state.session)}-{rules.name}.{end}")
 
 
-def _reported(keeper: Keeper, reference: str, form: str) -> Part:
+def _reported(keeper: Keeper, reference: str, form: str) -> PageExtra:
     session = keeper.session(reference)
     text = session.report(form or "md")
-    return Part(text.encode(), _REPORTS[form or "md"], f"{_named(session.id)}-report.{form or 'md'}")
+    return PageExtra(text.encode(), _REPORTS[form or "md"], f"{_named(session.id)}-report.{form or 'md'}")
 
 
 def _named(session: str) -> str:

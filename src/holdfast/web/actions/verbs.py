@@ -1,36 +1,411 @@
-"""The verbs by address, and the dialogs by name. Each is in the module of its kind."""
+"""What an action answers: a sentence, and what the person should know besides."""
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.web.actions import correcting, going, hilling, putting_away, settling, sharing, syncing, writing
-from holdfast.web.actions.said import Look, Verb
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.modes import MODES
+from holdfast.core.short_names import agent_names
+from holdfast.core.text import shorten
+from holdfast.core.times import DAY, SECOND, millis, span
+from holdfast.core.wording import count, one_line, reminder, time_words, visible
+from holdfast.machine.wall import local_moment
+from holdfast.sessions import hills, resume_check
+from holdfast.sessions.locate import at_its_place
+from holdfast.sessions.resume import look
+from holdfast.sync import background, people, remote_list, shares
+from holdfast.web.charts.hill import LAST, WORDS
+from holdfast.web.render import local
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Session
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.sync.sync import Synced
+    from holdfast.workspace.followers import ResumeDifference
+
+Form = Mapping[str, str]
+
+
+class ActionAnswer(NamedTuple):
+    text: str
+    # Sentences about what else happened.
+    more: tuple[str, ...] = ()
+    # A command for somebody to copy: it stays in sight until it is put away.
+    command: str | None = None
+
+
+# What is done to a session (or, with an empty name, to no one session) when its form is sent.
+Verb = Callable[["Keeper", str, Form], "ActionAnswer | str"]
+# What a dialog shows of a session.
+Look = Callable[["Keeper", str], dict[str, object]]
+
+
+class AskFirst(Exception):
+    """It was refused, but a dialog of this name shows why, and how to go on."""
+
+    def __init__(self, dialog: str, error: HoldfastError) -> None:
+        super().__init__(error.message)
+        self.dialog = dialog
+        self.error = error
+
+
+def nearest(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
+    """The keeper of the place where the session is worked on, where that is here, and the session's id."""
+    session = keeper.session(reference).id
+    try:
+        there = at_its_place(keeper, session)
+    except Refused:
+        return keeper, session
+    there.places = keeper.places
+    return there, session
+
+
+def said(text: str, *keepers: Keeper, command: str | None = None, more: tuple[str, ...] = ()) -> ActionAnswer:
+    """The answer of a verb, with what these keepers noticed on the way: secrets cut out, breaks due, mirrors."""
+    besides = list(more)
+    for keeper in {id(keeper): keeper for keeper in keepers}.values():
+        recorder = keeper.recorder
+        besides += keeper.notices
+        if recorder.tally.redacted:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
+            besides.append(f"Secrets were cut out before anything was stored: {kinds}.")
+        if recorder.tally.reached:
+            besides.append(reminder(*recorder.tally.reached[-1]))
+        forget(keeper)
+    return ActionAnswer(text, tuple(besides), command)
+
+
+def forget(keeper: Keeper) -> None:
+    """A keeper is lent to many, one after the other: what it noticed for one is no business of the next."""
+    keeper.notices.clear()
+    keeper.recorder.tally.redacted.clear()
+    keeper.recorder.tally.reached.clear()
+    keeper.outcome.begin()
+
+
+def correct(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    what = form.get("what", "")
+    if what not in ("worked", "away"):
+        raise Invalid("the hours are corrected to worked or away")
+    there, session = nearest(keeper, reference)
+    kept = there.session(session)
+    since, until = _moment(form.get("from", "")), _moment(form.get("to", ""))
+    start = kept.state().time.start
+    if start - SECOND < since < start:  # the form knows whole seconds
+        since = start
+    record = kept.worked if what == "worked" else kept.away
+    record(since, until, form.get("reason", "").strip() or None)
+    time = kept.document().time
+    return said(f"{what.capitalize()} for {span(until - since)}: {time_words(time)}.", there)
+
+
+def _moment(written: str) -> int:
+    """A moment on this machine's clock, as a browser's form writes it."""
+    try:
+        return local_moment(written)
+    except Invalid as error:
+        error.hint = "Give a day and a time, for instance 2026-11-15T09:30."
+        raise
+
+
+def before_correcting(keeper: Keeper, reference: str) -> dict[str, object]:
+    """The form with the latest pause in it: most often that is the one that was wrong."""
+    session = keeper.session(reference).document()
+    began, end = session.started_at or session.created_at, session.ended_at
+    ended = keeper.now() if end is None else millis(end)
+    pause = session.time.pauses[-1] if session.time.pauses else None
+    since = millis(began if pause is None else pause.started_at)
+    until = ended if pause is None or pause.ended_at is None else millis(pause.ended_at)
+    return {"session": session, "began": began, "ended": ended, "since": _written(since), "until": _written(until)}
+
+
+def _written(moment: int) -> str:
+    return f"{local(moment):%Y-%m-%dT%H:%M:%S}"
+
+
+def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    there, session = nearest(keeper, reference)
+    there.session(session).pause(form.get("reason", "").strip() or None)
+    return said("Paused.", there)
+
+
+def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    session = keeper.session(reference).id
+    heard = _others_first(keeper)
+    there = at_its_place(keeper, session)
+    there.places = keeper.places
+    try:
+        found = there.session(session).resume(force=form.get("force") == "yes")
+    except Refused as error:
+        if any(difference.blocking for difference in _differences(there, session)):
+            raise AskFirst("resume", error) from None
+        raise
+    more = [*heard, *(f"This place differs: {difference.detail}." for difference in found.ground)]
+    if found.interrupted:
+        more.append(f"{count(len(found.interrupted), 'agent')} had been interrupted.")
+    return said("Resumed.", keeper, there, more=tuple(more))
+
+
+def _others_first(keeper: Keeper) -> list[str]:
+    """Hear what other devices did, where there is a remote to ask."""
+    if not os.path.lexists(keeper.home.remotes):
+        return []
+    from holdfast.sync.background import catch_up
+
+    return catch_up(keeper)
+
+
+def _differences(there: Keeper, session: str) -> tuple[ResumeDifference, ...]:
+    state = there.state(session)
+    files = look(state, there.place.root).files
+    return resume_check.check(there, state, files, foreign=resume_check.left_by_another(there, state))
+
+
+def before_resuming(keeper: Keeper, reference: str) -> dict[str, object]:
+    session = keeper.session(reference)
+    there = at_its_place(keeper, session.id)
+    there.places = keeper.places
+    return {"session": session.document(), "differences": _differences(there, session.id)}
+
+
+def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    what = form.get("branch", "")
+    if what not in ("", "keep", "discard"):
+        raise Invalid("a branch is kept or discarded", hint="Or left alone.")
+    there, session = nearest(keeper, reference)
+    if what:
+        there = at_its_place(keeper, session)  # to say why, where it is not here
+    kept = there.session(session)
+    done = kept.stop(keep=what == "keep", discard=what == "discard", reason=form.get("reason", "").strip() or None)
+    time = kept.document().time
+    more: tuple[str, ...] = ()
+    if done.commit is not None:
+        more = (f"Merged as {done.commit[:12]}; {done.branch} is deleted.",)
+    elif done.tip is not None:
+        more = (f"{done.branch} is deleted; git branch {done.branch} {done.tip[:12]} brings it back.",)
+    if done.at_work:
+        names = agent_names(kept.document().agents)
+        running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
+        more = (*more, f"Still at work, and not stopped by this: {running}.")
+    return said(f"Completed: {time_words(time)}.", keeper, there, more=more)
+
+
+def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:
+    session = keeper.session(reference)
+    return {"session": session.document(), "came_from": session.state().came_from}
+
+
+def move(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    there, session = nearest(keeper, reference)
+    scope, position = form.get("scope", "").strip(), _position(form.get("position", ""))
+    hills.move(there, session, scope, position)
+    return said(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", there)
+
+
+def _position(written: str) -> int:
+    text = written.strip()
+    if not (text.isascii() and text.isdecimal() and len(text) < 4 and int(text) <= LAST):
+        raise Invalid(
+            "that is not a position on the hill", hint=f"A whole number from 0, not started, to {LAST}, done."
+        )
+    return int(text)
+
+
+def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001 (every verb is told the form)
+    there, session = nearest(keeper, reference)
+    there.archive(session)
+    return said("Archived. History still finds it.", there)
+
+
+def unarchive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001
+    there, session = nearest(keeper, reference)
+    there.unarchive(session)
+    return said("Taken out of the archive.", there)
+
+
+def before_putting_away(keeper: Keeper, reference: str) -> dict[str, object]:
+    session = keeper.session(reference)
+    return {"session": session.document(), "archived": keeper.is_archived(session.state())}
+
+
+def resolve(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    take = form.get("take", "")
+    if not (take.isascii() and take.isdigit() and len(take) < 6):
+        raise Invalid("no value was chosen", hint="Choose one of those that are shown.")
+    there, session = nearest(keeper, reference)
+    conflict = there.session(session).resolve(form.get("conflict", ""), int(take))
+    return said(f"Settled: {conflict.field}.", there)
+
+
+def before_settling(keeper: Keeper, reference: str) -> dict[str, object]:
+    session = keeper.session(reference)
+    found = session.conflicts()
+    return {
+        "session": session.document(), "disagreements": found,
+        "whose": {match.conflict.id: match.devices for match in found},
+    }  # fmt: skip
+
+
+_LONGEST = 3_650  # days
+
+
+def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    session = keeper.session(reference).id
+    days = _days(form.get("days", ""))
+    if form.get("sure") != "yes":
+        raise Invalid(
+            "it was not confirmed that the session may leave this device", hint="Tick the box that says so."
+        )
+    done = shares.share(
+        keeper, session, form.get("email", "").strip(), write=form.get("read_only") != "yes",
+        expires=None if days is None else keeper.now() + days * DAY, name=form.get("remote") or None,
+    )  # fmt: skip
+    how = "to read and write" if done.write else "to read"
+    return said(
+        f"Shared with {one_line(done.email)}, {how}. Send them this:", keeper, command=f"holdfast accept {done.url}",
+        more=("If their key is an SSH key, they add: --identity FILE",),
+    )  # fmt: skip
+
+
+def _days(written: str) -> int | None:
+    if not written:
+        return None
+    if not (written.isascii() and written.isdigit() and 0 < int(written[:6]) <= _LONGEST):
+        raise Invalid(
+            "that is not a number of days", hint=f"From 1 to {_LONGEST:,}, or none for a share without end."
+        )
+    return int(written)
+
+
+def before_sharing(keeper: Keeper, reference: str) -> dict[str, object]:
+    return {
+        "session": keeper.session(reference).document(),
+        "people": [item.email for item in people.load(keeper.home)],
+        "remotes": [item.name for item in remote_list.load(keeper.home) if item.kind == "vault"],
+    }
+
+
+_PATIENCE: Final = 20.0  # seconds; from then on the page shows what comes of it
+
+
+def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
+    begun = background.begin(keeper)
+    if begun is None:
+        return ActionAnswer("A sync is under way already. This page shows what comes of it.")
+    found = begun.outcome(_PATIENCE)
+    if found is None:
+        return ActionAnswer("It takes its time. This page shows what comes of it.")
+    if isinstance(found, HoldfastError):
+        raise found
+    if found.failed and not found.reached:
+        name, error = next(iter(found.failed.items()))
+        error.message = f"{name}: {error.message}"
+        raise error
+    return _told(found)
+
+
+def _told(done: Synced) -> ActionAnswer:
+    report = done.report
+    parts = [f"sent {count(report.pushed, 'event')}"] if report.pushed else []
+    parts += [f"received {count(report.pulled, 'event')}"] if report.pulled else []
+    more = [f"{one_line(name)}: {one_line(error.message)}." for name, error in done.failed.items()]
+    more += report.notes
+    if report.rejected:
+        more.append(f"{count(len(report.rejected), 'thing')} at the remote not taken in: see below.")
+    if done.conflicts:
+        more.append(f"{count(done.conflicts, 'conflict')} to look at.")
+    return ActionAnswer(f"Synced: {' and '.join(parts)}." if parts else "Synced: nothing new.", tuple(more))
+
+
+def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    there, session = nearest(keeper, reference)
+    there.session(session).note(form.get("text", ""))
+    return said("Noted.", there)
+
+
+def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    """Only what the person changed: an agent may have changed the rest since the form was shown."""
+    changed = {name: value for name, value in form.items() if value != form.get(f"was-{name}", "")}
+    there, session = nearest(keeper, reference)
+    kept = there.session(session)
+    _as_it_was(kept.document(), form, changed)
+    kept.edit(
+        goal=changed.get("goal"),
+        mode=changed.get("mode"),
+        progress=_fraction(changed.get("progress")),
+        scope=changed.get("scope"),
+        summary=changed.get("summary"),
+        tags=[tag for written in changed.get("tags", "").split(",") if (tag := written.strip())],
+    )
+    return said("Changed.", there)
+
+
+def _as_it_was(session: Session, form: Form, changed: Form) -> None:
+    """What the person changes is still what the form showed, or nobody would know that another value was lost."""
+    for name, value in _shown(session).items():
+        present = visible(value, lines=True)  # as the form spells it
+        if name in changed and f"was-{name}" in form and present not in (form[f"was-{name}"], changed[name]):
+            raise Refused(
+                f"the {name} was changed while you wrote; it is now: {shorten(one_line(value), 200) or '(nothing)'}",
+                hint="Nothing of the form was recorded. Open it again to go on from there.",
+            )
+
+
+def _shown(session: Session) -> dict[str, str]:
+    """By field, what the form shows."""
+    return {
+        "goal": session.goal, "summary": session.summary or "", "scope": session.scope or "", "mode": session.mode,
+        "progress": f"{session.progress * 100:.4g}",
+    }  # fmt: skip
+
+
+def _fraction(percent: str | None) -> float | None:
+    if percent is None:
+        return None
+    try:
+        return float(percent.strip().removesuffix("%")) / 100
+    except ValueError:
+        raise Invalid("the progress is not a number", hint="Give it in percent, from 0 to 100.") from None
+
+
+def of_session(keeper: Keeper, reference: str) -> dict[str, object]:
+    return {"session": keeper.session(reference).document()}
+
+
+def before_editing(keeper: Keeper, reference: str) -> dict[str, object]:
+    session = keeper.session(reference).document()
+    # A mode that a later version knows stays what it is.
+    modes = MODES if session.mode in MODES else (*MODES, session.mode)
+    return {"session": session, "modes": modes, "progress": _shown(session)["progress"]}
+
 
 VERBS: Final[dict[str, Verb]] = {
-    "/session/{id}/pause": going.pause,
-    "/session/{id}/resume": going.resume,
-    "/session/{id}/stop": going.stop,
-    "/session/{id}/note": writing.note,
-    "/session/{id}/edit": writing.edit,
-    "/session/{id}/hours": correcting.correct,
-    "/session/{id}/hill": hilling.move,
-    "/session/{id}/archive": putting_away.archive,
-    "/session/{id}/unarchive": putting_away.unarchive,
-    "/session/{id}/resolve": settling.resolve,
-    "/session/{id}/share": sharing.share,
-    "/devices/sync": syncing.sync,
+    "/session/{id}/pause": pause,
+    "/session/{id}/resume": resume,
+    "/session/{id}/stop": stop,
+    "/session/{id}/note": note,
+    "/session/{id}/edit": edit,
+    "/session/{id}/hours": correct,
+    "/session/{id}/hill": move,
+    "/session/{id}/archive": archive,
+    "/session/{id}/unarchive": unarchive,
+    "/session/{id}/resolve": resolve,
+    "/session/{id}/share": share,
+    "/devices/sync": sync,
 }
 
 # Of `templates/dialog-NAME.html`: what it shows.
 DIALOGS: Final[dict[str, Look]] = {
-    "pause": writing.of_session,
-    "resume": going.before_resuming,
-    "stop": going.before_stopping,
-    "note": writing.of_session,
-    "edit": writing.before_editing,
-    "hours": correcting.before_correcting,
-    "archive": putting_away.before_putting_away,
-    "resolve": settling.before_settling,
-    "share": sharing.before_sharing,
+    "pause": of_session,
+    "resume": before_resuming,
+    "stop": before_stopping,
+    "note": of_session,
+    "edit": before_editing,
+    "hours": before_correcting,
+    "archive": before_putting_away,
+    "resolve": before_settling,
+    "share": before_sharing,
 }

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from holdfast.core.canonical import Json
 from holdfast.core.model import Row, Session
-from holdfast.keeper.statistics import AgentLine, Line
+from holdfast.sessions.hours.table import AgentLine, Line
 
 
 class Document(msgspec.Struct, kw_only=True):

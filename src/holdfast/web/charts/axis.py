@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from holdfast.core.times import DAY, EARLIEST, HOUR, LATEST, MINUTE, SECOND
-from holdfast.keeper.wording import age
+from holdfast.core.wording import age
 
 Span = tuple[int, int]
 Offset = Callable[[int], timedelta]
@@ -186,7 +186,7 @@ def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
     length = period.end - period.since
     least = max(min(int(length * _SHARE), _ALWAYS), _LEAST)
     within = [(max(a, period.since), min(b, period.end)) for a, b in quiet]
-    longest = sorted((one for one in within if one[1] - one[0] > least), key=lambda one: one[0] - one[1])[:_FOLDS]
+    longest = sorted((item for item in within if item[1] - item[0] > least), key=lambda one: one[0] - one[1])[:_FOLDS]
     found: list[Span] = []
     for a, b in sorted(longest):
         if not found or a >= found[-1][1]:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from holdfast.core.text import shorten
 from holdfast.core.times import span
-from holdfast.keeper.wording import count, one_line
+from holdfast.core.wording import count, one_line
 from holdfast.web.charts.axis import Axis, Offset, Span
 
 ROW: Final = 24
@@ -35,7 +35,7 @@ _LIVELY: Final = frozenset({"running", "paused", "gone", "pending"})
 _FILLS: Final = {"run": "stripes", "held": "hatch"}
 
 
-class Lane(NamedTuple):
+class GanttLane(NamedTuple):
     """An agent: its runs (without an end while it works), when it failed, how it stands."""
 
     label: str
@@ -48,12 +48,12 @@ class Lane(NamedTuple):
 class Gantt(NamedTuple):
     """A drawing, and what is not in it."""
 
-    names: Sequence[Lane]
+    names: Sequence[GanttLane]
     drawing: Markup
     left_out: str
 
 
-def shown(lanes: Sequence[Lane], most: int = MOST) -> list[int]:
+def shown(lanes: Sequence[GanttLane], most: int = MOST) -> list[int]:
     """Which lanes are drawn, in their order: who is still at it, then those that began last."""
     if len(lanes) <= most:
         return list(range(len(lanes)))
@@ -61,7 +61,7 @@ def shown(lanes: Sequence[Lane], most: int = MOST) -> list[int]:
     return sorted(latest[:most])
 
 
-def chart(lanes: Sequence[Lane], axis: Axis, offset: Offset, *, most: int = MOST) -> Gantt:
+def chart(lanes: Sequence[GanttLane], axis: Axis, offset: Offset, *, most: int = MOST) -> Gantt:
     which = shown(lanes, most)
     drawn = [lanes[number] for number in which]
     height = TOP + max(len(drawn), 1) * ROW + 4
@@ -77,7 +77,7 @@ def chart(lanes: Sequence[Lane], axis: Axis, offset: Offset, *, most: int = MOST
     return Gantt(drawn, drawing, f"and {count(len(rest), 'more agent')}: {tally(rest)}" if rest else "")
 
 
-def tally(lanes: Sequence[Lane]) -> str:
+def tally(lanes: Sequence[GanttLane]) -> str:
     """`3 completed, 1 failed`"""
     counted = Counter(WORDS.get(lane.status, lane.status) for lane in lanes)
     return ", ".join(f"{number:,} {one_line(words)}" for words, number in counted.most_common())
@@ -87,7 +87,7 @@ def sign(status: str) -> str:
     return FORMS.get(status, ("done", "·"))[1]
 
 
-def _lane(lane: Lane, axis: Axis, y: int) -> list[Markup]:
+def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
     last = len(lane.runs) - 1
     parts: list[Markup] = []
     told = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
@@ -123,6 +123,6 @@ def _bar(form: str, left: float, wide: float, y: int, title: str) -> Markup:
     return Markup('<g class="bar-{}"><title>{}</title><rect {}/>{}</g>').format(form, title, where, pattern)
 
 
-def busy(lanes: Sequence[Lane], end: int) -> list[Span]:
+def busy(lanes: Sequence[GanttLane], end: int) -> list[Span]:
     """When some agent was at work."""
     return [(since, end if until is None else until) for lane in lanes for since, until in lane.runs]

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from holdfast.core.times import HOUR, MINUTE, span
-from holdfast.keeper.wording import count
+from holdfast.core.wording import count
 
 WEEKS: Final = 53
 _PITCH: Final = 14  # from one square to the next; hours.css knows their size, and the widths that come of it
@@ -75,7 +75,7 @@ def in_words(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
-def told(day: date, worked: Worked | None) -> str:
+def day_text(day: date, worked: Worked | None) -> str:
     """`Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions`"""
     if worked is None or not worked.working_ms:
         return f"{in_words(day)}: nothing"
@@ -108,7 +108,7 @@ def _square(day: date, worked: Worked | None, unit: int, column: int, *, this_we
         Markup(' id="at-{}"').format(day.isoformat()) if this_week else "",
         step(worked.working_ms, unit) if worked else 0, " today" if now else "",
         1 if this_week else _LEFT + column * _PITCH, _TOP + day.weekday() * _PITCH, 0 if now else -1, day.isoformat(),
-        told(day, worked) + (" (today)" if now else ""),
+        day_text(day, worked) + (" (today)" if now else ""),
     )  # fmt: skip
 
 

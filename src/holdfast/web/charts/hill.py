@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from holdfast.keeper.wording import one_line
+from holdfast.core.wording import one_line
 
 LAST: Final = 10
 WORDS: Final = ("not started", *["figuring out"] * 4, "at the crest", *["making it happen"] * 4, "done")
@@ -77,7 +77,9 @@ def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Mark
     placed = sorted(_placed(stacks, land, base), key=lambda one: one.dot.number)
     if land.named:
         placed = _named(placed, land)
-    stems = Markup("").join(_stem(at, [one for one in placed if one.dot.position == at], land, base) for at in stacks)
+    stems = Markup("").join(
+        _stem(at, [item for item in placed if item.dot.position == at], land, base) for at in stacks
+    )
     return Markup(
         '<svg class="hill {kind}" viewBox="0 0 {width} {total}" role="group" aria-label="{label}" data-left="{left}" '
         'data-pitch="{pitch}" data-base="{base}" data-rise="{rise}" data-words="{words}">{land}{stems}{dots}</svg>'
@@ -85,7 +87,7 @@ def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Mark
         kind="wide" if land.named else "narrow", width=land.width, total=_short(total), label=label, left=land.left,
         pitch=land.pitch, base=_short(base), rise=land.rise, words="|".join(WORDS), land=_ground(land, base),
         stems=stems,
-        dots=Markup("").join(_drawn(one, land, alone=len(stacks[one.dot.position]) == 1) for one in placed),
+        dots=Markup("").join(_drawn(item, land, alone=len(stacks[item.dot.position]) == 1) for item in placed),
     )  # fmt: skip
 
 
@@ -126,10 +128,10 @@ def _named(placed: list[Placed], land: Land) -> list[Placed]:
     """The names that can be written without covering a dot or another name, as much of each as there is room for."""
     if len(placed) > _MOST_NAMED:
         return placed
-    taken: list[_Box] = [(one.x - _RADIUS, one.y - _RADIUS, one.x + _RADIUS, one.y + _RADIUS) for one in placed]
+    taken: list[_Box] = [(item.x - _RADIUS, item.y - _RADIUS, item.x + _RADIUS, item.y + _RADIUS) for item in placed]
     found: list[Placed] = []
-    for one in placed:
-        labelled, box = _label(one, taken, land)
+    for item in placed:
+        labelled, box = _label(item, taken, land)
         found.append(labelled)
         if box is not None:
             taken.append(box)
@@ -198,7 +200,7 @@ def _stem(position: int, stack: Sequence[Placed], land: Land, base: float) -> Ma
         return Markup("")
     return Markup('<line class="stem" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
         land.left + position * land.pitch, _short(base - height_at(position, land.rise)),
-        _short(min(one.y for one in stack)),
+        _short(min(placed.y for placed in stack)),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from holdfast.core.model import Session
 from holdfast.core.times import MINUTE, millis, span
-from holdfast.keeper.wording import count, pause_words
+from holdfast.core.wording import count, pause_words
 from holdfast.web.charts.axis import Axis, Offset, Period, quiet
 
 HEIGHT: Final = 52
@@ -19,7 +19,7 @@ KINDS: Final = ("manual", "idle", "task", "timeout")
 _FILLS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
 
 
-class Pause(NamedTuple):
+class StripPause(NamedTuple):
     """A pause; without an end while it lasts."""
 
     kind: str
@@ -28,7 +28,7 @@ class Pause(NamedTuple):
     until: int | None
 
 
-def drawn(pauses: Sequence[Pause], most: int = MOST) -> Sequence[Pause]:
+def drawn(pauses: Sequence[StripPause], most: int = MOST) -> Sequence[StripPause]:
     """Those that are drawn, in their order: the longest, and one that lasts."""
     if len(pauses) <= most:
         return pauses
@@ -36,10 +36,15 @@ def drawn(pauses: Sequence[Pause], most: int = MOST) -> Sequence[Pause]:
     return sorted(longest, key=lambda one: one.since)
 
 
-def pauses_of(session: Session) -> list[Pause]:
+def pauses_of(session: Session) -> list[StripPause]:
     return [
-        Pause(one.kind, one.reason, millis(one.started_at), None if one.ended_at is None else millis(one.ended_at))
-        for one in session.time.pauses
+        StripPause(
+            pause.kind,
+            pause.reason,
+            millis(pause.started_at),
+            None if pause.ended_at is None else millis(pause.ended_at),
+        )
+        for pause in session.time.pauses
     ]
 
 
@@ -49,7 +54,7 @@ def small(session: Session) -> Markup:
     period = Period.of(since, since + session.time.elapsed_ms, live=session.ended_at is None)
     pauses = pauses_of(session)
     axis = Axis(
-        period._replace(until=period.end), quiet([(one.since, one.until or period.end) for one in pauses], ())
+        period._replace(until=period.end), quiet([(pause.since, pause.until or period.end) for pause in pauses], ())
     )
     left, wide = axis.stretch(since, period.end)
     parts = [Markup('<rect class="worked" x="{}%" width="{}%" height="8"/>').format(left, wide)]
@@ -65,7 +70,7 @@ def small(session: Session) -> Markup:
     )
 
 
-def chart(pauses: Sequence[Pause], axis: Axis, offset: Offset) -> Markup:
+def chart(pauses: Sequence[StripPause], axis: Axis, offset: Offset) -> Markup:
     """The strip, with the axis above it."""
     period = axis.period
     left, wide = axis.stretch(period.since, period.end)

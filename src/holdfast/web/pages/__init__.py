@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
 
@@ -19,7 +19,7 @@ class Shot(NamedTuple):
     lists: Mapping[str, tuple[str, ...]] = {}
 
 
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """What of a page is asked for: its address says it."""
 
     # The words of the path that are not the page's own: `id` of a session.
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
         return self.query.get(name, otherwise).strip()
 
 
-class Part(NamedTuple):
+class PageExtra(NamedTuple):
     """Something that a page asks for later: more rows, the page as it was, a file to keep."""
 
     content: bytes
@@ -43,15 +43,15 @@ class Page(Protocol):
     name: str  # of its template, and in the navigation
     title: str
 
-    def shot(self, keeper: Keeper, asked: Asked, /) -> Shot:
+    def shot(self, keeper: Keeper, asked: PageRequest, /) -> Shot:
         """What it shows now. Raises `NotFound` where there is no such page."""
 
-    def concerns(self, change: Change, asked: Asked, /) -> bool:
+    def concerns(self, change: Changes, asked: PageRequest, /) -> bool:
         """Whether a change may have changed what it shows."""
 
-    def extras(self, keeper: Keeper, asked: Asked, /) -> dict[str, object]:
+    def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
         """What its template is told besides the regions, once: it does not change while the page is open."""
 
 
 # What gives such a part, by `map.PARTS`.
-GivesPart = Callable[["Keeper", Asked], Part]
+GivesPart = Callable[["Keeper", PageRequest], PageExtra]

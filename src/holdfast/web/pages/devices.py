@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.keeper.teleports import remembering
-from holdfast.web.pages import Asked, Page, Shot
-from holdfast.web.rendering import render
+from holdfast.sync import devices_overview
+from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.render import render
 
 if TYPE_CHECKING:
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
 # How this device stands in a vault, and how others do.
@@ -26,23 +26,23 @@ class Devices:
     name = "devices"
     title = "Devices"
 
-    def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
-        there = remembering.there(keeper)
+    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
+        there = devices_overview.there(keeper)
         vaults = {
-            f"remote-{one.remote.vault}": render("devices-remote.html", one=one, said=STANDING) for one in there
+            f"remote-{item.remote.vault}": render("devices-remote.html", one=item, said=STANDING) for item in there
         }
         about = {
             "devices-heading": render("devices-heading.html", there=there),
-            "devices-here": render("devices-here.html", here=remembering.here(keeper)),
-            "devices-people": render("devices-people.html", people=remembering.known_people(keeper)),
+            "devices-here": render("devices-here.html", here=devices_overview.here(keeper)),
+            "devices-people": render("devices-people.html", people=devices_overview.known_people(keeper)),
             "devices-alone": render("devices-alone.html", alone=not there),
         }
         return Shot({**about, **vaults}, {"devices-remotes": tuple(vaults)})
 
-    def concerns(self, _: Change, __: Asked, /) -> bool:
+    def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True
 
-    def extras(self, _: Keeper, __: Asked, /) -> dict[str, object]:
+    def extras(self, _: Keeper, __: PageRequest, /) -> dict[str, object]:
         return {}
 
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from markupsafe import Markup, escape
 
 from holdfast.core.times import DAY
-from holdfast.keeper.finding import latest
-from holdfast.keeper.hills import Hill, hills
-from holdfast.keeper.wording import one_line
+from holdfast.core.wording import one_line
+from holdfast.sessions.hills import Hill, hills
+from holdfast.sessions.history import latest
 from holdfast.web.charts import hill as chart
-from holdfast.web.pages import Asked, Page, Shot
-from holdfast.web.rendering import render
+from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.core.model import Row
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
 _OTHERS: Final = 20  # projects in progress that have no hill yet
@@ -39,12 +39,12 @@ class HillPage:
     name = "hill"
     title = "Hill"
 
-    def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
+    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
         open_rows = _latest(keeper)
         now = keeper.now()
         projects: dict[str, list[Hill]] = {}
-        for one in hills(keeper):
-            projects.setdefault(one.project, []).append(one)
+        for hill in hills(keeper):
+            projects.setdefault(hill.project, []).append(hill)
         regions: dict[str, Markup] = {}
         # In one order, whatever moves: what somebody holds must not go elsewhere.
         for name in sorted(projects, key=lambda name: (one_line(name).casefold(), name)):
@@ -59,10 +59,10 @@ class HillPage:
         }
         return Shot({**about, **regions}, {"hills": tuple(regions)})
 
-    def concerns(self, change: Change, _: Asked, /) -> bool:
+    def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.beyond
 
-    def extras(self, _keeper: Keeper, _asked: Asked, /) -> dict[str, object]:
+    def extras(self, _keeper: Keeper, _asked: PageRequest, /) -> dict[str, object]:
         return {}
 
 
@@ -73,28 +73,29 @@ def _latest(keeper: Keeper) -> dict[str, Row]:
         if not row.archived:
             projects.setdefault(row.project, {})[row.id] = row
     found = {name: latest(keeper, rows.values()) for name, rows in projects.items()}
-    return {name: projects[name][session.id] for name, session in found.items() if session is not None}
+    return {name: projects[name][session] for name, session in found.items() if session is not None}
 
 
 def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: int) -> Markup:
-    done = [one for one in scopes if one.position == chart.LAST and now - (one.moved_at or 0) > _FOLDED]
-    shown = sorted((one for one in scopes if one not in done), key=_in_order)
+    done = [scope for scope in scopes if scope.position == chart.LAST and now - (scope.moved_at or 0) > _FOLDED]
+    shown = sorted((scope for scope in scopes if scope not in done), key=_in_order)
     keys = _keys(name, shown)
     dots = [
-        chart.Dot(keys[number], one.scope, one.position, one.session, number + 1) for number, one in enumerate(shown)
+        chart.Dot(keys[number], hill.scope, hill.position, hill.session, number + 1)
+        for number, hill in enumerate(shown)
     ]
     label = f"Hill of {one_line(name)}"
     return render(
         "hill-project.html",
         key=key,
         name=name,
-        lines=[Scope(dot, chart.WORDS[dot.position], one.moved_at) for dot, one in zip(dots, shown, strict=True)],
+        lines=[Scope(dot, chart.WORDS[dot.position], item.moved_at) for dot, item in zip(dots, shown, strict=True)],
         done=done,
         wide=chart.drawing(dots, chart.WIDE, label) if dots else None,
         narrow=chart.drawing(dots, chart.NARROW, label) if dots else None,
         at=at,
         words=list(enumerate(chart.WORDS)),
-        names=[escape(one.scope) for one in shown],
+        names=[escape(hill.scope) for hill in shown],
     )
 
 
@@ -108,9 +109,9 @@ def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:
     """A name for the element of each. Two projects of one name may have a scope of one name."""
     seen: Counter[str] = Counter()
     keys = []
-    for one in scopes:
-        seen[one.scope] += 1
-        keys.append(_key(f"{name}\0{one.scope}\0{seen[one.scope]}"))
+    for scope in scopes:
+        seen[scope.scope] += 1
+        keys.append(_key(f"{name}\0{scope.scope}\0{seen[scope.scope]}"))
     return keys
 
 

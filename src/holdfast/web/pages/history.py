@@ -17,17 +17,17 @@ from markupsafe import Markup, escape
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import millis, span
-from holdfast.keeper import finding
-from holdfast.keeper.wording import STATUS, one_line, percent
+from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.machine.wall import midnight
+from holdfast.sessions import history
 from holdfast.store.interface import Filter
 from holdfast.web.encoding import encoded
-from holdfast.web.pages import Asked, Part, Shot
-from holdfast.web.rendering import local, render
+from holdfast.web.pages import PageExtra, PageRequest, Shot
+from holdfast.web.render import local, render
 
 if TYPE_CHECKING:
     from holdfast.core.model import Row
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
 AT_ONCE: Final = 60
@@ -62,8 +62,8 @@ class History:
         self._drawn: dict[object, Markup] = {}
         self._projects: tuple[object, list[str]] = (None, [])
 
-    def shot(self, keeper: Keeper, asked: Asked) -> Shot:
-        rows = found(keeper, asked, AT_ONCE + 1)
+    def shot(self, keeper: Keeper, asked: PageRequest) -> Shot:
+        rows = matching_rows(keeper, asked, AT_ONCE + 1)
         shown = rows[:AT_ONCE]
         last = shown[-1].id if len(rows) > AT_ONCE else None
         drawn = self.rows(keeper, shown)
@@ -74,10 +74,10 @@ class History:
         }
         return Shot({**about, **drawn}, {"history-latest": tuple(drawn)})
 
-    def concerns(self, _: Change, __: Asked) -> bool:
+    def concerns(self, _: Changes, __: PageRequest) -> bool:
         return True
 
-    def extras(self, keeper: Keeper, asked: Asked) -> dict[str, object]:
+    def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
         # What comes back to the server has to be as it was, whatever is in it; what is to be seen is spelled out.
         words = {name: escape(asked.text(name)) for name in _WORDS}
         names = self._names(keeper)
@@ -98,9 +98,9 @@ class History:
         drawn = self._drawn
         seen = _as_of_now(keeper, rows)
         keys = [(since, msgspec.msgpack.encode(row)) for row, since in seen]
-        new = {key: one for one, key in zip(seen, keys, strict=True) if key not in drawn}
+        new = {key: item for item, key in zip(seen, keys, strict=True) if key not in drawn}
         if new:
-            made = render("history-rows.html", rows=[_line(*one) for one in new.values()], between=_BETWEEN)
+            made = render("history-rows.html", rows=[_line(*item) for item in new.values()], between=_BETWEEN)
             drawn.update(zip(new, made.split(_BETWEEN), strict=True))
         return {f"row-{row.id}": drawn[key] for (row, _), key in zip(seen, keys, strict=True)}
 
@@ -113,11 +113,11 @@ class History:
         return self._projects[1]
 
 
-def found(keeper: Keeper, asked: Asked, limit: int) -> list[Row]:
+def matching_rows(keeper: Keeper, asked: PageRequest, limit: int) -> list[Row]:
     status, archived, since = asked.text("status"), asked.text("archived"), asked.text("since")
     if archived not in ("", "yes", "no"):
         raise Invalid("archived is yes or no", hint="Leave it out for both.")
-    keeper.absorb()
+    keeper.collect()
     wanted = Filter(
         search=asked.text("q") or None,
         status=None if status in ("", UNFINISHED) else status,
@@ -125,13 +125,13 @@ def found(keeper: Keeper, asked: Asked, limit: int) -> list[Row]:
         name=asked.text("project") or None,
         archived={"yes": True, "no": False}.get(archived),
         since=midnight(since[:20]) if since else None,
-        before=finding.place_of(keeper.existing_store(), asked.text("before") or None),
+        before=history.place_of(keeper.existing_store(), asked.text("before") or None),
         limit=limit,
     )
-    return finding.listed(keeper, wanted)
+    return history.listed(keeper, wanted)
 
 
-def more(keeper: Keeper, asked: Asked) -> Part:
+def more(keeper: Keeper, asked: PageRequest) -> PageExtra:
     """For the page's script: the first page of something else, or what comes after its last row."""
     if not asked.text("before"):
         shot = HISTORY.shot(keeper, asked)
@@ -141,20 +141,20 @@ def more(keeper: Keeper, asked: Asked) -> Part:
         return _part({"rows": rows, "put": put, "more": 'href="' in put["history-more"]})
     wanted = asked.text("limit")
     limit = min(max(int(wanted), 1), _MOST) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
-    rows_found = found(keeper, asked, limit + 1)
+    rows_found = matching_rows(keeper, asked, limit + 1)
     drawn = HISTORY.rows(keeper, rows_found[:limit])
     return _part({"rows": "".join(drawn.values()), "more": len(rows_found) > limit})
 
 
-def _part(content: dict[str, object]) -> Part:
-    return Part(encoded({"holdfast": 1, **content}), "application/json")
+def _part(content: dict[str, object]) -> PageExtra:
+    return PageExtra(encoded({"holdfast": 1, **content}), "application/json")
 
 
-def _words(asked: Asked) -> dict[str, str]:
+def _words(asked: PageRequest) -> dict[str, str]:
     return {name: text for name in _WORDS if (text := asked.text(name))}
 
 
-def _address(asked: Asked, last: str) -> str:
+def _address(asked: PageRequest, last: str) -> str:
     """Where the rest is, for a browser that runs no scripts."""
     return "/history?" + urlencode({**_words(asked), "before": last})
 
@@ -162,8 +162,8 @@ def _address(asked: Asked, last: str) -> str:
 def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
     """Rows with what was worked until now; where that grows, with none of it but the moment it grows from."""
     now = keeper.now()
-    finding.mark_over(keeper, rows)
-    worked = finding.worked_since(keeper, rows, now)
+    history.mark_over(keeper, rows)
+    worked = history.worked_since(keeper, rows, now)
     found: list[tuple[Row, int | None]] = []
     for row in rows:
         time = worked.get(row.id)

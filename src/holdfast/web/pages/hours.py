@@ -12,17 +12,17 @@ from markupsafe import Markup, escape
 
 from holdfast.core.errors import Invalid
 from holdfast.core.times import MINUTE
-from holdfast.keeper.hours import Hours, HoursMemo, hours
-from holdfast.keeper.spreadsheet import csv_of
-from holdfast.keeper.statistics import Line, worked_days
 from holdfast.machine.wall import midnight
+from holdfast.sessions.hours.cache import CachedHours, HoursMemo, hours
+from holdfast.sessions.hours.csv import csv_of
+from holdfast.sessions.hours.table import Line, worked_days
 from holdfast.web.charts import heat
 from holdfast.web.charts import sum as sums
-from holdfast.web.pages import Asked, Page, Part, Shot
-from holdfast.web.rendering import local, render
+from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
+from holdfast.web.render import local, render
 
 if TYPE_CHECKING:
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
 # By the word in the address: what it is called, and how many days it has.
@@ -38,7 +38,7 @@ _ROWS: Final = 40
 _MONTHS: Final = 14  # whose days are listed; of earlier ones the sum is
 
 
-class Row(NamedTuple):
+class HoursRow(NamedTuple):
     """A line of a table, with its times as they are shown: in full seconds, which add up to the table's total."""
 
     line: Line
@@ -48,11 +48,11 @@ class Row(NamedTuple):
 class Month(NamedTuple):
     name: str
     total: Line
-    days: Sequence[tuple[str, Row]]
+    days: Sequence[tuple[str, HoursRow]]
     most: int
 
 
-class Memory:
+class HoursMemory:
     """What was added up once in this home."""
 
     def __init__(self) -> None:
@@ -65,10 +65,10 @@ class HoursPage:
     title = "Hours"
 
     def __init__(self) -> None:
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, HoursMemory] = {}
         self._drawn: dict[object, Markup] = {}
 
-    def shot(self, keeper: Keeper, asked: Asked, /) -> Shot:
+    def shot(self, keeper: Keeper, asked: PageRequest, /) -> Shot:
         chosen = _chosen(asked)
         memory = self._memory(keeper)
         if not memory.warm and _WHOLE not in asked.query and (count := _sessions(keeper)) > _QUICK:
@@ -104,10 +104,10 @@ class HoursPage:
         }
         return Shot(regions, {"hours-days": tuple(named)})
 
-    def concerns(self, change: Change, _: Asked, /) -> bool:
+    def concerns(self, change: Changes, _: PageRequest, /) -> bool:
         return bool(change.sessions) or change.beyond
 
-    def extras(self, keeper: Keeper, asked: Asked, /) -> dict[str, object]:
+    def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
         chosen = _chosen(asked)
         return {
             "chosen": chosen,
@@ -117,7 +117,7 @@ class HoursPage:
             "whole": "/hours?" + urlencode({**asked.query, _WHOLE: "yes"}),
         }
 
-    def csv(self, keeper: Keeper, asked: Asked) -> Part:
+    def csv(self, keeper: Keeper, asked: PageRequest) -> PageExtra:
         """`by`, and what the page was asked for: the same numbers, to keep."""
         chosen = _chosen(asked)
         by = asked.text("by", "day")
@@ -127,7 +127,7 @@ class HoursPage:
         if by not in tables:
             raise Invalid("there is no such table", hint=f"By {', '.join(tables)}.")
         name = f"hours-by-{by}-{chosen.period}-to-{today.isoformat()}.csv"
-        return Part(csv_of(by, tables[by]).encode(), "text/csv; charset=utf-8", name)
+        return PageExtra(csv_of(by, tables[by]).encode(), "text/csv; charset=utf-8", name)
 
     def _month(self, month: str, of: Month, *, latest: bool) -> Markup:
         """Drawn once: most months are over."""
@@ -139,10 +139,10 @@ class HoursPage:
             self._drawn[key] = render("hours-month.html", month=month, of=of, sums=sums, latest=latest)
         return self._drawn[key]
 
-    def _memory(self, keeper: Keeper) -> Memory:
-        return self._memories.setdefault(keeper.home.path, Memory())
+    def _memory(self, keeper: Keeper) -> HoursMemory:
+        return self._memories.setdefault(keeper.home.path, HoursMemory())
 
-    def _added_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[Hours]:
+    def _added_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[CachedHours]:
         memory = self._memory(keeper)
         found = [hours(keeper, memory.memo, project=project, since=moment) for moment in since]
         memory.warm = True
@@ -152,7 +152,7 @@ class HoursPage:
 # ── what is asked for ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Chosen(NamedTuple):
+class HoursChoice(NamedTuple):
     period: str
     project: str | None
 
@@ -171,9 +171,9 @@ class Chosen(NamedTuple):
         return told if days is None else f"the last {told.removeprefix('a ')}"
 
 
-def _chosen(asked: Asked) -> Chosen:
+def _chosen(asked: PageRequest) -> HoursChoice:
     period = asked.text("period", _USUAL)
-    return Chosen(period if period in PERIODS else _USUAL, asked.text("project") or None)
+    return HoursChoice(period if period in PERIODS else _USUAL, asked.text("project") or None)
 
 
 def _since(period: str, today: date) -> int | None:
@@ -222,10 +222,10 @@ def _table(lines: Sequence[Line]) -> dict[str, object]:
     }
 
 
-def _rows(lines: Sequence[Line]) -> list[Row]:
+def _rows(lines: Sequence[Line]) -> list[HoursRow]:
     total = _added(lines)
     working = sums.shared([line.working_ms for line in lines], total.working_ms)
-    return [Row(line, shown) for line, shown in zip(lines, working, strict=True)]
+    return [HoursRow(line, shown) for line, shown in zip(lines, working, strict=True)]
 
 
 def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:

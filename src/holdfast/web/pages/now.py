@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.times import millis
-from holdfast.keeper import overview, project_files
+from holdfast.formats import project_files
+from holdfast.sessions import overview
 from holdfast.web.charts.strip import small
-from holdfast.web.pages import Asked, Page, Shot
-from holdfast.web.rendering import render
+from holdfast.web.pages import Page, PageRequest, Shot
+from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.core.model import Session
-    from holdfast.keeper.following import Change
+    from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
-    from holdfast.keeper.overview import Glance
+    from holdfast.sessions.overview import SessionCard
 
 # Sessions that nobody ended pile up: the latest ones are looked at, some of them shown in full, others in a line.
 LOOKED_AT: Final = 60
@@ -32,17 +33,17 @@ class Now:
     title = "Now"
 
     def __init__(self) -> None:
-        self._memo = overview.GlanceMemo()
+        self._memo = overview.SessionCards()
         # Cards that were drawn, with what they were drawn from.
-        self._drawn: dict[str, tuple[Glance, str]] = {}
+        self._drawn: dict[str, tuple[SessionCard, str]] = {}
 
-    def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
+    def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
         rows = overview.unfinished(keeper)
         found = overview.now(keeper, rows[:LOOKED_AT], memo=self._memo)
-        cards = {f"card-{one.session.id}": self._card(one) for one in found[:CARDS]}
-        self._drawn = {one.session.id: (one, cards[f"card-{one.session.id}"]) for one in found[:CARDS]}
-        waiting = sum(bool(one.attention) for one in found)
-        shown = {one.session.id for one in found[:CARDS]}
+        cards = {f"card-{card.session.id}": self._card(card) for card in found[:CARDS]}
+        self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in found[:CARDS]}
+        waiting = sum(bool(card.attention) for card in found)
+        shown = {card.session.id for card in found[:CARDS]}
         others = [row for row in rows if row.id not in shown]
         files = project_files.notes(keeper, at_work=keeper.current() is not None)
         return Shot(
@@ -54,16 +55,16 @@ class Now:
             {"cards": tuple(cards)},
         )
 
-    def _card(self, one: Glance) -> str:
+    def _card(self, one: SessionCard) -> str:
         known = self._drawn.get(one.session.id)
         if known is not None and known[0] is one:
             return known[1]
         return render("card.html", one=one, now=as_of(one.session), strip=small(one.session))
 
-    def concerns(self, _: Change, __: Asked, /) -> bool:
+    def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True
 
-    def extras(self, _: Keeper, __: Asked, /) -> dict[str, object]:
+    def extras(self, _: Keeper, __: PageRequest, /) -> dict[str, object]:
         return {}
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.keeper.resuming import Landing, look
+from holdfast.sessions.resume import Landing, look
 
 if TYPE_CHECKING:
     from holdfast.core.state import FileState, State

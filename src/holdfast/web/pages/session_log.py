@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.core.clock import place
+from holdfast.core.envelope import Event, public
 from holdfast.core.errors import NotFound
-from holdfast.core.event import Event, public
+from holdfast.core.event_line import tell
 from holdfast.core.state import State
-from holdfast.keeper.telling import tell
-from holdfast.keeper.wording import visible
+from holdfast.core.wording import visible
 from holdfast.web.encoding import encoded
-from holdfast.web.pages import Asked, Part
-from holdfast.web.rendering import render
+from holdfast.web.pages import PageExtra, PageRequest
+from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -57,7 +57,7 @@ def as_of(keeper: Keeper, session: str, at: int) -> Log:
 
 
 def row(event: Event) -> str:
-    return render("session-event.html", event=event, told=told(event), name=name(event))
+    return render("session-event.html", event=event, told=entry_text(event), name=name(event))
 
 
 def name(event: Event) -> str:
@@ -65,7 +65,7 @@ def name(event: Event) -> str:
     return f"event-{event.hash[:20]}"
 
 
-def told(event: Event) -> str:
+def entry_text(event: Event) -> str:
     try:
         return tell(event)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -75,7 +75,7 @@ def told(event: Event) -> str:
 # ── what is asked for later ──────────────────────────────────────────────────────────────────────────────
 
 
-def earlier(keeper: Keeper, asked: Asked) -> Part:
+def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
     """Events before the one named by `before`, and how many are left then."""
     session = keeper.session(asked.path["id"])
     before, at = asked.text("before"), asked.text("until")
@@ -85,16 +85,16 @@ def earlier(keeper: Keeper, asked: Asked) -> Part:
     if place is None:
         raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
     page = events[place + 1 : place + 1 + MOST]
-    return Part(encoded({"rows": [row(event) for event in page], "left": len(events) - place - 1 - len(page)}))
+    return PageExtra(encoded({"rows": [row(event) for event in page], "left": len(events) - place - 1 - len(page)}))
 
 
-def one(keeper: Keeper, asked: Asked) -> Part:
+def one(keeper: Keeper, asked: PageRequest) -> PageExtra:
     """One event whole, as text for people's eyes."""
     session, wanted = keeper.session(asked.path["id"]), asked.path["hash"]
     for event in keeper.events(session.id):
         if event.hash == wanted:
             whole = msgspec.json.format(msgspec.json.encode(public(event)), indent=2).decode()
-            return Part(encoded({"text": visible(whole, lines=True)}))
+            return PageExtra(encoded({"text": visible(whole, lines=True)}))
     raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
 
 

@@ -14,17 +14,17 @@ from holdfast.core import agents as agents_of
 from holdfast.core.model import Agent, Task
 from holdfast.core.state import AgentState
 from holdfast.core.times import MINUTE, millis
-from holdfast.keeper.report import exact, phases
-from holdfast.keeper.wording import ABSENCE, limit_words, open_pause, paused_and_away
+from holdfast.core.wording import ABSENCE, limit_words, open_pause, paused_and_away
 from holdfast.machine.wall import local_offset
+from holdfast.sessions.report import exact, phases
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Period, quiet
 from holdfast.web.pages import Shot, session_files, session_log
-from holdfast.web.rendering import render
+from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
-    from holdfast.web.pages.session_sight import Sight
+    from holdfast.web.pages.session import Sight
 
 TASKS: Final = 100
 SOME: Final = 30  # decisions, notes, pauses
@@ -34,7 +34,7 @@ _OVER: Final = ("completed", "dropped")
 Regions = dict[str, str]
 
 
-class Part(NamedTuple):
+class RegionGroup(NamedTuple):
     """Regions, and the lists they stand in."""
 
     regions: Regions
@@ -49,9 +49,9 @@ def shot(keeper: Keeper, sight: Sight) -> Shot:
     )
 
 
-def _listed(name: str, rows: Iterable[tuple[str, str]], heading: str) -> Part:
+def _listed(name: str, rows: Iterable[tuple[str, str]], heading: str) -> RegionGroup:
     regions = dict(rows)
-    return Part({f"{name}-heading": heading, **regions}, {name: tuple(regions)})
+    return RegionGroup({f"{name}-heading": heading, **regions}, {name: tuple(regions)})
 
 
 def _heading(name: str, title: str, shown: int, total: int, empty: str = "", which: str = "latest") -> str:
@@ -64,9 +64,9 @@ def _heading(name: str, title: str, shown: int, total: int, empty: str = "", whi
 # ── the session itself ───────────────────────────────────────────────────────────────────────────────────
 
 
-def head(_: Keeper, sight: Sight) -> Part:
+def head(_: Keeper, sight: Sight) -> RegionGroup:
     one, s = sight.one, sight.session
-    return Part({
+    return RegionGroup({
         "head": render(
             "session-head.html", one=one, s=s, past=sight.at is not None, limits=limit_words(s.mode), few=FEW,
         ),
@@ -80,14 +80,14 @@ def head(_: Keeper, sight: Sight) -> Part:
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.Lane]]:
+def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
     """Each agent by what names its region, as it is kept, shown and drawn."""
     found = []
     for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
         status = agents_of.status_of(kept)
         if shown.id in sight.one.gone and status in ("running", "paused"):
             status = "gone"
-        lane = gantt.Lane(
+        lane = gantt.GanttLane(
             shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
             tuple(kept.failed_attempts),
         )  # fmt: skip
@@ -95,7 +95,7 @@ def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.Lane]]:
     return found
 
 
-def time(_: Keeper, sight: Sight) -> Part:
+def time(_: Keeper, sight: Sight) -> RegionGroup:
     s = sight.session
     since = millis(s.started_at or s.created_at)
     until = sight.now if s.ended_at is None else millis(s.ended_at)
@@ -103,7 +103,7 @@ def time(_: Keeper, sight: Sight) -> Part:
     agents = _lanes(sight)
     lanes = [lane for _, _, _, lane in agents]
     pauses = strip.pauses_of(s)
-    spans = [(one.since, period.end if one.until is None else one.until) for one in pauses]
+    spans = [(pause.since, period.end if pause.until is None else pause.until) for pause in pauses]
     axis = Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
     chart = gantt.chart(lanes, axis, local_offset)
     rows = [
@@ -113,7 +113,7 @@ def time(_: Keeper, sight: Sight) -> Part:
     ]  # fmt: skip
     listed = _listed("agents", rows, render("session-agents.html", shown=len(rows), total=len(lanes)))
     left_out = len(pauses) - len(strip.drawn(pauses))
-    return Part(
+    return RegionGroup(
         {
             "law": _law(sight),
             "strip": render("session-strip.html", drawing=strip.chart(pauses, axis, local_offset), left_out=left_out),
@@ -198,7 +198,7 @@ def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = TASKS) -> list
     return found
 
 
-def plan(_: Keeper, sight: Sight) -> Part:
+def plan(_: Keeper, sight: Sight) -> RegionGroup:
     s = sight.session
     rows = [
         (f"phase-{number}", render("session-phase.html", name=f"phase-{number}", **phase._asdict()))
@@ -209,21 +209,21 @@ def plan(_: Keeper, sight: Sight) -> Part:
     return _listed("plan", rows, render("session-plan.html", done=done, total=len(planned), any=bool(s.tasks)))
 
 
-def decisions(_: Keeper, sight: Sight) -> Part:
+def decisions(_: Keeper, sight: Sight) -> RegionGroup:
     made = sight.session.decisions
     rows = _latest("decision", "session-decision.html", made)
     empty = '<p class="muted">None so far: <code>holdfast decide "what" --why "because"</code></p>'
     return _listed("decisions", rows, _heading("decisions", "Decisions", len(rows), len(made), empty))
 
 
-def notes(_: Keeper, sight: Sight) -> Part:
+def notes(_: Keeper, sight: Sight) -> RegionGroup:
     made = sight.session.notes
     rows = _latest("note", "session-note.html", made)
     empty = '<p class="muted">None so far: <code>holdfast note "what to remember"</code></p>'
     return _listed("notes", rows, _heading("notes", "Notes", len(rows), len(made), empty))
 
 
-def errors(_: Keeper, sight: Sight) -> Part:
+def errors(_: Keeper, sight: Sight) -> RegionGroup:
     made = sight.session.errors
     rows = _latest("error", "session-error.html", made, FEW)
     return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(made)))
@@ -233,39 +233,40 @@ def _latest(name: str, template: str, made: Sequence[object], most: int = SOME) 
     """Newest first; each keeps its name while others come after it."""
     first = max(len(made) - most, 0)
     return [
-        (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", one=one))
-        for number, one in reversed(list(enumerate(made[first:])))
+        (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", one=item))
+        for number, item in reversed(list(enumerate(made[first:])))
     ]
 
 
-def files(keeper: Keeper, sight: Sight) -> Part:
+def files(keeper: Keeper, sight: Sight) -> RegionGroup:
     found, total = session_files.files(keeper, sight.state, sight.root)
-    rows = [(one.name, render("session-file.html", one=one, more=session_files.CHANGES)) for one in found]
+    rows = [(file.name, render("session-file.html", one=file, more=session_files.CHANGES)) for file in found]
     heading = render(
         "session-files.html", shown=len(rows), total=total, here=sight.root is not None, past=sight.at is not None
     )
     return _listed("files", rows, heading)
 
 
-def commits(_: Keeper, sight: Sight) -> Part:
+def commits(_: Keeper, sight: Sight) -> RegionGroup:
     made = sight.session.commits
     rows = _latest("commit", "session-commit.html", made)
     return _listed("commits", rows, _heading("commits", "Commits", len(rows), len(made)))
 
 
-def context(_: Keeper, sight: Sight) -> Part:
+def context(_: Keeper, sight: Sight) -> RegionGroup:
     c = sight.session.context
     by = sorted(c.by_agent.items(), key=lambda one: -one[1])
-    return Part({"context": render("session-context.html", c=c, by=by[:FEW], total=len(by))})
+    return RegionGroup({"context": render("session-context.html", c=c, by=by[:FEW], total=len(by))})
 
 
-def conflicts(_: Keeper, sight: Sight) -> Part:
+def conflicts(_: Keeper, sight: Sight) -> RegionGroup:
     rows = [
-        (f"conflict-{one.conflict.id}-{number}",
-         render("session-conflict.html", name=f"conflict-{one.conflict.id}-{number}", d=one, id=sight.session.id,
-                values=[_spelled(value.value) for value in one.conflict.values], past=sight.at is not None,
-                whose=one.devices))
-        for number, one in enumerate(sight.conflicts[:SOME])
+        (f"conflict-{conflict.conflict.id}-{number}",
+         render("session-conflict.html", name=f"conflict-{conflict.conflict.id}-{number}", d=conflict,
+                id=sight.session.id,
+                values=[_spelled(value.value) for value in conflict.conflict.values], past=sight.at is not None,
+                whose=conflict.devices))
+        for number, conflict in enumerate(sight.conflicts[:SOME])
     ]  # fmt: skip
     heading = _heading("conflicts", "Conflicts", len(rows), len(sight.conflicts), which="first")
     return _listed("conflicts", rows, heading)
@@ -275,13 +276,13 @@ def _spelled(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def events(_: Keeper, sight: Sight) -> Part:
+def events(_: Keeper, sight: Sight) -> RegionGroup:
     log = sight.log
     rows = [(session_log.name(event), session_log.row(event)) for event in log.latest]
     heading = render("session-events.html", shown=len(rows), total=log.then, at=sight.at)
     return _listed("events", rows, heading)
 
 
-_PARTS: Final[tuple[Callable[[Keeper, Sight], Part], ...]] = (
+_PARTS: Final[tuple[Callable[[Keeper, Sight], RegionGroup], ...]] = (
     head, time, conflicts, plan, decisions, files, commits, context, notes, errors, events,
 )  # fmt: skip

@@ -299,7 +299,7 @@ BEGIN
                 AND (e.clock, e.writer, e.seq, e.hash) > (its_clock, its_writer, its_seq, its_hash)));
 END $$;
 
--- Whether an event of another's session is what its hash and its digest say (core/event.py). With a hash that is another
+-- Whether an event of another's session is what its hash and its digest say (core/envelope.py). With a hash that is another
 -- event's, an erasure would name both; and a hash that fits nothing would stop whoever checks chains.
 -- NUL, which no text here can hold, stands there as two characters (talking.py).
 CREATE OR REPLACE FUNCTION holdfast.as_json(given text) RETURNS text LANGUAGE plpgsql STABLE

@@ -1,1 +1,0 @@
-"""Cline: its terminal program and, as far as they speak alike, its extensions of editors."""

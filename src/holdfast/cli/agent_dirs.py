@@ -1,0 +1,13 @@
+"""Where agent programs keep their files, according to the environment of this call."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.call import Call
+from holdfast.workspace.agent_dirs import Places
+
+
+def places(call: Call) -> Places:
+    return Places(os.path.expanduser("~"), call.keeper.place.root, call.environ, sys.platform)

@@ -1,0 +1,269 @@
+"""A session for the eye: the pieces that `status`, `show` and the lists share.
+
+Quiet by design: aligned, no boxes, colour only where something wants attention, and words beside every mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from holdfast.cli.cells import wrap
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.model import Agent, Row, Session, Task
+from holdfast.core.times import span
+from holdfast.core.wording import CROSSED, PAUSES, count, open_pause, pause_words, percent, time_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.paint import Style
+
+# Status: mark, mark in ASCII, style. The word always stands beside it or in the heading above.
+_MARKS: dict[str, tuple[str, str, Style]] = {
+    "pending": ("○", "o", "dim"), "running": ("●", "*", "green"), "in_progress": ("●", "*", "green"),
+    "paused": ("◐", "=", "yellow"), "blocked": ("◐", "=", "yellow"), "completed": ("✓", "+", "dim"),
+    "error": ("✗", "x", "red"), "timeout": ("✗", "x", "red"), "interrupted": ("!", "!", "red"),
+    "aborted": ("–", "-", "dim"), "dropped": ("–", "-", "dim"),
+}  # fmt: skip
+_SESSION: dict[str, Style] = {
+    "in_progress": "green", "paused": "yellow", "error": "red", "aborted": "dim", "created": "cyan",
+}  # fmt: skip
+# What wants attention comes first.
+_URGENT = ("interrupted", "error", "timeout", "running", "paused", "pending", "aborted", "completed")
+_NEXT = ("in_progress", "blocked", "pending", "completed", "dropped")
+
+
+def mark(paint: Paint, status: str) -> Painted:
+    drawn, plain, style = _MARKS.get(status, ("?", "?", "dim"))
+    return paint.style(plain if paint.ascii_only else drawn, style)
+
+
+def status_word(paint: Paint, session: Session | Row) -> Painted:
+    """The status of a session in words, in its colour; and that it is over, where it is."""
+    word = paint.style(session.status.replace("_", " "), _SESSION.get(session.status, ""))
+    return paint.join(word, paint.dim(" (over)")) if session.over else word
+
+
+def inset(paint: Paint, draw: Callable[[Paint], str]) -> Painted:
+    """Something drawn two cells further in."""
+    inner = Paint(max(paint.width - 2, 10), paint.colour, ascii_only=paint.ascii_only, tty=paint.tty)
+    return Painted("\n".join("  " + line if line else line for line in draw(inner).split("\n")))
+
+
+def title(paint: Paint, text: str, *, most: int = 3) -> Painted:
+    """A goal as a heading of at most so many lines."""
+    lines = wrap(paint.plain(" ".join(text.split())), paint.width)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], paint.cut(Painted(" ".join(lines[most - 1 : most + 1])), paint.width)]
+    return Painted("\n".join(paint.bold(Painted(line)) for line in lines))
+
+
+def progress(paint: Paint, fraction: float, cells: int, level: str = "") -> Painted:
+    """A share as a bar and a number; the number alone where nothing is drawn."""
+    number = percent(fraction)
+    return paint.join(paint.bar(fraction, cells, level), f" {number:>4}") if paint.tty else paint.plain(number)
+
+
+def more(paint: Paint, left: int, command: str) -> Painted:
+    return paint.dim(f"  and {left:,} more: {command}")
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def agents_table(paint: Paint, agents: Sequence[Agent], apart: Sequence[str] = ()) -> Painted:
+    """Every agent, in the order they started; `apart` tells those of one id from each other."""
+    if not agents:
+        return paint.plain("No agents yet. One begins with: holdfast agent start ID --type TYPE")
+    columns = [
+        Column("Agent", weight=2, least=8), Column("Type", weight=2, least=6), Column("Status"),
+        Column("Done", "right"), Column("Time", "right"), Column("Tokens", "right"),
+        Column("Task", weight=4, least=12),
+    ]  # fmt: skip
+    rows = [
+        [_apart(agent.id, apart, place), agent.type,
+         paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2]),
+         "" if agent.progress is None else percent(agent.progress), duration(agent),
+         "" if agent.tokens is None else f"{agent.tokens:,}", doing(paint, agent)]
+        for place, agent in enumerate(agents)
+    ]  # fmt: skip
+    keep = [n for n in range(len(columns)) if n != 5 or any(row[5] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def agents_line(paint: Paint, agents: Sequence[Agent], most: int, gone: frozenset[str] = frozenset()) -> Painted:
+    """What the agents are at: first what wants attention, the finished ones last."""
+    shown = _most_urgent(agents, most, gone)
+    columns = [
+        Column(""), Column("", weight=1, least=8, most=24), Column(""), Column("", "right"), Column("", "right"),
+        Column("", weight=3, least=12),
+    ]  # fmt: skip
+    rows: list[list[str]] = []
+    for agent in shown:
+        lost = _is_lost(agent, gone)
+        word = paint.red("gone") if lost else paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2])
+        far = "" if agent.progress is None or agent.status == "completed" else progress(paint, agent.progress, 8)
+        rows.append([mark(paint, "interrupted" if lost else agent.status), agent.id, word, far, duration(agent),
+                     doing(paint, agent)])  # fmt: skip
+    if not paint.tty:  # the words are enough
+        rows, columns = [row[1:] for row in rows], columns[1:]
+    lines = inset(paint, lambda inner: inner.table(rows, columns))
+    return _with_rest(paint, lines, len(agents) - len(shown), "holdfast agent list")
+
+
+def _is_lost(agent: Agent, gone: frozenset[str]) -> bool:
+    return agent.id in gone and agent.status in ("running", "paused")
+
+
+def _most_urgent(agents: Sequence[Agent], most: int, gone: frozenset[str]) -> list[Agent]:
+    def rank(agent: Agent) -> int:
+        return 0 if _is_lost(agent, gone) or agent.status not in _URGENT else _URGENT.index(agent.status)
+
+    ranked = sorted(agents, key=rank)
+    if len(ranked) <= most:
+        return ranked
+    # Many failures must not hide what goes on.
+    room = most - 1
+    troubled = sum(rank(agent) < _URGENT.index("running") for agent in ranked)
+    running = sum(rank(agent) == _URGENT.index("running") for agent in ranked)
+    first = min(troubled, max(room - running, room // 2))
+    return [*ranked[:first], *ranked[troubled : troubled + room - first]]
+
+
+def agents_summary(agents: Sequence[Agent], limit: int | None = None, gone: frozenset[str] = frozenset()) -> str:
+    """`2 running, 1 failed, 9 done`."""
+    names = {"completed": "done", "error": "failed", "timeout": "timed out", "pending": "waiting"}
+    counts: dict[str, int] = {}
+    for agent in agents:
+        name = "gone" if _is_lost(agent, gone) else names.get(agent.status, agent.status)
+        counts[name] = counts.get(name, 0) + 1
+    order = ("running", "paused", "waiting", "gone", "interrupted", "failed", "timed out", "aborted", "done")
+    many = limit is not None and counts.get("running", 0) > limit
+    aside = {"running": f" (the mode is meant for {limit})"} if many else {}
+    return ", ".join(f"{counts[name]} {name}{aside.get(name, '')}" for name in order if name in counts)
+
+
+def doing(paint: Paint, agent: Agent) -> str:
+    """What an agent is about: its failure, what it waits for, what came of it, or its task."""
+    about = agent.task or agent.type
+    if agent.error is not None and agent.status in ("error", "timeout"):
+        return paint.join(paint.red(f"{agent.error.category}: {agent.error.message}"), paint.dim(f"  {about}"))
+    if agent.blocking_on is not None and agent.status in ("pending", "running", "paused"):
+        return paint.join(about, paint.dim(f"  waits for {agent.blocking_on}"))
+    if agent.summary and agent.status == "completed":
+        return paint.join(about, paint.dim(f"  {agent.summary}"))
+    return about
+
+
+def duration(agent: Agent) -> str:
+    return "" if agent.duration_ms is None else span(agent.duration_ms)
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _apart(id_: str, apart: Sequence[str], place: int) -> str:
+    return f"{id_} ({apart[place]})" if apart and apart[place] else id_
+
+
+def tasks_table(paint: Paint, tasks: Sequence[Task], apart: Sequence[str] = ()) -> Painted:
+    """Every task, in the order of the plan; `apart` tells those of one id from each other."""
+    if not tasks:
+        return paint.plain("No tasks yet. Add one: holdfast task add TEXT")
+    columns = [
+        Column("Task", weight=1, least=6), Column("Status"), Column("Phase", weight=1, least=6),
+        Column("Agent", weight=1, least=6), Column("What", weight=4, least=16),
+    ]  # fmt: skip
+    rows = [[_apart(task.id, apart, place), _task_word(paint, task), task.phase or "", task.agent or "",
+             _what(paint, task)] for place, task in enumerate(tasks)]  # fmt: skip
+    keep = [n for n in range(len(columns)) if n not in (2, 3) or any(row[n] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def tasks_line(paint: Paint, tasks: Sequence[Task], most: int) -> Painted:
+    """What is to be done next; of what is done, only how much."""
+    ranked = sorted(
+        (task for task in tasks if task.status not in ("completed", "dropped")),
+        key=lambda task: _NEXT.index(task.status) if task.status in _NEXT else 0,
+    )
+    shown = ranked if len(ranked) <= most else ranked[: most - 1]
+    if not shown:
+        return Painted("")
+    lines = inset(paint, lambda inner: _task_rows(inner, shown))
+    return _with_rest(paint, lines, len(ranked) - len(shown), "holdfast task list")
+
+
+def tasks_list(paint: Paint, tasks: Sequence[Task], *, deeper: bool = False) -> Painted:
+    """Every task of one phase, without a head."""
+    if not tasks:
+        return Painted("")
+    if deeper:
+        return inset(paint, lambda inner: tasks_list(inner, tasks))
+    return inset(paint, lambda inner: _task_rows(inner, tasks))
+
+
+def tasks_summary(tasks: Sequence[Task]) -> str:
+    planned = [task for task in tasks if task.status != "dropped"]
+    done = sum(task.status == "completed" for task in planned)
+    dropped = len(tasks) - len(planned)
+    return f"{done} of {len(planned)} done" + (f", {dropped} dropped" if dropped else "")
+
+
+def _task_rows(paint: Paint, tasks: Sequence[Task]) -> Painted:
+    columns = [Column(""), Column("", weight=1, least=6, most=20), Column(""), Column("", weight=4, least=16)]
+    rows: list[list[str]] = [[mark(paint, t.status), t.id, _task_word(paint, t), _what(paint, t)] for t in tasks]
+    # Off a terminal the words are enough.
+    return paint.table(rows, columns) if paint.tty else paint.table([row[1:] for row in rows], columns[1:])
+
+
+def _task_word(paint: Paint, task: Task) -> Painted:
+    return paint.style(task.status.replace("_", " "), _MARKS.get(task.status, ("", "", ""))[2])
+
+
+def _what(paint: Paint, task: Task) -> str:
+    return paint.join(task.text, paint.dim(f"  {task.outcome}")) if task.outcome else task.text
+
+
+def _with_rest(paint: Paint, lines: Painted, left: int, command: str) -> Painted:
+    return Painted(f"{lines}\n{more(paint, left, command)}") if left else lines
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
+    """`paused since 14:02 (lunch)`, while nothing goes on."""
+    rest = open_pause(session)
+    if rest is None:
+        return paint.yellow("no conversation is open") if session.status == "paused" else None
+    since = f"since {clock.at(rest.started_at)}"
+    if rest.kind in ("task", "timeout"):
+        told = f"{pause_words(rest.kind, rest.reason)} {since}"
+        return paint.yellow(told) if rest.kind == "timeout" else paint.plain(told)
+    return paint.yellow(f"{PAUSES[rest.kind]} {since}" + (f" ({rest.reason})" if rest.reason else ""))
+
+
+def worked(session: Session, clock: Clock) -> str:
+    time = session.time
+    begun = session.started_at or session.created_at
+    parts = [time_words(time) if time.paused_ms else f"{span(time.working_ms)} worked"]
+    ended = sum(pause.ended_at is not None for pause in time.pauses)
+    if ended > 1:
+        parts[0] += f" ({count(ended, 'pause')} so far)"
+    upto = f"{clock.at(begun)} to {clock.at(session.ended_at)}" if session.ended_at else f"since {clock.at(begun)}"
+    return ", ".join([*parts, upto])
+
+
+def reminder(session: Session) -> str | None:
+    """What the farthest limit of working time that is crossed asks for."""
+    line = session.time.reminder
+    return None if line is None else CROSSED[line]
+
+
+def cut_out(session: Session) -> str:
+    """How many secrets were kept out of the log."""
+    counts = session.extra.get("redacted")
+    if not isinstance(counts, dict) or not counts:
+        return ""
+    number = sum(found for found in counts.values() if isinstance(found, int))
+    return f"{number:,} cut out before anything was stored ({', '.join(sorted(counts))})"

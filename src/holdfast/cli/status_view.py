@@ -1,0 +1,202 @@
+"""The screen of `holdfast status`: the session in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.session_parts import (
+    agents_line,
+    agents_summary,
+    cut_out,
+    inset,
+    progress,
+    reminder,
+    resting,
+    status_word,
+    tasks_line,
+    tasks_summary,
+    title,
+    worked,
+)
+from holdfast.core.model import Session
+from holdfast.core.modes import limits
+from holdfast.core.short_names import agent_names, readable
+from holdfast.core.wording import FILE_DELETED, count, limit_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.agents import FailedAgents
+
+MOST_AGENTS = 10
+MOST_TASKS = 6
+MOST_LINES = 4
+MOST_OTHERS = 6
+
+
+def render_status(
+    paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(),
+    ended: Sequence[str] = (), failed: FailedAgents | None = None, hint: bool = True,
+    others: Sequence[Mapping[str, object]] = (),
+) -> Painted:  # fmt: skip
+    """`gone` are agents, `ended` conversations that ended without saying so; `others` are open here, too.
+
+    `failed` are agents that did since the person wrote last.
+    """
+    names = agent_names(session.agents)
+    gone, lately, retry = (
+        frozenset(names.get(id_, id_) for id_ in ids)
+        for ids in (gone, *((failed.lately, failed.retry) if failed is not None else ((), ())))
+    )
+    session = readable(session)
+    blocks = [
+        _heading(paint, session),
+        paint.pairs(_facts(paint, session, clock)),
+        *_attention(paint, session, clock),
+    ]
+    unsettled = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
+    silent = [
+        *unsettled,
+        *(agent.id for agent in session.agents if agent.status == "interrupted" and agent.id in lately),
+    ]
+    if silent:
+        lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
+        blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
+    if session.agents:
+        lines = agents_line(paint, session.agents, MOST_AGENTS, gone)
+        blocks.append(
+            _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, gone), lines)
+        )
+    if session.tasks:
+        lines = tasks_line(paint, session.tasks, MOST_TASKS)
+        blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
+    if others:
+        rows = [
+            [str(other["id"])[:8], str(other["goal"]), paint.dim(_other_words(other, clock))]
+            for other in others[:MOST_OTHERS]
+        ]
+        columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
+    what = next_step(session, frozenset(unsettled), retry) if hint else ""
+    if what:
+        blocks.append(paint.pairs([("Next", what)]))
+    return Painted("\n\n".join(blocks))
+
+
+def _other_words(other: Mapping[str, object], clock: Clock) -> str:
+    """How another session of the work tree stands."""
+    open_tasks = other["open_tasks"]
+    tasks = [count(open_tasks, "open task")] if isinstance(open_tasks, int) and open_tasks else []
+    return ", ".join([str(other["status"]).replace("_", " "), *tasks, clock.ago(str(other["updated_at"]))])
+
+
+def _heading(paint: Paint, session: Session) -> Painted:
+    where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
+    line = paint.join(
+        status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"), "  ",
+        paint.dim(", ".join(part for part in where if part)),
+    )  # fmt: skip
+    return Painted(f"{title(paint, session.goal)}\n{paint.cut(line, paint.width)}")
+
+
+def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
+    facts: list[tuple[str, str]] = [("Time", paint.plain(worked(session, clock)))]
+    rest = resting(paint, session, clock)
+    if rest is not None:
+        facts.append(("", rest))
+    due = reminder(session) if session.ended_at is None else None
+    if due is not None:
+        facts.append(("", paint.yellow(due)))
+    facts.append(("Context", context_line(paint, session)))
+    facts.append(("Mode", paint.join(session.mode, paint.dim(f": {limit_words(session.mode)}"))))
+    made_of = [
+        ("Task", session.task), ("Branch", session.branch), ("Model", session.model),
+        ("Tags", ", ".join(session.tags)), ("Continues", session.continues and session.continues[:8]),
+        ("Summary", session.summary),
+        ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
+    ]  # fmt: skip
+    facts += [(name, paint.plain(value)) for name, value in made_of if value]
+    if session.sync.status != "none":
+        facts.append(("Sync", travel_words(session, clock)))
+    secrets = cut_out(session)
+    if secrets:
+        facts.append(("Secrets", paint.plain(secrets)))
+    return facts
+
+
+def context_line(paint: Paint, session: Session, cells: int = 20) -> Painted:
+    context = session.context
+    if context.tokens is None:
+        return paint.dim("not measured")
+    styles = {"warning": paint.yellow, "compress": paint.red}
+    number = f"{context.tokens:,} of {context.window:,} tokens ({context.percent or 0:g}%)"
+    words = {"warning": "filling up", "compress": "compress now"}.get(context.level, "")
+    drawn = paint.join(paint.bar((context.percent or 0) / 100, cells, context.level), "  ") if paint.tty else ""
+    return paint.join(drawn, number, "  " if words else "", styles.get(context.level, paint.plain)(words))
+
+
+def travel_words(session: Session, clock: Clock) -> str:
+    """How the session stands with its remote, and since when."""
+    sync = session.sync
+    words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
+    last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"
+    people = f"; shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
+    told = sync.error or words.get(sync.status, "it failed")
+    return f"{sync.remote or 'Remotes'}: {told}; {last}{people}"
+
+
+def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
+    """What a person must see to: who waits for them, and what two devices disagree on."""
+    blocks: list[Painted] = []
+    if session.waiting:
+        rows = [
+            [wait.for_, wait.text or "", paint.dim(clock.ago(wait.at))]
+            for wait in session.waiting[:MOST_LINES]
+        ]  # fmt: skip
+        columns = [Column("", weight=1, most=24, style="yellow"), Column("", weight=3, least=12), Column("")]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Waiting for you", "", lines, len(session.waiting) - len(rows)))
+    disputed = [conflict for conflict in session.conflicts if conflict.chosen is None]
+    if disputed:
+        rows = [[conflict.field, paint.dim(f"{len(conflict.values)} values")] for conflict in disputed[:MOST_LINES]]
+        columns = [Column("", weight=1, least=12, style="red"), Column("", weight=1, least=12)]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))
+    if session.status == "error" and session.errors:
+        last = session.errors[-1]
+        told = inset(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
+        blocks.append(_block(paint, "Stopped by an error", clock.ago(last.at), told))
+    return blocks
+
+
+def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -> Painted:
+    rest = f"\n{paint.dim(f'  and {left:,} more')}" if left > 0 else ""
+    return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
+
+
+def next_step(session: Session, gone: frozenset[str], retry: frozenset[str]) -> str:
+    """The one thing worth doing now, as a command."""
+    if session.status in ("completed", "aborted"):
+        return f"holdfast start GOAL --continues {session.id[:8]}"
+    if any(pause.ended_at is None and pause.reason == FILE_DELETED for pause in session.time.pauses):
+        return "holdfast resume goes on, holdfast stop ends it"
+    if session.status in ("paused", "created"):
+        return "holdfast resume"
+    if session.status == "error":
+        return "holdfast resume, once it is mended"
+    if session.waiting:
+        return "answer what waits for you"
+    if gone:
+        return "holdfast resume settles what the crash left behind"
+    if session.context.level == "compress":
+        return "compress the context, then: holdfast compress --to TOKENS"
+    failed = next((agent.id for agent in session.agents if agent.id in retry), None)
+    if failed is not None:
+        return f"holdfast agent retry {failed}"
+    if not session.agents and not session.tasks:
+        return "holdfast task add TEXT, or holdfast agent start ID --type TYPE"
+    open_agents = any(agent.status in ("running", "pending", "paused") for agent in session.agents)
+    open_tasks = any(task.status in ("pending", "in_progress", "blocked") for task in session.tasks)
+    return "" if open_agents or open_tasks else "holdfast stop"

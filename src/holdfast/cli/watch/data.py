@@ -1,0 +1,144 @@
+"""What the view shows, asked of the keeper as rarely as possible."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.watch.scene import ActionResult, Happening, Scene
+from holdfast.core.clock import place
+from holdfast.core.errors import Failed, NotFound
+from holdfast.core.event_line import tell
+from holdfast.sessions import overview
+
+if TYPE_CHECKING:
+    from holdfast.core.envelope import Position
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.sessions.overview import SessionCard
+
+_MOST_EVENTS: Final = 200
+
+
+class WatchData:
+    """Looks through one keeper, at every unfinished session or at one."""
+
+    def __init__(self, keeper: Keeper, only: str | None) -> None:
+        self.keeper = keeper
+        self._only = only
+        self._file: int | None = None
+        # Of one session at a time: the events read so far, and where in the log they end.
+        self._of: str | None = None
+        self._events: deque[Happening] = deque(maxlen=_MOST_EVENTS)
+        self._last: Position | None = None
+
+    @property
+    def only(self) -> bool:
+        """Whether one session was asked for."""
+        return self._only is not None
+
+    def everything(self, scene: Scene) -> Scene:
+        """All sessions as they are now."""
+        self.reopen()
+        glances = overview.now(self.keeper) if self._only is None else self._one(self._only)
+        return self._with_events(self._settled(scene, glances))
+
+    def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
+        """Which sessions there are now, and in which order; only these and those that differ are looked into."""
+        self.reopen()
+        if self._only is not None:
+            return self._with_events(self._settled(scene, self._one(self._only)))
+        known = {card.session.id: card for card in scene.glances if card.session.id not in sessions}
+        found: list[SessionCard] = []
+        for row in overview.unfinished(self.keeper):
+            before = known.get(row.id)
+            if before is not None and before.session.updated_at == row.updated_at:
+                found.append(before)
+            else:
+                found += self._one(row.id)
+        return self._with_events(self._settled(scene, sorted(found, key=lambda one: not one.attention)))
+
+    def some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
+        """These sessions as they are now, the others as they were."""
+        self.reopen()
+        return self._with_events(
+            scene._replace(
+                glances=[self._fresh(card) if card.session.id in sessions else card for card in scene.glances]
+            )
+        )
+
+    def _fresh(self, glance: SessionCard) -> SessionCard:
+        try:
+            return overview.session_card(self.keeper, glance.session.id)
+        except NotFound:
+            return glance  # it has just been deleted: the next look at everything is without it
+
+    def _one(self, session: str) -> list[SessionCard]:
+        try:
+            return [overview.session_card(self.keeper, session)]
+        except NotFound:
+            return []
+
+    def _settled(self, scene: Scene, glances: list[SessionCard]) -> Scene:
+        """With another session chosen, and a word about it, where the chosen one is not unfinished any more."""
+        gone = scene.chosen
+        if gone is None or any(card.session.id == gone for card in glances):
+            return scene._replace(glances=glances).settled()
+        place = min(scene.place, len(glances) - 1)
+        chosen = glances[place].session.id if glances else None
+        page = "list" if scene.page == "detail" else scene.page
+        said = scene.said if scene.asking is not None else ActionResult(self._fate(gone))
+        return scene._replace(glances=glances, chosen=chosen, page=page, scroll=0, said=said)
+
+    def _fate(self, session: str) -> str:
+        try:
+            status = overview.session_card(self.keeper, session).session.status
+        except NotFound:
+            return f"{session[:8]} was deleted."
+        return f"{session[:8]} is {status.replace('_', ' ')}."
+
+    def _with_events(self, scene: Scene) -> Scene:
+        if scene.chosen is not None:
+            self._read_on(scene.chosen)
+        events = tuple(self._events) if scene.chosen is not None else ()
+        return scene._replace(now=self.keeper.now(), events=events)
+
+    def _read_on(self, session: str) -> None:
+        """What was added to the end of the log; what arrives late and belongs further up is not the latest."""
+        if session != self._of:
+            self._of, self._last = session, None
+            self._events.clear()
+        store = self.keeper.existing_store()
+        if store is None:
+            return
+        events = store.events(session, since=self._last[0] if self._last else 0)
+        state = store.state(session)
+        clocks = state.moved if state is not None else {}
+        for event in events:
+            position = place(event, clocks)
+            if self._last is None or position > self._last:
+                self._last = position
+                self._events.append(Happening(event.at, event.type, tell(event)))
+
+    def reopen(self) -> None:
+        """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody
+        can say what became of the sessions: what was seen last stays.
+        """
+        path = self.keeper.address.path
+        if path is None:
+            return  # of a server, the store itself finds out
+        file: int | None = None
+        try:
+            file = os.stat(path).st_ino
+        except OSError as error:
+            if self._file is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
+                why = (error.strerror or "the system gave no reason").lower()
+                raise Failed(
+                    f"the store cannot be read ({why})",
+                    hint="What is shown was true before; it goes on as soon as the store is there again.",
+                    file=path,
+                ) from None
+        if file != self._file:
+            self.keeper.close()
+            self._file, self._of = file, None

@@ -1,0 +1,296 @@
+"""Lines on a screen: only those that changed are written, so nothing flickers and little is sent. Pure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.watch.actions import asks_others
+from holdfast.cli.watch.background import BackgroundCall
+from holdfast.cli.watch.bindings import Deed, press
+from holdfast.cli.watch.data import WatchData
+from holdfast.cli.watch.keys import KeyReader
+from holdfast.cli.watch.scene import ActionResult, Scene, ticks
+from holdfast.cli.watch.view import frame
+from holdfast.core.errors import HoldfastError, Interrupted
+from holdfast.core.wording import open_pause
+from holdfast.keeper.change_feed import Changes, Following
+from holdfast.machine.signals import name_of
+from holdfast.machine.terminal import Terminal, own_terminal
+from holdfast.machine.wall import monotonic
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Screen:
+    """What stands on the screen, as far as we know."""
+
+    def __init__(self, paint: Paint) -> None:
+        self._paint = paint
+        self._size = os.terminal_size((0, 0))
+        self._lines: list[Painted] = []
+        self._cursor: tuple[int, int] | None = None
+
+    def forget(self) -> None:
+        """Somebody else wrote on it: the next drawing writes every line."""
+        self._lines, self._size = [], os.terminal_size((0, 0))
+
+    def draw(self, lines: Sequence[Painted], cursor: tuple[int, int] | None, size: os.terminal_size) -> str:
+        """What makes these lines stand there, and the cursor in its row and cell (or nowhere); empty: they do."""
+        out: list[str] = []
+        if size != self._size:
+            # A terminal that was resized has moved its lines about.
+            out.append("\x1b[0m\x1b[2J")
+            self._size, self._lines = size, [Painted("")] * size.lines
+        wanted = [self._paint.cut(line, size.columns) for line in lines[: size.lines]]
+        wanted += [Painted("")] * (size.lines - len(wanted))
+        for row, (line, there) in enumerate(zip(wanted, self._lines, strict=True), start=1):
+            if line != there:
+                # A full line leaves nothing behind itself, and erasing there would take its last character.
+                rest = "" if self._paint.width_of(line) >= size.columns else "\x1b[K"
+                out.append(f"\x1b[{row};1H{line}\x1b[0m{rest}")
+        self._lines = wanted
+        if out or cursor != self._cursor:
+            out.append("\x1b[?25l" if cursor is None else f"\x1b[{cursor[0] + 1};{cursor[1] + 1}H\x1b[?25h")
+        self._cursor = cursor
+        # While lines are written the cursor would be seen to jump.
+        return ("\x1b[?25l" if len(out) > 1 else "") + "".join(out)
+
+
+_ESCAPE: Final = 0.05  # seconds after which Escape is a key and not the beginning of one
+_WHOLE: Final = 30.0  # seconds after which everything is looked at again: ages grow, and processes end, without news
+_AGAIN: Final = 1.0  # seconds until what could not be read is tried again
+_SOON: Final = 0.3  # seconds after which it is said that something takes its time
+_WAITING: Final = ActionResult("Waiting for the store…")
+_HEARING: Final = ActionResult("Hearing what other devices did…")
+
+
+def watch(
+    open_keeper: Callable[[], Keeper], look: Paint, *, only: str | None, prepare: Callable[[Keeper], None]
+) -> None:
+    """Show every unfinished session, or one, until the person leaves."""
+    terminal = own_terminal()
+    news = _News(terminal.wake)
+    with open_keeper() as keeper, Following(open_keeper, news.hear):
+        keeper.collects = "each"  # this goes on for long
+        keeper.patience = 0.05  # what hooks left is taken in by `Following`, which has time
+        loop = _Loop(
+            WatchData(keeper, only),
+            terminal,
+            look,
+            news,
+            lambda deed: BackgroundCall(open_keeper, deed, prepare, terminal.wake),
+        )
+        loop.look()  # where nothing can be read at all, that is said before anything is drawn
+        with terminal:
+            loop.run()
+
+
+class _Heard(NamedTuple):
+    """Whose events arrived, and whether something changed that may concern every session."""
+
+    sessions: frozenset[str]
+    beyond: bool
+
+
+class _News:
+    """What arrived since somebody asked; told in one thread, asked for in another."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake, self._lock = wake, threading.Lock()
+        self._heard: _Heard | None = None
+
+    def hear(self, change: Changes) -> None:
+        with self._lock:
+            before = self._heard or _Heard(frozenset(), beyond=False)
+            self._heard = _Heard(change.sessions | before.sessions, change.beyond or before.beyond)
+        self._wake()
+
+    def take(self) -> _Heard | None:
+        """None: nothing changed."""
+        with self._lock:
+            heard, self._heard = self._heard, None
+        return heard
+
+
+class _Loop:
+    def __init__(
+        self,
+        looking: WatchData,
+        terminal: Terminal,
+        look: Paint,
+        news: _News,
+        begin: Callable[[Deed], BackgroundCall],
+    ) -> None:
+        self._looking, self._terminal, self._paint, self._news = looking, terminal, look, news
+        self._begin = begin
+        # What is under way, what is said meanwhile, and whether the person wants to leave nevertheless.
+        self._doing: BackgroundCall | None = None
+        self._meanwhile, self._leaving = _WAITING, False
+        self._keys, self._screen = KeyReader(), Screen(look)
+        self._trouble: ActionResult | None = None
+        self._typed_at = 0.0
+        self._page = 10
+        self._drew = 0.0  # seconds that the last drawing took: a session may hold very much
+        self._shown: str | None = None
+        self._scene = Scene(only=looking.only)
+        # When to look at all of it again; not before, even if there is news; and at the one whose time passes.
+        self._whole_at = self._rested_at = 0.0
+        # Sessions with news, for the next look at which there are and in which order.
+        self._changed: frozenset[str] = frozenset()
+        self._tick_at: float | None = None
+
+    def run(self) -> None:
+        while True:
+            self._draw()
+            heard = self._terminal.wait(self._patience())
+            if heard.stop is not None:
+                if heard.stop == signal.SIGINT:
+                    raise KeyboardInterrupt
+                raise Interrupted(f"ended by {name_of(heard.stop)}")
+            if heard.redraw:
+                self._screen.forget()
+            if self._doing is not None and self._doing.over():
+                self._done(self._doing)
+            if not self._pressed(heard.typed):
+                return
+            self._refresh()
+
+    def _pressed(self, typed: bytes) -> bool:
+        """Do what was typed; False when the person leaves."""
+        now = monotonic()
+        keys = self._keys.feed(typed) if typed else []
+        if typed:
+            self._typed_at = now
+        elif now - self._typed_at >= _ESCAPE:
+            keys = self._keys.settle()
+        for key in keys:
+            if key.name == "ctrl-l":
+                self._screen.forget()  # something else has written on it
+            self._scene, deed = press(self._scene, key, self._page)
+            if deed is None:
+                self._leaving = False
+            elif deed.verb != "quit":
+                self._do(deed)
+            elif self._doing is None or self._leaving:
+                return False
+            else:
+                self._leaving = True
+                self._say(ActionResult("That is not done yet.", "q again leaves without waiting for it.", wrong=True))
+        return True
+
+    def _do(self, deed: Deed) -> None:
+        """Begin it; most deeds are done before anybody could press another key."""
+        if self._doing is not None:
+            self._say(
+                ActionResult("What you asked for before is not done yet.", "One thing after the other.", wrong=True)
+            )
+            return
+        try:
+            self._looking.reopen()  # what is recorded must be recorded where we look
+        except HoldfastError as error:
+            self._say(_sorry(error))
+            return
+        self._doing, self._meanwhile = self._begin(deed), _WAITING
+        if asks_others(self._looking.keeper, deed):
+            self._meanwhile = _HEARING
+            self._say(_HEARING)
+            self._draw()
+        if self._doing.over(_SOON):
+            self._done(self._doing)
+        else:
+            self._say(self._meanwhile)
+
+    def _done(self, doing: BackgroundCall) -> None:
+        """What cannot be done is said, and what was written stays to be sent again."""
+        self._doing, self._leaving = None, False
+        asking, deed = self._scene.asking, doing.deed
+        try:
+            self._say(ActionResult(doing.told()))
+            if asking is not None and (asking.verb, asking.session, asking.line.text) == deed:
+                self._scene = self._scene._replace(asking=None)
+        except HoldfastError as error:
+            self._say(_sorry(error))
+        self._whole_at = 0.0
+
+    def _say(self, said: ActionResult) -> None:
+        self._scene = self._scene._replace(said=said)
+
+    def _refresh(self) -> None:
+        """Look again if it is time to. What cannot be read just now is said, and what was there stays."""
+        try:
+            self.look()
+        except HoldfastError as error:
+            self._trouble = _sorry(error)
+            self._say(self._trouble)
+            self._whole_at = self._rested_at = monotonic() + _AGAIN
+            self._tick_at = None
+
+    def look(self) -> None:
+        now, news = monotonic(), self._news.take()
+        if news is not None:
+            self._changed |= news.sessions
+            if news.beyond:
+                self._whole_at = min(self._whole_at, self._rested_at)
+        whole = now >= self._whole_at
+        if whole or (self._changed and now >= self._rested_at):
+            if whole:
+                self._scene = self._looking.everything(self._scene)
+                self._whole_at = now + _WHOLE
+            else:
+                self._scene = self._looking.changed(self._scene, self._changed)
+            self._changed = frozenset()
+            took = monotonic() - now + self._drew
+            # Whatever is going on, most of the time is left to others.
+            self._rested_at = now + took + min(9 * took, 1.0)
+            if self._trouble is not None and self._scene.said is self._trouble:
+                self._scene = self._scene._replace(said=None)
+            self._trouble = None
+        elif news is not None and news.sessions:
+            # Among hundreds, the rest and the order can wait.
+            self._scene = self._looking.some(self._scene, news.sessions)
+        elif self._scene.chosen != self._shown or (self._tick_at is not None and now >= self._tick_at):
+            self._scene = self._looking.some(self._scene, (self._scene.chosen,))
+        else:
+            return
+        self._shown = self._scene.chosen
+        self._tick_at = self._next_tick(now)
+
+    def _next_tick(self, began: float) -> float | None:
+        glance = self._scene.glance
+        if glance is None or not ticks(glance):
+            return None
+        now = monotonic()
+        spent = glance.session.time
+        moving = spent.working_ms if open_pause(glance.session) is None else spent.paused_ms
+        second: float = 1.0 - moving % 1000 / 1000
+        return now + max(second + 0.005, 20 * (now - began + self._drew))
+
+    def _patience(self) -> float:
+        now = monotonic()
+        until = [self._whole_at if not self._changed else min(self._whole_at, self._rested_at)]
+        if self._tick_at is not None:
+            until.append(self._tick_at)
+        if self._keys.unsettled:
+            until.append(self._typed_at + _ESCAPE)
+        return max(min(until) - now, 0.0)
+
+    def _draw(self) -> None:
+        began, size = monotonic(), self._terminal.size()
+        if self._doing is not None and self._scene.said is None:
+            self._say(self._meanwhile)
+        drawn = frame(self._paint, self._scene, size)
+        self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
+        changed = self._screen.draw(drawn.lines, drawn.cursor, size)
+        self._drew = monotonic() - began
+        if changed:
+            self._terminal.write(changed)
+
+
+def _sorry(error: HoldfastError) -> ActionResult:
+    return ActionResult(f"{error.message[:1].upper()}{error.message[1:]}.", error.hint or "", wrong=True)

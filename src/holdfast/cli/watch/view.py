@@ -1,0 +1,202 @@
+"""The whole picture: a scene and the size of the screen give its lines. Pure, and everything in it is painted.
+
+Narrow screens have the list above the chosen session, wide ones beside it. What does not fit gives way, and what
+waits for the person stays longest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from holdfast.cli.cells import wrap
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.session_parts import status_word
+from holdfast.cli.watch.line_edit import shown
+from holdfast.cli.watch.pane import detail, list_time, pane
+from holdfast.cli.watch.scene import Scene
+from holdfast.core.wording import count, percent
+
+LEAST: Final = os.terminal_size((40, 10))
+_WIDE: Final = 120  # columns from which list and session stand side by side
+_SAID: Final = 3  # lines for what came of a key
+_HELP: Final = (
+    ("↑ ↓  j k", "up down j k", "the session above, below; in the detail, a line"),
+    ("Enter →", "Enter, right", "everything about the session"),
+    ("PgUp PgDn", "PgUp PgDn", "a page of it; g and G: its beginning and end"),
+    ("Esc ←", "Esc, left", "back; while writing, never mind"),
+    ("p", "p", "pause, with a reason if you like"),
+    ("r", "r", "resume"),
+    ("n", "n", "write a note"),
+    ("?", "?", "this help; Ctrl-L draws everything anew"),
+    ("q", "q", "leave; Ctrl-C does too"),
+)
+_WRITING: Final = {"pause": "Reason (may be empty): ", "note": "Note: ", "resume": ""}
+
+
+class WatchFrame(NamedTuple):
+    lines: list[Painted]
+    # Row and cell, from 0, while something is being written.
+    cursor: tuple[int, int] | None = None
+    # How far the detail is scrolled, its end considered, and how many of its lines are seen.
+    scroll: int = 0
+    page: int = 10
+
+
+def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
+    paint = Paint(size.columns, look.colour, ascii_only=look.ascii_only, tty=True)
+    if size.columns < LEAST.columns or size.lines < LEAST.lines:
+        return WatchFrame(_too_small(paint, size))
+    foot, cursor = _foot(paint, scene)
+    room = size.lines - 1 - len(foot)
+    scroll, right = 0, ""
+    if scene.page == "help":
+        body = _help(paint)
+    elif scene.glance is None:
+        body = _nothing(paint, scene)
+    elif scene.page == "detail":
+        lines = detail(paint, scene.glance, scene.events, scene.now)
+        scroll = max(min(scene.scroll, len(lines) - room), 0)
+        body = lines[scroll : scroll + room]
+        right = f"lines {scroll + 1}-{scroll + len(body)} of {len(lines)}" if len(lines) > room else ""
+    else:
+        body = _overview(paint, scene, room)
+        right = _tally(scene)
+    lines = [_head(paint, right), *body[:room]]
+    lines += [Painted("")] * (size.lines - len(foot) - len(lines))
+    at = None if cursor is None else (size.lines - 1, cursor)
+    return WatchFrame([paint.cut(line, size.columns) for line in (*lines, *foot)], at, scroll, room)
+
+
+def _head(paint: Paint, right: str) -> Painted:
+    name = paint.bold("holdfast watch")
+    told = paint.cut(right, paint.width - paint.width_of(name) - 2)
+    return paint.join(name, " " * (paint.width - paint.width_of(name) - paint.width_of(told)), paint.dim(told))
+
+
+def _tally(scene: Scene) -> str:
+    number = len(scene.glances)
+    waiting = sum(bool(card.attention) for card in scene.glances)
+    if scene.only:
+        return ""
+    where = f"{scene.place + 1} of {number} unfinished" if number > 1 else f"{number} unfinished"
+    return where + (f", {count(waiting, 'waits', 'wait')} for you" if waiting else "")
+
+
+def _overview(paint: Paint, scene: Scene, room: int) -> list[Painted]:
+    glance = scene.glance
+    assert glance is not None
+    if scene.only:
+        return pane(paint, glance, scene.events, scene.now, room)
+    if paint.width >= _WIDE:
+        return _side_by_side(paint, scene, room)
+    most = min(len(scene.glances), max(room // 3, 2))
+    listed = _list(paint, scene, most)
+    rule = paint.dim(("-" if paint.ascii_only else "─") * paint.width)
+    return [*listed, rule, *pane(paint, glance, scene.events, scene.now, room - len(listed) - 1)]
+
+
+def _side_by_side(paint: Paint, scene: Scene, room: int) -> list[Painted]:
+    assert scene.glance is not None
+    left = min(paint.width * 2 // 5, 80)
+    beside = _list(_narrowed(paint, left), scene, room)
+    pane_lines = pane(_narrowed(paint, paint.width - left - 3), scene.glance, scene.events, scene.now, room)
+    bar = paint.dim(" | " if paint.ascii_only else " │ ")
+    rows: list[Painted] = []
+    for row in range(room):
+        first = paint.cut(beside[row], left) if row < len(beside) else Painted("")
+        second = pane_lines[row] if row < len(pane_lines) else Painted("")
+        rows.append(paint.join(first, " " * (left - paint.width_of(first)), bar, second))
+    return rows
+
+
+def _narrowed(paint: Paint, width: int) -> Paint:
+    return Paint(width, paint.colour, ascii_only=paint.ascii_only, tty=True)
+
+
+def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
+    """As many sessions as there is room for, with the chosen one among them."""
+    first = min(max(scene.place - most // 2, 0), max(len(scene.glances) - most, 0))
+    columns = [
+        Column(""), Column("", weight=4, least=12), Column(""), Column("", "right"), Column("", "right"),
+        Column("", weight=1, least=6, most=20, style="dim"),
+    ]  # fmt: skip
+    rows: list[list[str]] = []
+    for place, card in enumerate(scene.glances[first : first + most], start=first):
+        session = card.session
+        goal = " ".join(session.goal.split())
+        sign = paint.yellow("!") if card.attention else Painted(" ")
+        chosen = place == scene.place
+        rows.append([
+            paint.join(paint.bold(">") if chosen else Painted(" "), sign), paint.bold(goal) if chosen else goal,
+            status_word(paint, session), percent(session.progress), list_time(session), session.project.name,
+        ])  # fmt: skip
+    keep = [n for n in range(6) if paint.width >= 60 or n not in (4, 5)]
+    table = paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+    return [Painted(line) for line in table.split("\n")]
+
+
+def _foot(paint: Paint, scene: Scene) -> tuple[list[Painted], int | None]:
+    """What came of the last key, then the line being written or the keys there are; and where the cursor stands."""
+    lines: list[Painted] = []
+    if scene.said is not None:
+        told = " ".join(f"{scene.said.text} {scene.said.hint}".split())
+        wrapped = wrap(paint.plain(told), paint.width)
+        if len(wrapped) > _SAID:
+            wrapped = [*wrapped[: _SAID - 1], " ".join(wrapped[_SAID - 1 : _SAID + 1])]
+        style = paint.red if scene.said.wrong else paint.green
+        lines = [style(paint.cut(Painted(line), paint.width)) for line in wrapped]
+    if scene.asking is None:
+        return [*lines, _keys(paint, scene)], None
+    if scene.said is None:
+        lines = [paint.dim(paint.cut(f"For {scene.asking.session[:8]}: Enter sends, Esc cancels.", paint.width))]
+    prompt = paint.bold(_WRITING[scene.asking.verb])
+    written, cursor = shown(paint, scene.asking.line, paint.width - paint.width_of(prompt))
+    return [*lines, paint.join(prompt, written)], paint.width_of(prompt) + cursor
+
+
+def _keys(paint: Paint, scene: Scene) -> Painted:
+    enter = "enter" if paint.ascii_only else "↵"
+    arrows = "j/k" if paint.ascii_only else "↑↓"
+    act = [("p", "pause"), ("r", "resume"), ("n", "note")]
+    pages = {
+        "list": [*act, (arrows, "switch"), (enter, "detail")],
+        "detail": [*act, (arrows, "scroll"), ("esc", "back")],
+        "help": [("esc", "back")],
+    }
+    keys = [*pages[scene.page], ("?", "help"), ("q", "quit")]
+    while len(keys) > 2 and sum(len(key) + len(word) + 3 for key, word in keys) - 2 > paint.width:
+        del keys[-3]  # help tells of it, and the way out stays
+    return paint.join(*(paint.join(paint.bold(key), " ", paint.dim(word)) for key, word in keys), sep="  ")
+
+
+def _help(paint: Paint) -> list[Painted]:
+    rows = [(plain if paint.ascii_only else drawn, told) for drawn, plain, told in _HELP]
+    table = paint.pairs(rows)
+    return [Painted(""), *(Painted(line) for line in table.split("\n"))]
+
+
+def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
+    told: Sequence[Painted] = (
+        [paint.plain("The session is not there any more.")]
+        if scene.only
+        else [
+            paint.plain("No session is unfinished."),
+            Painted(""),
+            paint.plain("Start one in the directory of a project:"),
+            paint.join("  ", paint.bold("holdfast start GOAL")),
+            Painted(""),
+            paint.dim("It is shown here as soon as it begins."),
+            paint.dim("Past ones: holdfast history --all-projects"),
+        ]
+    )
+    return [Painted(""), *told]
+
+
+def _too_small(paint: Paint, size: os.terminal_size) -> list[Painted]:
+    told = (
+        f"Too small: {size.columns}x{size.lines}. It takes {LEAST.columns}x{LEAST.lines} to show sessions. q quits."
+    )
+    lines = [paint.cut(Painted(line), size.columns) for line in wrap(told, max(size.columns, 2))]
+    return lines[: size.lines]

@@ -1,0 +1,5 @@
+"""Agent programs and what they say: hooks and transcripts become events of sessions.
+
+`adapters` understands each agent program and speaks in `signals`; `ingest` records what hooks report, `backfill` what
+transcripts hold; `hooks` is what agents call, `connect` writes their settings.
+"""

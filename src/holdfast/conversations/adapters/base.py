@@ -1,0 +1,80 @@
+"""What an adapter is: how an agent's hooks speak, how they are answered, where its settings are.
+
+Whatever implements `Agent` passes `holdfast.conversations.conformance`. A new agent is one new package and one
+line in `index`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.conversations.signals import AnySignal
+from holdfast.core.canonical import Json
+
+Payload = Mapping[str, Json]
+# When an agent waits for an answer: as a conversation opens, as a prompt is submitted, before a compression.
+Occasion = Literal["start", "prompt", "compact"]
+Scope = Literal["user", "project"]
+
+
+class HookEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one payload says."""
+
+    # The agent program it comes from: usually the one asked for, but programs read each other's settings.
+    agent: str
+    # The program's own id of the conversation.
+    conversation: str
+    # The program's own name of the event.
+    event: str
+    signals: tuple[AnySignal, ...] = ()
+    # Where the conversation is, as the payload says.
+    cwd: str | None = None
+    # Equal for the same event heard through two configurations. Empty: the payload as a whole decides, and the
+    # same again some seconds later is another event.
+    mark: str = ""
+    occasion: Occasion | None = None
+    # The command that reopens the conversation.
+    resume: str | None = None
+    # Fields nobody here knows, kept for whoever will.
+    rest: dict[str, Json] = {}
+
+
+class HookAnswer(NamedTuple):
+    """What Holdfast has to say to an agent or its person, before it is put into the agent's own form."""
+
+    # For the agent: recorded facts.
+    context: str | None = None
+    # For the person: one sentence.
+    say: str | None = None
+    # Whether the person is to be notified outside of the terminal's text.
+    notify: bool = False
+    # Why the prompt is held back; only when the person chose so.
+    block: str | None = None
+
+
+class Reply(NamedTuple):
+    """What the hook prints, and its exit code."""
+
+    stdout: str = ""
+    stderr: str = ""
+    code: int = 0
+
+
+class Adapter(Protocol):
+    """One agent program: how its hooks speak and how they are answered. Pure: no file is read here."""
+
+    name: str  # the word of the command line
+    title: str  # what people call it
+    room: int  # characters of context it takes whole
+    notifies: bool  # whether its reply can notify the person outside of the terminal's text
+    # Its events that may be answered. A hook hands anything else over and leaves without looking at it.
+    asking: frozenset[str]
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        """What a payload says; None when it is of no conversation at all. Never raises, whatever is in it."""
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        """The answer in the form this agent documents; an empty answer is an empty reply with code 0."""

@@ -1,0 +1,1 @@
+"""Claude Code: its hooks, its settings, its status line and its transcripts."""

@@ -1,0 +1,129 @@
+"""Where Claude Code keeps its settings, and the hooks that stand in them once it is connected."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.adapters.files import names
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry, Wiring
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+# Before a tool only what begins or asks something: everything else is told after it.
+BEFORE: Final = "Task|Agent|AskUserQuestion|ExitPlanMode"
+HOOKS: Final[dict[str, Manner]] = {
+    "SessionStart": "ask",
+    "UserPromptSubmit": "ask",
+    "PreToolUse": "tell",
+    "PostToolUse": "tell",
+    "PostToolUseFailure": "tell",
+    "PermissionRequest": "tell",
+    "Notification": "tell",
+    "Elicitation": "tell",
+    "SubagentStart": "stir",
+    "SubagentStop": "stir",
+    "TaskCreated": "tell",
+    "TaskCompleted": "tell",
+    "CwdChanged": "tell",
+    "PostModelSwitch": "tell",
+    "PreCompact": "ask",
+    "PostCompact": "tell",
+    "Stop": "stir",
+    "StopFailure": "stir",
+    "SessionEnd": "stir",
+}
+# Seconds. Nothing takes so long unless the machine stands still; without it, Claude Code would wait for minutes.
+PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+
+_MANAGED: Final = {
+    "darwin": "/Library/Application Support/ClaudeCode",
+    "win32": "C:\\Program Files\\ClaudeCode",
+}
+_MOST_FILES: Final = 100
+
+
+class ClaudeCodeWiring:
+    """`wiring.Wiring` for Claude Code."""
+
+    name = "claude"
+    programs: tuple[str, ...] = ("claude",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (_home(places), places.in_home(".claude.json"), places.in_project(".claude"))
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
+        return (FileChange(settings(places, scope), entries),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        # Not among its other settings: Claude Code looks for servers here.
+        own = places.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+        user = os.path.join(_home(places), ".claude.json") if own else places.in_home(".claude.json")
+        path = user if scope == "user" else places.in_project(".mcp.json")
+        return FileChange(path, (SettingsEntry(("mcpServers", NAME), {"type": "stdio", **server.entry}, only=True),))
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        found = [
+            f"{path} sets disableAllHooks: remove it, or nothing is recorded."
+            for path in _own_settings(places, scope)
+            if settings_in(path).get("disableAllHooks") is True
+        ]
+        for path in _managed_settings(places):
+            managed = settings_in(path)
+            if managed.get("disableAllHooks") not in (None, False, "false"):
+                found.append(f"{path} disables all hooks: ask whoever manages this machine.")
+            if managed.get("allowManagedHooksOnly") is True or _only_plugins(
+                managed.get("strictPluginOnlyCustomization")
+            ):
+                found.append(f"{path} does not allow hooks of your own: ask whoever manages this machine.")
+        return tuple(found)
+
+
+def settings(places: Places, scope: Scope) -> str:
+    """The settings file of a scope."""
+    if scope == "user":
+        return os.path.join(_home(places), "settings.json")
+    return places.in_project(".claude", "settings.json")
+
+
+def status_line(command: str) -> SettingsEntry:
+    """Holdfast's status line, for whoever has none."""
+    return SettingsEntry(("statusLine",), {"type": "command", "command": command}, only=True)
+
+
+def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
+    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": PATIENCE[manner]}
+    group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
+    return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
+
+
+def _home(places: Places) -> str:
+    return places.under("CLAUDE_CONFIG_DIR", ".claude")
+
+
+def _own_settings(places: Places, scope: Scope) -> tuple[str, ...]:
+    # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
+    local = places.in_project(".claude", "settings.local.json")
+    both = (settings(places, "user"), settings(places, "project"), local)
+    return both if scope == "user" else both[1:] + both[:1]
+
+
+def _managed_settings(places: Places) -> list[str]:
+    root = _MANAGED.get(places.system, "/etc/claude-code")
+    pieces = os.path.join(root, "managed-settings.d")
+    listed = [name for name in names(pieces) if name.endswith(".json")]
+    return [
+        os.path.join(root, "managed-settings.json"),
+        *(os.path.join(pieces, name) for name in listed[:_MOST_FILES]),
+    ]
+
+
+def _only_plugins(value: Json) -> bool:
+    return value is True or (type(value) is list and "hooks" in value)
+
+
+WIRING: Final[Wiring] = ClaudeCodeWiring()

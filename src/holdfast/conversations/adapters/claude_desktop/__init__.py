@@ -1,0 +1,1 @@
+"""Claude Desktop: it runs no hooks; it can be given the MCP server."""

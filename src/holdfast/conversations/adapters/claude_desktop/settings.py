@@ -1,0 +1,44 @@
+"""Where Claude Desktop looks for MCP servers. It has settings of a person only, and nothing else of ours in them."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.wiring import FileChange, SettingsEntry, Wiring
+from holdfast.workspace.agent_dirs import Places
+
+
+class ClaudeDesktopWiring:
+    """`wiring.Wiring` for Claude Desktop."""
+
+    name = "claude-desktop"
+    programs: tuple[str, ...] = ("claude-desktop",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (_directory(places),)
+
+    def changes(self, *_: object, **__: object) -> tuple[FileChange, ...]:
+        return ()
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        if scope == "project":
+            return None
+        path = os.path.join(_directory(places), "claude_desktop_config.json")
+        return FileChange(path, (SettingsEntry(("mcpServers", NAME), server.entry, only=True),))
+
+    def obstacles(self, *_: object, **__: object) -> tuple[str, ...]:
+        return ()
+
+
+def _directory(places: Places) -> str:
+    if places.system == "darwin":
+        return places.in_home("Library", "Application Support", "Claude")
+    if places.system == "win32":
+        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Claude")
+    return places.config("Claude")
+
+
+WIRING: Final[Wiring] = ClaudeDesktopWiring()

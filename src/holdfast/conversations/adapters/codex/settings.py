@@ -1,0 +1,198 @@
+"""What Codex's own files say about whether it runs a hook: its switches, the trust in a project, and the trust in
+each hook, which is given in Codex by `/hooks` and kept as a hash of the hook in `config.toml`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from holdfast.conversations.adapters.base import Payload, Scope
+from holdfast.conversations.adapters.fields import part, parts, word
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.settings_files import content, settings_in
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
+from holdfast.core import toml_text
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+_OURS: Final = "holdfast"
+_USUAL_TIMEOUT: Final = 600
+
+
+class CodexHook(NamedTuple):
+    """One of our hooks, as it stands in a `hooks.json`."""
+
+    key: tuple[str, str, str]  # event, number of its group, number within the group
+    hash: str
+
+
+def settings(path: str) -> Payload:
+    """A TOML file of Codex; what cannot be read as such holds nothing."""
+    try:
+        return toml_text.loads(content(path).decode("utf-8-sig"))
+    except ValueError:
+        return {}
+
+
+def switched_off(config: Payload) -> bool:
+    """Whether hooks are off altogether; the older name of the switch still holds."""
+    features = part(config, "features")
+    return features.get("hooks") is False or features.get("codex_hooks") is False
+
+
+def project_trusted(config: Payload, project: str) -> bool:
+    """Whether a project, or the repository it is in, is trusted: otherwise its `.codex` is passed over."""
+    wanted = {os.path.normcase(name) for name in _upwards(os.path.realpath(project))}
+    for name, entry in part(config, "projects").items():
+        trusted = type(entry) is dict and entry.get("trust_level") == "trusted"
+        if trusted and os.path.normcase(os.path.realpath(name)) in wanted:
+            return True
+    return False
+
+
+def installed_hooks(config: Payload, hooks_file: str) -> Literal["absent", "untrusted", "disabled", "trusted"]:
+    """How all of our hooks in a file stand: as the worst of them does."""
+    ours = list(_hooks(hooks_file))
+    if not ours:
+        return "absent"
+    states: dict[tuple[str, str, str], Payload] = {}
+    here = os.path.normcase(os.path.realpath(hooks_file))
+    for name, state in part(part(config, "hooks"), "state").items():
+        pieces = name.rsplit(":", 3)
+        if len(pieces) == 4 and type(state) is dict and os.path.normcase(os.path.realpath(pieces[0])) == here:
+            states[pieces[1], pieces[2], pieces[3]] = state
+    if any(states.get(hook.key, {}).get("trusted_hash") != hook.hash for hook in ours):
+        return "untrusted"
+    return "disabled" if any(states[hook.key].get("enabled") is False for hook in ours) else "trusted"
+
+
+def hook_hash(event: str, handler: Payload, matcher: str | None = None) -> str:
+    """The hash by which Codex knows a hook: that of its canonical JSON, with all that is usual written out."""
+    timeout = handler.get("timeout")
+    hook: dict[str, Json] = {
+        "type": "command", "command": handler.get("command"), "async": False,
+        "timeout": timeout if type(timeout) is int else _USUAL_TIMEOUT,
+    }  # fmt: skip
+    whole: dict[str, Json] = {"event_name": event, "hooks": [hook]}
+    if matcher is not None:
+        whole["matcher"] = matcher
+    written = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(written.encode(errors='replace')).hexdigest()}"
+
+
+def label(event: str) -> str:
+    """`PreToolUse` as it is written in keys and hashes: `pre_tool_use`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event).lstrip("_")
+
+
+def _hooks(path: str) -> Iterator[CodexHook]:
+    events = part(settings_in(path), "hooks")
+    for event in events:
+        for group, entry in enumerate(parts(events, event)):
+            for place, handler in enumerate(parts(entry, "hooks")):
+                if _OURS in (word(handler, "command") or "").lower():
+                    found = hook_hash(label(event), handler, word(entry, "matcher"))
+                    yield CodexHook((label(event), str(group), str(place)), found)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while True:
+        yield path
+        above = os.path.dirname(path)
+        if above == path:
+            return
+        path = above
+
+
+# Before a tool only what begins or asks something: everything else is told after it.
+BEFORE: Final = ".*(spawn_agent|request_user_input).*"
+HOOKS: Final[dict[str, Manner]] = {
+    "SessionStart": "ask",
+    "UserPromptSubmit": "ask",
+    "PreToolUse": "tell",
+    "PermissionRequest": "tell",
+    "PostToolUse": "tell",
+    "PreCompact": "ask",
+    "PostCompact": "tell",
+    "SubagentStart": "stir",
+    "SubagentStop": "stir",
+    "Stop": "stir",
+    "Interrupt": "tell",
+    "SessionEnd": "stir",
+}
+# Seconds. Codex gives the end of a session and an interruption one of its own accord, and never more than three.
+PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+_SHORT: Final = {"Interrupt": 3, "SessionEnd": 3}
+
+_HANDED_ON: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
+_MANAGED: Final = {"win32": "C:\\ProgramData\\OpenAI\\Codex"}
+
+
+class CodexWiring:
+    """`wiring.Wiring` for Codex."""
+
+    name = "codex"
+    programs = ("codex",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (home(places), places.in_project(".codex"))
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
+        return (FileChange(hooks_file(places, scope), entries),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        values: dict[str, Json] = {"command": server.command}
+        if server.args:
+            values["args"] = list(server.args)
+        if scope == "project":
+            # Codex hands on little of its environment; where somebody's home is stays theirs to say.
+            values["env_vars"] = list(_HANDED_ON)
+        top = home(places) if scope == "user" else places.in_project(".codex")
+        return FileChange(
+            os.path.join(top, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
+        )
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        path = os.path.join(home(places), "config.toml")
+        config = settings(path)
+        found: list[str] = []
+        if switched_off(config):
+            found.append(f"{path} switches hooks off: remove `hooks = false` from its [features].")
+        managed = os.path.join(_MANAGED.get(places.system, "/etc/codex"), "requirements.toml")
+        required = settings(managed)
+        if switched_off(required) or required.get("allow_managed_hooks_only") is True:
+            found.append(f"{managed} does not allow hooks of your own: ask whoever manages this machine.")
+        if scope == "project" and not project_trusted(config, places.project):
+            found.append("Codex passes over .codex in a project it does not trust: start codex here and trust it.")
+        match installed_hooks(config, hooks_file(places, scope)):
+            case "untrusted":
+                found.append("Codex runs hooks only once they are trusted: start codex, enter /hooks, trust them.")
+            case "disabled":
+                found.append("Some of Holdfast's hooks are disabled: start codex, enter /hooks, enable them.")
+        return tuple(found)
+
+
+def home(places: Places) -> str:
+    return places.under("CODEX_HOME", ".codex")
+
+
+def hooks_file(places: Places, scope: Scope) -> str:
+    """The file of a scope that holds nothing but hooks."""
+    if scope == "user":
+        return os.path.join(home(places), "hooks.json")
+    return places.in_project(".codex", "hooks.json")
+
+
+def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
+    seconds = _SHORT.get(event, PATIENCE[manner])
+    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": seconds}
+    group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
+    return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
+
+
+WIRING: Final = CodexWiring()

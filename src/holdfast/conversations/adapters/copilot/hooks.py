@@ -1,0 +1,294 @@
+"""What Copilot's tools mean, by its own names and by those of Claude Code, under which it speaks to hooks of that
+dialect. What it is given differs by the tool's name alone; what comes of it is text for the model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from shlex import quote
+from typing import Final, Literal
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.errors import classify
+from holdfast.conversations.adapters.fields import LONGEST_ID, conversation_of, part, rest, word
+from holdfast.conversations.adapters.timestamps import moment
+from holdfast.conversations.adapters.tools import (
+    Table,
+    active,
+    deletes,
+    edits,
+    patches,
+    plans,
+    runs,
+    signals_of,
+    waits_for_input,
+    writes,
+)
+from holdfast.conversations.hooks.reply_text import fitted
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Closed,
+    Compacting,
+    Limited,
+    Opened,
+    Prompted,
+    Replied,
+    Waits,
+)
+from holdfast.core.canonical import Json
+
+AFTER: Final[Table] = {
+    "create": writes,
+    "Write": writes,
+    "edit": edits,
+    "Edit": edits,
+    "MultiEdit": edits,
+    "delete": deletes,
+    "apply_patch": patches,
+    "update_todo": plans,
+    "bash": runs,
+    "Bash": runs,
+    "powershell": runs,
+    "PowerShell": runs,
+    # Subagents tell of themselves.
+    "task": active,
+    "Agent": active,
+    "Task": active,
+}
+BEFORE: Final[Table] = {"ask_user": waits_for_input, "AskUserQuestion": waits_for_input}
+AGENTS: Final = frozenset({"task", "Agent", "Task"})
+_NEW: Final = frozenset({"create", "Write"})
+_SHELLS: Final = frozenset({"bash", "Bash", "powershell", "PowerShell"})
+# At the end of what a command printed.
+_CODE: Final = re.compile(r"exit(?:ed with)? (?:exit )?code:? (\d{1,10})>?\s*\Z")
+
+
+def outcome(tool: str, said: str | None) -> Json:
+    """What came of a call, in the words that the meanings know."""
+    if tool in _NEW:
+        return {"type": "create"}  # it refuses to write over a file
+    if tool in _SHELLS:
+        code = _CODE.search((said or "")[-200:])
+        return {"exitCode": int(code[1])} if code else {}
+    return {}
+
+
+# Its own names beside Claude Code's; those are what events go by here.
+NAMES: Final[dict[str, str]] = {
+    "sessionStart": "SessionStart",
+    "sessionEnd": "SessionEnd",
+    "userPromptSubmitted": "UserPromptSubmit",
+    "userPromptTransformed": "UserPromptTransformed",
+    "preToolUse": "PreToolUse",
+    "postToolUse": "PostToolUse",
+    "postToolUseFailure": "PostToolUseFailure",
+    "permissionRequest": "PermissionRequest",
+    "agentStop": "Stop",
+    "subagentStart": "SubagentStart",
+    "subagentStop": "SubagentStop",
+    "preCompact": "PreCompact",
+    "notification": "Notification",
+    "errorOccurred": "ErrorOccurred",
+}
+_EVENTS: Final = frozenset(NAMES.values())
+_OCCASIONS: Final[dict[str, Occasion]] = {"SessionStart": "start", "UserPromptSubmit": "prompt"}
+_WAITING: Final[dict[str, Literal["permission", "input"]]] = {
+    "permission_prompt": "permission",
+    "elicitation_dialog": "input",
+    "agent_idle": "input",
+    "idle_prompt": "input",
+}
+_KNOWN: Final = frozenset(
+    {"session_id", "sessionId", "hook_event_name", "hookName", "timestamp", "cwd", "transcript_path",
+     "transcriptPath", "agent_id", "agentId", "agent_type", "agentType", "agent_name", "agentName",
+     "agent_display_name", "agentDisplayName", "agent_description", "agentDescription", "parent_agent_id",
+     "parentAgentId", "source", "initial_prompt", "initialPrompt", "prompt", "transformed_prompt",
+     "transformedPrompt", "tool_name", "toolName", "tool_input", "toolInput", "toolArgs", "tool_result",
+     "toolResult", "error", "errorContext", "error_context", "recoverable", "permission_suggestions",
+     "permissionSuggestions", "stop_reason", "stopReason", "stop_hook_active", "response",
+     "last_assistant_message", "trigger", "custom_instructions", "customInstructions", "message", "title",
+     "notification_type", "notificationType", "reason", "finalMessage", "final_message", "traceparent",
+     "tracestate"}
+)  # fmt: skip
+_TRANSCRIPT: Final = re.compile(r"[/\\]session-state[/\\]([^/\\]+)[/\\]events\.jsonl\Z")
+
+
+class Copilot:
+    name = "copilot"
+    title = "Copilot CLI"
+    room = 9_500
+    notifies = False
+    # What a hook says before a compression is not listened to.
+    asking = frozenset(_OCCASIONS)
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        own = conversation_of(payload, "session_id", "sessionId")
+        if own is None:
+            return None
+        agent = word(payload, "agent_id", "agentId")
+        conversation = _conversation(payload, own, agent)
+        event = event_of(payload)
+        known = event in _EVENTS
+        return HookEvent(
+            agent=self.name,
+            conversation=conversation,
+            event=event,
+            signals=_signals(event, payload, agent) if known else (),
+            cwd=word(payload, "cwd"),
+            mark=_mark(event, payload, own),
+            # A subagent's prompts are nobody's to answer.
+            occasion=None if agent else _OCCASIONS.get(event),
+            resume=resume(conversation),
+            rest=rest(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
+        )
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        if event not in self.asking:
+            return Reply()
+        if answer.block and event == "UserPromptSubmit":
+            return Reply(fitted({"decision": "block", "reason": answer.block}))
+        # There is no way to the person past the agent.
+        said = "\n\n".join(name for name in (answer.context, answer.say) if name)
+        return Reply(fitted({"additionalContext": said}))
+
+
+def resume(conversation: str) -> str | None:
+    """The command that reopens a conversation; none where its id could be taken for an option."""
+    return None if conversation.startswith("-") else f"copilot --resume={quote(conversation)}"
+
+
+def event_of(payload: Payload) -> str:
+    """The event, by Claude Code's name for it; by its fields where it does not say."""
+    name = word(payload, "hook_event_name", "hookName")
+    if name is not None:
+        return NAMES.get(name, name)[:LONGEST_ID]
+    told = payload.keys()
+    tool = bool(told & {"toolName", "tool_name"})
+    for meant, found in (
+        ("PostToolUse", bool(told & {"toolResult", "tool_result"})),
+        ("PostToolUseFailure", tool and "error" in told),
+        ("PermissionRequest", bool(told & {"permissionSuggestions", "permission_suggestions"})),
+        ("PreToolUse", tool),
+        ("UserPromptTransformed", bool(told & {"transformedPrompt", "transformed_prompt"})),
+        ("UserPromptSubmit", "prompt" in told),
+        ("SubagentStop", bool(told & {"agentName", "agent_name"} and told & {"stopReason", "stop_reason"})),
+        ("SubagentStart", bool(told & {"agentName", "agent_name"})),
+        ("Stop", bool(told & {"stopReason", "stop_reason"})),
+        ("SessionStart", "source" in told),
+        ("PreCompact", "trigger" in told),
+        ("Notification", bool(told & {"notification_type", "notificationType"})),
+        ("ErrorOccurred", "error" in told),
+        ("SessionEnd", "reason" in told),
+    ):
+        if found:
+            return meant
+    return ""
+
+
+def _conversation(payload: Payload, own: str, agent: str | None) -> str:
+    """What a subagent does comes under its own id; where it belongs stands beside it."""
+    if agent is None or agent != own:
+        return own
+    path = word(payload, "transcript_path", "transcriptPath")
+    told = _TRANSCRIPT.search(path) if path else None
+    above = told[1] if told else word(payload, "parent_agent_id", "parentAgentId")
+    return above if above is not None and len(above) <= LONGEST_ID and above.isprintable() else own
+
+
+def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    # A request for permission is told before anybody is asked, even where everything is allowed: no sign of waiting.
+    match event:
+        case "SessionStart":
+            return (Opened(how="resume" if payload.get("source") == "resume" else "startup"),)
+        case "UserPromptSubmit":
+            return _prompted(payload, agent)
+        case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
+            return _tool(event, payload, agent)
+        case "Notification":
+            what = _WAITING.get(word(payload, "notification_type", "notificationType") or "")
+            return (Waits(agent=agent, what=what, text=word(payload, "message")),) if what else ()
+        case "SubagentStop":
+            if agent is None:
+                return (Active(),)
+            said = word(payload, "last_assistant_message", "response")
+            return (AgentEnded(agent=agent, type=_type(payload), summary=said),)
+        case "Stop":
+            return (Active(agent=agent),) if agent else (Replied(text=word(payload, "last_assistant_message")),)
+        case "PreCompact":
+            return (Compacting(agent=agent),)
+        case "ErrorOccurred":
+            return _failed(payload, agent)
+        case "SessionEnd":
+            return () if agent else _closed(payload)
+    return (Active(agent=agent),)
+
+
+def _closed(payload: Payload) -> tuple[AnySignal, ...]:
+    closed = Closed(reason=word(payload, "reason"))
+    if closed.reason != "error":
+        return (closed,)
+    return classify(None, _inner(word(payload, "error")) or "the turn ended with an error"), closed
+
+
+def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    text = word(payload, "prompt") or ""
+    if agent is None:
+        return (Prompted(text=text),)
+    # Its beginning says what kind of agent it is; only its prompt says what it is to do.
+    return (AgentBegan(agent=agent, type=_type(payload), task=text or None),)
+
+
+def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    tool = word(payload, "tool_name", "toolName") or ""
+    given = payload.get("tool_input", payload.get("toolArgs"))
+    if type(given) is str and given.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            given = json.loads(given)
+    result = part(payload, "tool_result", "toolResult")
+    said = word(result, "text_result_for_llm", "textResultForLlm")
+    kind = word(result, "result_type", "resultType")
+    failed = None
+    if event == "PostToolUseFailure":
+        failed = word(payload, "error") or word(part(payload, "error"), "message") or "it failed without a message"
+    elif kind in ("failure", "denied", "rejected"):
+        failed = said or f"it was {kind}"
+    table = BEFORE if event == "PreToolUse" else AFTER
+    return signals_of(tool, given, outcome(tool, said), agent=agent, failed=failed, table=table)
+
+
+def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    error = part(payload, "error")
+    kind, said = word(error, "name"), word(payload, "error") or word(error, "message")
+    met = classify(None if kind == "Error" else kind, _inner(said), agent=agent)
+    # A failed tool is told by the tool, and what Copilot tries again by itself is none yet, but for a limit.
+    of_tool = word(payload, "errorContext", "error_context") == "tool_execution"
+    again = payload.get("recoverable") is True and type(met) is not Limited
+    return (Active(agent=agent),) if of_tool or again else (met,)
+
+
+def _inner(said: str | None) -> str | None:
+    """The sentence in what a service answered, where that is JSON."""
+    if said is not None and said.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            told = json.loads(said[:100_000])
+            return word(told if type(told) is dict else {}, "message") or said
+    return said
+
+
+def _type(payload: Payload) -> str:
+    return word(payload, "agent_type", "agentType", "agent_name", "agentName") or "agent"
+
+
+def _mark(event: str, payload: Payload, own: str) -> str:
+    """When it happened, to the millisecond, and to whom: the same in both dialects."""
+    written = payload.get("timestamp")
+    at = moment(written) if type(written) is str else written
+    return f"{event}:{own}:{at}" if type(at) is int else ""
+
+
+AGENT: Final = Copilot()

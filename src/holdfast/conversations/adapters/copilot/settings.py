@@ -1,0 +1,93 @@
+"""Where Copilot finds Holdfast: a file of our own among its hooks, for the user or in the repository.
+
+Events are named as Claude Code names them, which makes Copilot speak that dialect. Nothing is hung before
+a tool or a permission: a hook that fails there makes Copilot refuse, and Holdfast is to stop nobody's work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Final
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+_FILE: Final = "holdfast.json"
+MANNERS: Final[dict[str, Manner]] = {
+    "SessionStart": "ask",
+    "UserPromptSubmit": "ask",
+    "PostToolUse": "tell",
+    "PostToolUseFailure": "tell",
+    "Notification": "tell",
+    "SubagentStart": "stir",
+    "SubagentStop": "stir",
+    "ErrorOccurred": "tell",
+    "PreCompact": "stir",
+    "Stop": "stir",
+    "SessionEnd": "stir",
+}
+_PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
+
+
+class CopilotWiring:
+    name = "copilot"
+    programs = ("copilot",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (_home(places),)
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        windows = places.system == "win32"
+        hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in MANNERS.items()}
+        content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
+        return (FileChange(hook_file(places, scope), content=content.encode()),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        if scope == "project":
+            return None
+        entry: dict[str, Json] = {"type": "local", **server.entry, "tools": ["*"]}
+        path = os.path.join(_home(places), "mcp-config.json")
+        return FileChange(path, (SettingsEntry(("mcpServers", NAME), entry, only=True),))
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        files = [os.path.join(_home(places), "settings.json")]
+        if scope == "project":
+            files += [places.in_project(".github", "copilot", name) for name in _SETTINGS]
+        return tuple(
+            f"Hooks are switched off: take `disableAllHooks` out of {path}."
+            for path in files
+            if settings_in(path, comments=True).get("disableAllHooks") is True
+        )
+
+
+_SETTINGS: Final = ("settings.json", "settings.local.json")
+
+
+def hook_file(places: Places, scope: Scope) -> str:
+    """Our file of a scope."""
+    top = _home(places) if scope == "user" else places.in_project(".github")
+    return os.path.join(top, "hooks", _FILE)
+
+
+def _hook(manner: Manner, command: Command, windows: bool) -> Json:
+    line = command(manner)
+    # A shell's line is nothing to the other: a shared file does nothing on systems it was not made on.
+    shell = {"powershell": in_powershell(line)} if windows else {"bash": line}
+    return {"type": "command", **shell, "timeoutSec": _PATIENCE[manner]}
+
+
+def in_powershell(line: str) -> str:
+    """A line of cmd, as PowerShell runs it."""
+    return "cmd.exe /d /c '" + line.replace("'", "''") + "'"
+
+
+def _home(places: Places) -> str:
+    return places.under("COPILOT_HOME", ".copilot")
+
+
+WIRING: Final = CopilotWiring()

@@ -1,0 +1,374 @@
+"""What the tools of Cursor mean, after a call and in its transcripts. A changed file is told twice to hooks, by the
+tool and by an event of its own, and so is a subagent: hooks hear both from the events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.conversations.adapters import fields as payload_fields
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.fields import LONGEST_ID, conversation_of, flag, number, parts, rest, text, word
+from holdfast.conversations.adapters.todos import todos_of
+from holdfast.conversations.adapters.tools import (
+    Table,
+    ToolCall,
+    active,
+    agent_done,
+    asks_for_agent,
+    deletes,
+    edits,
+    patches,
+    runs,
+    waits_for_input,
+    writes,
+)
+from holdfast.conversations.hooks.reply_text import fitted
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Chosen,
+    Closed,
+    Compacting,
+    Edited,
+    Measured,
+    Opened,
+    Planned,
+    Prompted,
+    Replied,
+)
+from holdfast.core.canonical import Json
+
+
+def _plans(call: ToolCall) -> tuple[AnySignal, ...]:
+    """To-dos: the whole list, or entries to be merged into it."""
+    todos = tuple(todos_of(call.input, "todos"))
+    if call.failed is not None or type(call.input.get("todos")) is not list:
+        return active(call)
+    return (Planned(agent=call.agent, todos=todos, whole=not flag(call.input, "merge")),)
+
+
+AFTER: Final[Table] = {
+    "Shell": runs,
+    "run_terminal_cmd": runs,
+    "Delete": deletes,
+    "delete_file": deletes,
+    "TodoWrite": _plans,
+    "todo_write": _plans,
+}
+BEFORE: Final[Table] = {
+    "Task": asks_for_agent,
+    "AskQuestion": waits_for_input,
+}
+# In transcripts nobody else tells.
+WRITTEN: Final[Table] = {
+    **AFTER,
+    "Write": writes,
+    "StrReplace": edits,
+    "Edit": edits,
+    "MultiEdit": edits,
+    "search_replace": edits,
+    "ApplyPatch": patches,
+    "Task": agent_done,
+}
+
+
+_ADDRESS: Final = frozenset({"conversation_id", "session_id", "workspace_roots", "transcript_path", "cwd"})
+# Written to all hooks alike; whose account it is, is nobody's business here.
+_EVERYWHERE: Final = _ADDRESS | {
+    "generation_id", "model", "model_id", "model_params", "hook_event_name", "cursor_version", "user_email",
+}  # fmt: skip
+_STOPPED: Final = frozenset({"aborted", "cancelled", "canceled", "interrupted"})
+_MOST_FILES: Final = 500
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_DRIVE: Final = re.compile(r"/(?=[A-Za-z]:[\\/])")
+
+
+def resume(conversation: str) -> str | None:
+    """The command that reopens a conversation; None for an id no command line should hold."""
+    return f"cursor-agent --resume={conversation}" if _PLAIN_ID.match(conversation) else None
+
+
+def path_of(written: str) -> str:
+    """A path as the system has it: on Windows, Cursor puts a slash before the drive."""
+    return _DRIVE.sub("", written, count=1) if written.startswith("/") else written
+
+
+def _chosen(payload: Payload) -> tuple[AnySignal, ...]:
+    model, mode = word(payload, "model"), word(payload, "composer_mode")
+    return () if model is None and mode is None else (Chosen(model=model, permission=mode),)
+
+
+def _opened(payload: Payload) -> tuple[AnySignal, ...]:
+    return (Opened(), *_chosen(payload))
+
+
+def _closed(payload: Payload) -> tuple[AnySignal, ...]:
+    reason = word(payload, "reason", "final_status")
+    closed = Closed(reason=reason)
+    return (*_trouble(payload), closed) if reason == "error" else (closed,)
+
+
+def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
+    return (Prompted(text=word(payload, "prompt") or ""), *_chosen(payload))
+
+
+def _stopped(payload: Payload) -> tuple[AnySignal, ...]:
+    return (*_trouble(payload), Replied()) if payload.get("status") == "error" else (Replied(),)
+
+
+def _trouble(payload: Payload) -> tuple[AnySignal, ...]:
+    from holdfast.conversations.adapters.errors import classify
+
+    return (classify(None, word(payload, "error_message", "error")),)
+
+
+def _active(_: Payload) -> tuple[AnySignal, ...]:
+    return (Active(),)
+
+
+def _nothing(_: Payload) -> tuple[AnySignal, ...]:
+    return ()
+
+
+def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
+
+    from holdfast.conversations.adapters.tools import signals_of
+
+    tool, call = word(payload, "tool_name") or "", word(payload, "tool_use_id")
+    return signals_of(tool, _given(payload), call=call, table=BEFORE)
+
+
+def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
+
+    from holdfast.conversations.adapters.tools import signals_of
+
+    tool, call = word(payload, "tool_name") or "", word(payload, "tool_use_id")
+    result = _parsed(payload.get("tool_output"))
+    return signals_of(
+        tool, _given(payload), result, call=call, took_ms=number(payload, "duration", "duration_ms"), table=AFTER
+    )
+
+
+def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
+    """A tool that failed, or was not allowed to run: then nothing happened."""
+    from holdfast.conversations.adapters.tools import signals_of
+
+    if payload.get("failure_type") == "permission_denied":
+        return (Active(),)
+    return signals_of(
+        word(payload, "tool_name") or "",
+        _given(payload),
+        call=word(payload, "tool_use_id"),
+        failed=word(payload, "error_message", "error", "failure_type") or "the tool failed",
+        took_ms=number(payload, "duration", "duration_ms"),
+        stopped=flag(payload, "is_interrupt"),
+        table=AFTER,
+    )
+
+
+def _edited(payload: Payload) -> tuple[AnySignal, ...]:
+    """A changed file: the texts that were exchanged, one after the other."""
+    from holdfast.conversations.adapters.edits import LineCounts, counted
+
+    path = word(payload, "file_path")
+    if path is None:
+        return (Active(),)
+    exchanges = [(text(entry, "old_string"), text(entry, "new_string")) for entry in parts(payload, "edits")]
+    told = [(old, new) for old, new in exchanges if old is not None and new is not None]
+    lines = [counted(old, new) for old, new in told]
+    known = bool(told) and len(told) == len(exchanges) and all(line.added is not None for line in lines)
+    total = (
+        LineCounts(sum(line.added or 0 for line in lines), sum(line.removed or 0 for line in lines))
+        if known
+        else LineCounts()
+    )
+    old, new = told[0] if len(exchanges) == len(told) == 1 else (None, None)
+    return (
+        Edited(
+            path=path_of(path),
+            # With nothing before, the whole file is new; whether there was one, is not told.
+            old=old or None,
+            new=new if old else None,
+            lines_added=total.added,
+            lines_removed=total.removed,
+        ),
+    )
+
+
+def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
+    tokens, window = number(payload, "context_tokens"), number(payload, "context_window_size")
+    measured = () if tokens is None and window is None else (Measured(tokens=tokens, window=window),)
+    return (*measured, Compacting())
+
+
+def _agent(payload: Payload) -> str:
+    """The subagent's id. Older versions tell none, and start one at a time."""
+    kind, prompt = word(payload, "subagent_type") or "agent", word(payload, "generation_id") or ""
+    return word(payload, "subagent_id", "tool_call_id") or f"{kind}-{prompt}"
+
+
+def _agent_began(payload: Payload) -> tuple[AnySignal, ...]:
+    return (
+        AgentBegan(
+            agent=_agent(payload),
+            type=word(payload, "subagent_type") or "agent",
+            task=word(payload, "task", "description", "prompt"),
+            background=flag(payload, "is_parallel_worker"),
+        ),
+    )
+
+
+def _agent_ended(payload: Payload) -> tuple[AnySignal, ...]:
+    status = word(payload, "status")
+    failed = None
+    if status is not None and status != "completed":
+        failed = word(payload, "error_message", "error") or f"it ended as {status}"
+    agent = _agent(payload)
+    ended = AgentEnded(
+        agent=agent,
+        call=word(payload, "tool_call_id"),
+        type=word(payload, "subagent_type"),
+        task=word(payload, "task", "description"),
+        summary=word(payload, "summary", "result"),
+        took_ms=number(payload, "duration_ms", "duration"),
+        failed=failed,
+        stopped=status in _STOPPED,
+    )
+    return (*_changed(payload, agent), ended)
+
+
+def _changed(payload: Payload, agent: str) -> Iterator[AnySignal]:
+    """The files a subagent has changed: that it was so, is known here; what was in them, is not."""
+    listed = payload.get("modified_files")
+    paths = [item for item in listed if type(item) is str and item.strip()] if type(listed) is list else []
+    for path in list(dict.fromkeys(paths))[:_MOST_FILES]:
+        yield Edited(agent=agent, path=path_of(path))
+
+
+def _given(payload: Payload) -> Json:
+    return _parsed(payload.get("tool_input"))
+
+
+def _parsed(value: Json) -> Json:
+    """Results, and some inputs, are JSON within a string."""
+    if type(value) is not str or not value.startswith("{"):
+        return value
+    read = payload_fields.value(value)
+    return value if read is None else read
+
+
+class _Event(msgspec.Struct, frozen=True):
+    meaning: Callable[[Payload], tuple[AnySignal, ...]]
+    fields: tuple[str, ...] = ()
+    occasion: Occasion | None = None
+    # What, with the event, makes it one: an id that comes once.
+    once: str | None = None
+
+
+_TOOL: Final = ("tool_name", "tool_input", "tool_output", "tool_use_id", "duration", "agent_message")
+_SHELL: Final = ("command", "output", "duration", "timeout", "sandbox")
+_MCP: Final = ("tool_name", "tool_input", "url", "command", "result_json", "duration")
+_FILE: Final = ("file_path", "content", "attachments", "edits")
+_AGENT: Final = (
+    "subagent_id", "subagent_type", "subagent_model", "task", "prompt", "description", "status", "summary", "result",
+    "duration", "duration_ms", "parent_conversation_id", "tool_call_id", "is_parallel_worker", "error_message",
+    "agent_transcript_path", "message_count", "tool_call_count", "modified_files", "loop_count", "git_branch",
+)  # fmt: skip
+_EVENTS: Final[dict[str, _Event]] = {
+    "sessionStart": _Event(_opened, ("is_background_agent", "composer_mode"), "start"),
+    "sessionEnd": _Event(_closed, ("reason", "duration_ms", "is_background_agent", "final_status", "error_message")),
+    "beforeSubmitPrompt": _Event(
+        _prompted, ("prompt", "attachments", "composer_mode"), "prompt", once="generation_id"
+    ),
+    "stop": _Event(_stopped, ("status", "loop_count", "error_message", "error")),
+    "afterAgentResponse": _Event(_active, ("text",)),
+    "afterAgentThought": _Event(_active, ("text", "duration_ms")),
+    "preToolUse": _Event(_before_tool, _TOOL, once="tool_use_id"),
+    "postToolUse": _Event(_after_tool, _TOOL, once="tool_use_id"),
+    "postToolUseFailure": _Event(
+        _tool_failed, (*_TOOL, "error_message", "failure_type", "is_interrupt"), once="tool_use_id"
+    ),
+    "beforeShellExecution": _Event(_active, _SHELL),
+    "afterShellExecution": _Event(_active, _SHELL),
+    "beforeMCPExecution": _Event(_active, _MCP),
+    "afterMCPExecution": _Event(_active, _MCP),
+    "beforeReadFile": _Event(_active, _FILE),
+    "afterFileEdit": _Event(_edited, _FILE),
+    # The person's own typing, completed.
+    "beforeTabFileRead": _Event(_nothing, _FILE),
+    "afterTabFileEdit": _Event(_nothing, _FILE),
+    "preCompact": _Event(
+        _compacting,
+        (
+            "trigger",
+            "context_usage_percent",
+            "context_tokens",
+            "context_window_size",
+            "message_count",
+            "messages_to_compact",
+            "is_first_compaction",
+        ),
+        "compact",
+    ),
+    "subagentStart": _Event(_agent_began, _AGENT),
+    "subagentStop": _Event(_agent_ended, _AGENT),
+}
+
+
+class CursorAdapter:
+    name = "cursor"
+    title = "Cursor"
+    room = 9_500
+    notifies = False
+    asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        # A subagent has a conversation of its own; what it is part of is the person's.
+        conversation = conversation_of(payload, "parent_conversation_id", "conversation_id", "session_id")
+        if conversation is None:
+            return None
+        name = word(payload, "hook_event_name") or ""
+        event = _EVENTS.get(name)
+        once = word(payload, event.once) if event is not None and event.once is not None else None
+        known = _ADDRESS if event is None else _EVERYWHERE.union(event.fields)
+        return HookEvent(
+            agent=self.name,
+            conversation=conversation,
+            event=name,
+            signals=() if event is None else event.meaning(payload),
+            cwd=_place(payload),
+            mark="" if once is None else f"{name}:{once[:LONGEST_ID]}",
+            occasion=None if event is None else event.occasion,
+            resume=resume(conversation),
+            rest=rest(payload, known),
+        )
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        known = _EVENTS.get(event)
+        if known is None or known.occasion is None:
+            return Reply()
+        if answer.block and known.occasion == "prompt":
+            return Reply(fitted({"user_message": answer.block}, **{"continue": False}))
+        # Context that is too long is not cut by Cursor but dropped.
+        context = None if known.occasion == "compact" else answer.context
+        return Reply(fitted({"additional_context": context, "user_message": answer.say}))
+
+
+def _place(payload: Payload) -> str | None:
+    """The workspace; a tool's own directory only where no workspace is told."""
+    roots = payload.get("workspace_roots")
+    first = (
+        next((root for root in roots if type(root) is str and root.strip()), None) if type(roots) is list else None
+    )
+    found = first or word(payload, "cwd")
+    return None if found is None else path_of(found)
+
+
+AGENT: Final = CursorAdapter()

@@ -1,0 +1,98 @@
+"""Where Cursor keeps its hooks, and which of them Holdfast uses. Cursor refuses a whole file for one thing in it that
+it does not know, so what stands there is worth a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.conversations.adapters.base import Payload, Scope
+from holdfast.conversations.adapters.fields import part
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+VERSION: Final = 1
+HOOKS: Final[dict[str, Manner]] = {
+    "sessionStart": "ask",
+    "beforeSubmitPrompt": "ask",
+    "postToolUse": "tell",
+    "postToolUseFailure": "tell",
+    # Files; commands and everything else are told after the tool.
+    "afterFileEdit": "tell",
+    "subagentStart": "stir",
+    "subagentStop": "stir",
+    "preCompact": "ask",
+    "stop": "stir",
+    "sessionEnd": "stir",
+}
+# Seconds. Nothing takes so long unless the machine stands still.
+PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+KNOWN: Final = frozenset(
+    {*HOOKS, "preToolUse", "beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution",
+     "beforeReadFile", "beforeTabFileRead", "afterTabFileEdit", "afterAgentResponse", "afterAgentThought",
+     "workspaceOpen"}
+)  # fmt: skip
+
+
+class CursorWiring:
+    """`wiring.Wiring` for Cursor."""
+
+    name = "cursor"
+    # The editor, and its agent on the command line.
+    programs: tuple[str, ...] = ("cursor-agent", "cursor")
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (places.in_home(".cursor"), places.in_project(".cursor"))
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        return (
+            FileChange(
+                hooks_file(places, scope), (SettingsEntry(("version",), VERSION, only=True), *_entries(command))
+            ),
+        )
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        place = places.in_home if scope == "user" else places.in_project
+        return FileChange(
+            place(".cursor", "mcp.json"), (SettingsEntry(("mcpServers", NAME), server.entry, only=True),)
+        )
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        path = hooks_file(places, scope)
+        return tuple(_refused(path, settings_in(path, comments=True)))
+
+
+def hooks_file(places: Places, scope: Scope) -> str:
+    """The file of a scope."""
+    place = places.in_home if scope == "user" else places.in_project
+    return place(".cursor", "hooks.json")
+
+
+def _entries(command: Command) -> Iterator[SettingsEntry]:
+    for event, manner in HOOKS.items():
+        hook: dict[str, Json] = {"command": command(manner), "timeout": PATIENCE[manner]}
+        yield SettingsEntry(("hooks", event), hook)
+
+
+def _refused(path: str, content: Payload) -> Iterator[str]:
+    """Why Cursor would not take the file as it is."""
+    if not content:
+        return
+    version = content.get("version")
+    if version is not None and (type(version) is not int or version < 1):
+        yield f'{path} has a version that Cursor does not take: make it "version": {VERSION}.'
+    for event, hooks in part(content, "hooks").items():
+        # A newer Cursor may know more; it is only said where it may matter.
+        if event not in KNOWN:
+            yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know it runs none of the file."
+        for hook in hooks if type(hooks) is list else ():
+            line = hook.get("command") if type(hook) is dict else None
+            if type(line) is str and "//" in line:
+                yield f"{path} has `//` in a command: Cursor takes it for a comment and cannot read the file."
+
+
+WIRING: Final = CursorWiring()

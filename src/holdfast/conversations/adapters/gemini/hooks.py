@@ -1,0 +1,353 @@
+"""What the tools of Gemini CLI mean. Its results come in two forms, one for the model and one for the screen: the
+exit code of a command stands only in the first, the content of a changed file only in the second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.edits import LineCounts, counted, digest
+from holdfast.conversations.adapters.fields import conversation_of, flag, number, part, rest, text, value, word
+from holdfast.conversations.adapters.tools import (
+    Table,
+    ToolCall,
+    active,
+    command_of,
+    plans,
+    waits_for_input,
+    waits_for_permission,
+)
+from holdfast.conversations.hooks.reply_text import fitted
+from holdfast.conversations.signals import (
+    Active,
+    AgentEnded,
+    AnySignal,
+    Called,
+    Chosen,
+    Closed,
+    Compacting,
+    Edited,
+    Measured,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+    Waits,
+)
+from holdfast.core.canonical import Json
+
+# What stands below a command's output in the form for the model.
+_BELOW: Final = re.compile(
+    r"(?:</untrusted_context>|Process Group PGID: \d+|Background PIDs: .*|Error: .*|Exit Code: \d+|Signal: .*)"
+)
+_CODE: Final = re.compile(r"Exit Code: (\d{1,10})")
+_STOPPED: Final = ("Command was cancelled", "Command was automatically cancelled", "Command timed out")
+_WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+# How a subagent that did what it was asked for ends.
+_REACHED: Final = "GOAL"
+_ABORTED: Final = "ABORTED"
+
+
+def failure(response: Payload) -> str | None:
+    """Why a tool failed; None when it did not."""
+    error = response.get("error")
+    if type(error) is dict:
+        return word(error, "message", "type") or "the tool failed"
+    return word(response, "error")
+
+
+def said(response: Payload) -> str | None:
+    """The result as the model gets it: text, or a list of parts."""
+    content: Json = response.get("llmContent")
+    if type(content) is dict:
+        content = [content]
+    if type(content) is list:
+        found = [item["text"] for item in content if type(item) is dict and type(item.get("text")) is str]
+        content = "\n".join(str(match) for match in found)
+    return content if type(content) is str and content.strip() else None
+
+
+def _changes(call: ToolCall) -> tuple[AnySignal, ...]:
+    """A file written or edited. The screen gets the file as it was and as it is, but not always to the byte."""
+    shown = part(call.result, "returnDisplay")
+    path = word(shown, "filePath") or word(call.input, "file_path", "absolute_path", "path")
+    if path is None or call.failed is not None:
+        return active(call)
+    new = flag(shown, "isNewFile")
+    before = None if new else text(shown, "originalContent")
+    after = text(shown, "newContent")
+    if after is None and call.tool == "write_file":
+        after = text(call.input, "content")
+    stat = part(shown, "diffStat")
+    lines = LineCounts(number(stat, "model_added_lines"), number(stat, "model_removed_lines"))
+    if lines.added is None and after is not None and (new or before is not None):
+        lines = counted(before or "", after)
+    whole = call.tool == "write_file"
+    return (
+        Edited(
+            agent=call.agent,
+            path=path,
+            action="created" if new else "modified",
+            before=digest(before) if before is not None and (whole or "\n" not in before) else None,
+            after=digest(after) if _as_on_disk(path, before, after, new=new, whole=whole) else None,
+            old=None if whole else text(call.input, "old_string"),
+            new=None if whole else text(call.input, "new_string"),
+            lines_added=lines.added,
+            lines_removed=lines.removed,
+        ),
+    )
+
+
+def _as_on_disk(path: str, before: str | None, after: str | None, *, new: bool, whole: bool) -> bool:
+    """Whether the file's content is what is shown. Line ends are not: the program writes those the file had, and
+    those of the system into a new one, while it shows plain ones after an edit.
+    """
+    if after is None:
+        return False
+    if "\n" not in after:
+        return True
+    if new:
+        return not _WINDOWS.match(path)
+    return whole and before is not None and "\n" in before and "\r\n" not in before
+
+
+def _runs(call: ToolCall) -> tuple[AnySignal, ...]:
+    command = command_of(call.input)
+    if command is None:
+        return active(call)
+    return (Ran(agent=call.agent, command=command, code=_code(call), took_ms=call.took_ms),)
+
+
+def _code(call: ToolCall) -> int:
+    told = said(call.result) or call.text or ""
+    if told.startswith(_STOPPED):
+        return 130
+    # From the end: the output above may hold such lines of its own.
+    for line in reversed(told[-4_000:].splitlines()):
+        if not _BELOW.fullmatch(line):
+            break
+        code = _CODE.fullmatch(line)
+        if code:
+            return int(code[1])
+        if line.startswith("Signal: "):
+            return 1
+    return 0 if call.failed is None else 1
+
+
+def _assignment(call: ToolCall) -> tuple[str, str | None, str]:
+    """Which kind of subagent, what it is to do, and a name for the call. Hooks are told none: what a call asks for
+    is the same before and after it.
+    """
+    kind = word(call.input, "agent_name", "agentName") or "generalist"
+    task = word(call.input, "prompt", "objective", "request", "task", "query")
+    asked = f"{kind}\0{task}".encode(errors="surrogatepass")
+    return kind, task, call.id or f"{call.tool}-{hashlib.sha256(asked).hexdigest()[:16]}"
+
+
+def _asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
+    kind, task, name = _assignment(call)
+    return (Called(agent=call.agent, call=name, type=kind, task=task, begins=True),)
+
+
+def _agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
+    kind, task, name = _assignment(call)
+    shown = part(call.result, "returnDisplay")
+    why = word(shown, "terminateReason")
+    outcome = _response(word(shown, "result")) or said(call.result) or call.text
+    failed = call.failed
+    if failed is None and why is not None and why != _REACHED:
+        failed = f"{why}: {word(shown, 'result') or 'it did not finish'}"
+    return (
+        AgentEnded(
+            # Hooks are not told who it was; transcripts are.
+            agent=word(call.result, "agentId"),
+            call=name,
+            type=word(shown, "agentName") or kind,
+            task=task,
+            summary=outcome,
+            took_ms=call.took_ms,
+            failed=failed,
+            stopped=call.stopped or why == _ABORTED,
+        ),
+    )
+
+
+def _response(result: str | None) -> str | None:
+    """What a subagent hands back: text, or its answer in an object."""
+    if result is not None and result.startswith("{"):
+        read = value(result)
+        return (word(read, "response") if type(read) is dict else None) or result
+    return result
+
+
+def _plans_ahead(call: ToolCall) -> tuple[AnySignal, ...]:
+    """From here on the program only reads."""
+    return active(call) if call.failed is not None else (Active(agent=call.agent), Chosen(permission="plan"))
+
+
+AFTER: Final[Table] = {
+    "write_file": _changes,
+    "replace": _changes,
+    "edit": _changes,
+    "run_shell_command": _runs,
+    "write_todos": plans,
+    "invoke_agent": _agent_done,
+    "delegate_to_agent": _agent_done,
+    "enter_plan_mode": _plans_ahead,
+}
+BEFORE: Final[Table] = {
+    "invoke_agent": _asks_for_agent,
+    "delegate_to_agent": _asks_for_agent,
+    "ask_user": waits_for_input,
+    "exit_plan_mode": waits_for_permission,
+}
+
+
+LONGEST_CONTEXT: Final = 8_500  # characters, as they are written
+LONGEST_WORD: Final = 1_000
+_HOOKS_WORDS: Final = r"(?s)<hook_context>.*?</hook_context>"
+_ADDRESS: Final = frozenset({"session_id", "transcript_path", "cwd"})
+# Written to all hooks alike.
+_EVERYWHERE: Final = _ADDRESS | {"hook_event_name", "timestamp"}
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+
+
+def resume(conversation: str) -> str | None:
+    """The command that reopens a conversation; None for an id no command line should hold."""
+    return f"gemini --resume {conversation}" if _PLAIN_ID.match(conversation) else None
+
+
+def asked(prompt: str) -> str:
+    """A prompt as the person typed it, without the answers of hooks that the program puts around it."""
+    return re.sub(_HOOKS_WORDS, "", prompt).strip() if "<hook_context>" in prompt else prompt
+
+
+def _opened(payload: Payload) -> tuple[AnySignal, ...]:
+    source = word(payload, "source")
+    return (Opened(how="resume" if source == "resume" else "clear" if source == "clear" else "startup"),)
+
+
+def _closed(payload: Payload) -> tuple[AnySignal, ...]:
+    return (Closed(reason=word(payload, "reason")),)
+
+
+def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
+    return (Prompted(text=asked(word(payload, "prompt") or "")),)
+
+
+def _replied(payload: Payload) -> tuple[AnySignal, ...]:
+    return (Replied(text=word(payload, "prompt_response")),)
+
+
+def _asks_model(payload: Payload) -> tuple[AnySignal, ...]:
+    model = word(part(payload, "llm_request"), "model")
+    return (Active(),) if model is None else (Active(), Chosen(model=model))
+
+
+def _model_said(payload: Payload) -> tuple[AnySignal, ...]:
+    """A piece of an answer; what it has used stands in the last one."""
+    tokens = number(part(part(payload, "llm_response"), "usageMetadata"), "promptTokenCount")
+    return (*_asks_model(payload), *(() if tokens is None else (Measured(tokens=tokens),)))
+
+
+def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
+
+    from holdfast.conversations.adapters.tools import signals_of
+
+    return signals_of(word(payload, "tool_name") or "", payload.get("tool_input"), table=BEFORE)
+
+
+def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
+
+    from holdfast.conversations.adapters.tools import signals_of
+
+    tool, given = word(payload, "tool_name") or "", payload.get("tool_input")
+    response = part(payload, "tool_response")
+    return signals_of(tool, given, dict(response), failed=failure(response), table=AFTER)
+
+
+def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
+    """Told before every request, whether or not anything is to be compressed: only by `/compress` is it sure."""
+    return (Compacting(),) if payload.get("trigger") == "manual" else ()
+
+
+def _notified(payload: Payload) -> tuple[AnySignal, ...]:
+    if payload.get("notification_type") != "ToolPermission":
+        return (Active(),)
+    details = part(payload, "details")
+    said = word(details, "title") or word(payload, "message")
+    return (Waits(what="input" if details.get("type") == "ask_user" else "permission", text=said),)
+
+
+class _Event(msgspec.Struct, frozen=True):
+    meaning: Callable[[Payload], tuple[AnySignal, ...]]
+    fields: frozenset[str] = frozenset()
+    occasion: Occasion | None = None
+
+
+_TOOL: Final = frozenset({"tool_name", "tool_input", "tool_response", "mcp_context", "original_request_name"})
+_MODEL: Final = frozenset({"llm_request", "llm_response"})
+_EVENTS: Final[dict[str, _Event]] = {
+    "SessionStart": _Event(_opened, frozenset({"source"}), "start"),
+    "SessionEnd": _Event(_closed, frozenset({"reason"})),
+    "BeforeAgent": _Event(_prompted, frozenset({"prompt"}), "prompt"),
+    "AfterAgent": _Event(_replied, frozenset({"prompt", "prompt_response", "stop_hook_active"})),
+    "BeforeModel": _Event(_asks_model, _MODEL),
+    "BeforeToolSelection": _Event(_asks_model, _MODEL),
+    "AfterModel": _Event(_model_said, _MODEL),
+    "BeforeTool": _Event(_before_tool, _TOOL),
+    "AfterTool": _Event(_after_tool, _TOOL),
+    "PreCompress": _Event(_compacting, frozenset({"trigger"}), "compact"),
+    "Notification": _Event(_notified, frozenset({"notification_type", "message", "details"})),
+}
+
+
+class Gemini:
+    name = "gemini"
+    title = "Gemini CLI"
+    room = 9_500
+    notifies = False
+    asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        conversation = conversation_of(payload, "session_id")
+        if conversation is None:
+            return None
+        name = word(payload, "hook_event_name") or ""
+        event = _EVENTS.get(name)
+        known = _ADDRESS if event is None else _EVERYWHERE | event.fields
+        signals = () if event is None else event.meaning(payload)
+        return HookEvent(
+            agent=self.name,
+            conversation=conversation,
+            event=name,
+            signals=signals,
+            cwd=word(payload, "cwd"),
+            occasion=event.occasion if event is not None and signals else None,
+            resume=resume(conversation),
+            rest=rest(payload, known),
+        )
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        known = _EVENTS.get(event)
+        if known is None or known.occasion is None:
+            return Reply()
+        if answer.block and known.occasion == "prompt":
+            # A message beside it would be shown in place of the reason.
+            return Reply(fitted({"decision": "deny", "reason": answer.block}, longest=LONGEST_WORD))
+        said = []
+        if answer.context and known.occasion != "compact":
+            facts = fitted({"hookEventName": event, "additionalContext": answer.context}, longest=LONGEST_CONTEXT)
+            said.append(f'"hookSpecificOutput":{facts}')
+        if word_to_person := fitted({"systemMessage": answer.say}, longest=LONGEST_WORD):
+            said.append(word_to_person[1:-1])
+        return Reply(f"{{{','.join(said)}}}") if said else Reply()
+
+
+AGENT: Final = Gemini()

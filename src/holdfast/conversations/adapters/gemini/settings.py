@@ -1,0 +1,142 @@
+"""Where Gemini CLI keeps its settings, the hooks that stand in them once it is connected, and what may keep them from
+being run: the settings of others, and folders the person has not said to trust.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.conversations.adapters.base import Payload, Scope
+from holdfast.conversations.adapters.fields import part
+from holdfast.conversations.connect.mcp_entry import NAME as SERVER
+from holdfast.conversations.connect.mcp_entry import Server
+from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+# By this name a person finds the hooks in `/hooks`, and can switch them off there.
+NAME: Final = "holdfast"
+# Milliseconds. Nothing takes so long unless the machine stands still.
+PATIENCE: Final[dict[Manner, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
+
+
+class GeminiHook(NamedTuple):
+    manner: Manner
+    # Which tools, or which trigger; all of them without.
+    matcher: str | None = None
+
+
+# Not those around each request to the model: each hands over the whole conversation, and for every piece of the
+# answer anew.
+HOOKS: Final[dict[str, GeminiHook]] = {
+    "SessionStart": GeminiHook("ask"),
+    "BeforeAgent": GeminiHook("ask"),
+    # Only what begins something: everything else is told after it.
+    "BeforeTool": GeminiHook("stir", "^(invoke_agent|delegate_to_agent)$"),
+    "AfterTool": GeminiHook("tell"),
+    "Notification": GeminiHook("tell"),
+    # By itself it is told before every request, though there is nothing to compress.
+    "PreCompress": GeminiHook("ask", "manual"),
+    "AfterAgent": GeminiHook("stir"),
+    "SessionEnd": GeminiHook("stir"),
+}
+
+_SYSTEM: Final = {
+    "darwin": "/Library/Application Support/GeminiCli/settings.json",
+    "win32": "C:\\ProgramData\\gemini-cli\\settings.json",
+}
+
+
+class GeminiWiring:
+    """`wiring.Wiring` for Gemini CLI."""
+
+    name = "gemini"
+    programs: tuple[str, ...] = ("gemini",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (own_directory(places), places.in_project(".gemini"))
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        return (FileChange(settings(places, scope), tuple(_entries(command))),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        return FileChange(settings(places, scope), (SettingsEntry(("mcpServers", SERVER), server.entry, only=True),))
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        return (*_switched_off(places, scope), *_untrusted(places))
+
+
+def own_directory(places: Places) -> str:
+    """Gemini's own directory of a person."""
+    return os.path.join(places.under("GEMINI_CLI_HOME"), ".gemini")
+
+
+def settings(places: Places, scope: Scope) -> str:
+    """The settings file of a scope."""
+    if scope == "user":
+        return os.path.join(own_directory(places), "settings.json")
+    return places.in_project(".gemini", "settings.json")
+
+
+def _entries(command: Command) -> Iterator[SettingsEntry]:
+    for event, hook in HOOKS.items():
+        line: dict[str, Json] = {
+            "type": "command", "command": command(hook.manner), "name": NAME, "timeout": PATIENCE[hook.manner],
+        }  # fmt: skip
+        group: dict[str, Json] = {} if hook.matcher is None else {"matcher": hook.matcher}
+        yield SettingsEntry(("hooks", event), group | {"hooks": [line]})
+
+
+def _switched_off(places: Places, scope: Scope) -> Iterator[str]:
+    # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
+    own = (settings(places, scope), settings(places, "project" if scope == "user" else "user"))
+    for path in own:
+        config = part(_read(path), "hooksConfig")
+        if config.get("enabled") is False:
+            yield f"{path} sets hooksConfig.enabled to false: remove it, or nothing is recorded."
+        disabled = config.get("disabled")
+        if type(disabled) is list and NAME in disabled:
+            yield f"{path} has {NAME} in hooksConfig.disabled: type `/hooks enable {NAME}` in Gemini CLI."
+    usual = _SYSTEM.get(places.system, "/etc/gemini-cli/settings.json")
+    path = places.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "").strip() or usual
+    if part(_read(path), "hooksConfig").get("enabled") is False:
+        yield f"{path} disables all hooks: ask whoever manages this machine."
+
+
+def _untrusted(places: Places) -> Iterator[str]:
+    """Gemini runs no hooks, the person's own among them, in a folder that is not trusted."""
+    said = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
+    trust = part(part(_read(settings(places, "user")), "security"), "folderTrust")
+    if said == "true" or trust.get("enabled") is False:
+        return
+    named = places.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "").strip()
+    rules = _read(named or os.path.join(own_directory(places), "trustedFolders.json"))
+    level = _level(rules, places.project)
+    if said == "false" or level == "DO_NOT_TRUST":
+        yield f"Gemini CLI does not trust {places.project}: type `/permissions trust` there, or no hooks are run."
+    elif level is None:
+        yield f"Gemini CLI has not been told to trust {places.project} yet: start it there and say so once."
+
+
+def _level(rules: Payload, project: str) -> str | None:
+    """What the longest rule that holds for a folder says."""
+    where = os.path.realpath(project)
+    found, longest = None, -1
+    for folder, level in rules.items():
+        if level not in ("TRUST_FOLDER", "TRUST_PARENT", "DO_NOT_TRUST") or "\0" in folder:
+            continue
+        top = os.path.realpath(os.path.dirname(folder) if level == "TRUST_PARENT" else folder)
+        inside = where == top or where.startswith(top.rstrip(os.sep) + os.sep)
+        if inside and len(folder) > longest:
+            found, longest = str(level), len(folder)
+    return found
+
+
+def _read(path: str) -> Payload:
+    return settings_in(path, comments=True)
+
+
+WIRING: Final = GeminiWiring()

@@ -1,0 +1,170 @@
+"""What Goose's tools mean. A tool is named after the extension it belongs to (`developer__shell`), or stands alone in
+versions and extensions that leave the prefix out; only Goose's own extensions are read, another's `write` may be
+anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.fields import conversation_of, flag, rest, text, word
+from holdfast.conversations.adapters.tools import (
+    Meaning,
+    Table,
+    ToolCall,
+    active,
+    edits,
+    patches,
+    plans,
+    runs,
+    signals_of,
+    writes,
+)
+from holdfast.conversations.hooks.reply_text import clean, written
+from holdfast.conversations.signals import Active, AgentEnded, AnySignal, Called, Closed, Opened, Prompted, Replied
+from holdfast.core.canonical import Json
+
+AGENT_TYPE: Final = "subagent"
+
+
+def exchanges(call: ToolCall) -> tuple[AnySignal, ...]:
+    """`edit`: Goose says before and after where others say old and new."""
+    return edits(call._replace(input=_renamed(call, {"before": "old_string", "after": "new_string"})))
+
+
+def edits_text(call: ToolCall) -> tuple[AnySignal, ...]:
+    """`text_editor`: one tool of older versions for reading, writing and changing, told apart by its `command`."""
+    match word(call.input, "command"):
+        case "write" | "create":
+            return writes(call)
+        case "str_replace" | "insert" | "edit_file" | "undo_edit":
+            return patches(call) if text(call.input, "diff") else edits(call)
+    return active(call)
+
+
+def writes_list(call: ToolCall) -> tuple[AnySignal, ...]:
+    """The to-do list, written whole as text with boxes to tick."""
+    return plans(call._replace(input=_renamed(call, {"content": "todos"})))
+
+
+def calls_agent(call: ToolCall) -> tuple[AnySignal, ...]:
+    """Before a subagent."""
+    if call.id is None:
+        return active(call)
+    kind, task = _assignment(call)
+    aside = flag(call.input, "async")
+    return (Called(agent=call.agent, call=call.id, type=kind, task=task, background=aside, begins=not aside),)
+
+
+def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
+    """After a subagent; of one in the background no hook tells any more."""
+    if call.id is None or (flag(call.input, "async") and call.failed is None):
+        return active(call)
+    kind, task = _assignment(call)
+    return (AgentEnded(call=call.id, type=kind, task=task, summary=call.text, failed=call.failed),)
+
+
+def _assignment(call: ToolCall) -> tuple[str, str | None]:
+    kind = word(call.input, "source", "subrecipe", "agent") or AGENT_TYPE
+    return kind, word(call.input, "instructions", "task", "prompt", "message")
+
+
+def _renamed(call: ToolCall, names: dict[str, str]) -> dict[str, Json]:
+    return {names.get(name, name): value for name, value in call.input.items()}
+
+
+def _with_prefix(extension: str, tools: dict[str, Meaning]) -> dict[str, Meaning]:
+    return {**tools, **{f"{extension}__{name}": meaning for name, meaning in tools.items()}}
+
+
+BEFORE: Final[Table] = _with_prefix("summon", {"delegate": calls_agent, "subagent": calls_agent})
+AFTER: Final[Table] = {
+    **_with_prefix("developer", {"shell": runs, "write": writes, "edit": exchanges, "text_editor": edits_text}),
+    **_with_prefix("todo", {"todo_write": writes_list}),
+    "todo__write": writes_list,
+    **_with_prefix("summon", {"delegate": agent_done, "subagent": agent_done}),
+}
+
+
+LONGEST: Final = 8_000
+# A prompt takes no answer, but a reminder may be due that reaches the person outside of the terminal.
+_OCCASIONS: Final[dict[str, Occasion]] = {"SessionStart": "start", "UserPromptSubmit": "prompt"}
+# Told besides the events of the tool itself: only a sign of activity.
+_BESIDE: Final = frozenset({"BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"})
+_TOOL: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
+_EVENTS: Final = frozenset({*_OCCASIONS, *_BESIDE, *_TOOL, "Stop", "SessionEnd"})
+_KNOWN: Final = frozenset(
+    {"event", "hook_event_name", "session_id", "matcher_context", "tool_call_id", "tool_name", "tool_input",
+     "tool_output", "tool_response", "message", "prompt", "last_assistant_message", "working_dir", "cwd", "reason"}
+)  # fmt: skip
+
+
+class Goose:
+    name = "goose"
+    title = "Goose"
+    room = 9_500
+    notifies = False
+    asking = frozenset(_OCCASIONS)
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        conversation = conversation_of(payload, "session_id")
+        if conversation is None:
+            return None
+        event = word(payload, "event", "hook_event_name") or ""
+        known = event in _EVENTS
+        call = word(payload, "tool_call_id") if event in _TOOL else None
+        return HookEvent(
+            agent=self.name,
+            conversation=conversation,
+            event=event,
+            signals=_signals(event, payload) if known else (),
+            cwd=word(payload, "working_dir", "cwd"),
+            mark=f"{event}:{call[:200]}" if call else "",
+            occasion=_OCCASIONS.get(event),
+            resume=resume(conversation),
+            rest=rest(payload, _KNOWN if known else ()),
+        )
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        said = "\n\n".join(text for text in (clean(answer.say), clean(answer.context)) if text)
+        if not said or event != "SessionStart":
+            return Reply()
+        return Reply(msgspec.json.encode({"banner": written(said, LONGEST)}).decode())
+
+
+def resume(conversation: str) -> str | None:
+    """The command that reopens a conversation. It is shown to be typed: nothing a shell would take apart."""
+    fit = conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()
+    return f"goose session --resume --session-id {conversation}" if fit and conversation[0] != "-" else None
+
+
+def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
+    match event:
+        case "SessionStart":
+            return (Opened(),)
+        case "UserPromptSubmit":
+            return (Prompted(text=word(payload, "message", "prompt") or ""),)
+        case "PreToolUse":
+            return signals_of(
+                word(payload, "tool_name") or "", payload.get("tool_input"),
+                call=word(payload, "tool_call_id"), table=BEFORE,
+            )  # fmt: skip
+        case "PostToolUse" | "PostToolUseFailure":
+            why = word(payload, "tool_output", "tool_response", "reason") or "failed"
+            failed = None if event == "PostToolUse" else why
+            response = payload.get("tool_output", payload.get("tool_response"))
+            return signals_of(
+                word(payload, "tool_name") or "", payload.get("tool_input"), response,
+                call=word(payload, "tool_call_id"), failed=failed, table=AFTER,
+            )  # fmt: skip
+        case "Stop":
+            return (Replied(text=word(payload, "last_assistant_message")),)
+        case "SessionEnd":
+            return (Closed(reason=word(payload, "reason")),)
+    return (Active(),)
+
+
+AGENT: Final = Goose()

@@ -1,0 +1,340 @@
+"""What opencode's tools mean, shared by its hooks and its store. Lists of to-dos are told by an event of their own,
+so that the tool behind them is only a sign of activity.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import Final
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.errors import classify
+from holdfast.conversations.adapters.fields import (
+    LONGEST_ID,
+    amount,
+    conversation_of,
+    flag,
+    number,
+    part,
+    parts,
+    rest,
+    word,
+)
+from holdfast.conversations.adapters.todos import todos_of
+from holdfast.conversations.adapters.tools import (
+    Table,
+    ToolCall,
+    active,
+    asks_for_agent,
+    edits,
+    patches,
+    runs,
+    signals_of,
+    waits_for_input,
+    writes,
+)
+from holdfast.conversations.hooks.reply_text import fitted
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Chosen,
+    Closed,
+    Compacted,
+    Compacting,
+    Measured,
+    Opened,
+    Planned,
+    Prompted,
+    Replied,
+    Waits,
+)
+from holdfast.core.canonical import Json
+
+
+def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
+    """After a subagent, which is a conversation of its own; one in the background tells its end itself."""
+    agent = word(part(call.result, "metadata"), "sessionId")
+    ended = call.failed is not None or 'state="completed"' in (call.text or "")
+    if not ended or (agent is None and call.id is None):
+        return active(call)
+    task = word(call.input, "description")
+    return (AgentEnded(agent=agent, call=call.id, task=task, failed=call.failed, stopped=call.stopped),)
+
+
+AFTER: Final[Table] = {
+    "edit": edits,
+    "multiedit": edits,
+    "write": writes,
+    "patch": patches,
+    "apply_patch": patches,
+    "bash": runs,
+    "shell": runs,
+    "task": agent_done,
+}
+BEFORE: Final[Table] = {"task": asks_for_agent, "question": waits_for_input}
+
+
+def outcome(tool: str, metadata: Json, output: Json) -> Json:
+    """What came of a call, in the words that the meanings know."""
+    meta = metadata if type(metadata) is dict else {}
+    found: dict[str, Json] = {
+        "metadata": {"exit": meta.get("exit"), "sessionId": meta.get("sessionId")}, "output": output
+    }  # fmt: skip
+    if tool == "write" and type(meta.get("exists")) is bool:
+        found["type"] = "update" if meta["exists"] else "create"
+    return found
+
+
+_OCCASIONS: Final[dict[str, Occasion]] = {
+    "session.created": "start",
+    "session.resumed": "start",
+    "chat.message": "prompt",
+    "session.compacting": "compact",
+}
+_BASE: Final = frozenset({"hook_event_name", "session_id", "agent_id", "cwd", "event_id", "at"})
+_TOOL: Final = frozenset({"tool", "call_id", "args", "title", "metadata", "output", "error", "took_ms"})
+_ASKED: Final = frozenset(
+    {"id", "permission", "patterns", "always", "metadata", "tool", "type", "pattern", "title", "time", "messageID",
+     "callID", "requestID", "reply", "response", "questions", "answers"}
+)  # fmt: skip
+_KNOWN: Final[dict[str, frozenset[str]]] = {
+    "session.created": frozenset({"title", "model", "agent_type", "version"}),
+    "session.resumed": frozenset(),
+    "chat.message": frozenset({"message_id", "prompt", "person", "model", "mode"}),
+    "command.execute.before": frozenset({"command", "arguments"}),
+    "message.updated": frozenset(
+        {"message_id", "model", "mode", "tokens", "window", "cost", "finish", "summary", "error"}
+    ),
+    "tool.execute.before": _TOOL,
+    "tool.execute.after": _TOOL,
+    "tool.execute.error": _TOOL,
+    "todo.updated": frozenset({"todos"}),
+    "permission.asked": _ASKED,
+    "permission.updated": _ASKED,
+    "permission.replied": _ASKED,
+    "question.asked": _ASKED,
+    "question.replied": _ASKED,
+    "question.rejected": _ASKED,
+    "session.compacting": frozenset(),
+    "session.compacted": frozenset(),
+    "session.error": frozenset({"error"}),
+    "session.idle": frozenset({"reply", "error", "cost", "title", "tokens"}),
+    "session.closed": frozenset({"cost"}),
+    "session.deleted": frozenset(),
+}
+# What tells an event from the next of its kind, where the event bus gave it no id.
+_TOLD_BY: Final[dict[str, str]] = {
+    "chat.message": "message_id",
+    "message.updated": "message_id",
+    "tool.execute.before": "call_id",
+    "tool.execute.after": "call_id",
+    "tool.execute.error": "call_id",
+}
+# How opencode says that a person stopped the agent, and what becomes of the calls that were under way.
+ABORTED: Final = "MessageAbortedError"
+_ABORTED_CALL: Final = "Tool execution aborted"
+_UNTITLED: Final = re.compile(r"(?:New|Child) session - \d{4}-\d\d-\d\dT")
+_SUBAGENT: Final = re.compile(r"\s*\(@[^()]{1,100} subagent\)\s*\Z")
+
+
+class Opencode:
+    name = "opencode"
+    title = "opencode"
+    room = 9_500
+    notifies = False
+    asking = frozenset(_OCCASIONS)
+
+    def heard(self, payload: Payload) -> HookEvent | None:
+        conversation = conversation_of(payload, "session_id")
+        if conversation is None:
+            return None
+        event = (word(payload, "hook_event_name") or "")[:LONGEST_ID]
+        known = _KNOWN.get(event)
+        if known is None:
+            return HookEvent(
+                agent=self.name, conversation=conversation, event=event, cwd=word(payload, "cwd"),
+                resume=resume(conversation), rest=rest(payload, frozenset({"session_id", "cwd"})),
+            )  # fmt: skip
+        agent = word(payload, "agent_id")
+        return HookEvent(
+            agent=self.name,
+            conversation=conversation,
+            event=event,
+            signals=_signals(event, payload, agent),
+            cwd=word(payload, "cwd"),
+            mark=_mark(event, payload),
+            # A subagent's own beginning and prompts are nobody's to answer.
+            occasion=None if agent else _OCCASIONS.get(event),
+            resume=resume(conversation),
+            rest=rest(payload, _BASE | known),
+        )
+
+    def reply(self, answer: HookAnswer, event: str) -> Reply:
+        """What the plugin reads: context for the agent, a sentence for the person, or why the prompt is held back."""
+        if event not in self.asking:
+            return Reply()
+        return Reply(
+            fitted(
+                {
+                    "block": answer.block if event == "chat.message" else None,
+                    "context": answer.context,
+                    "say": answer.say if event != "session.compacting" else None,
+                }
+            )
+        )
+
+
+def resume(conversation: str) -> str | None:
+    """The command that reopens a conversation; none where its id could be taken for an option."""
+    return None if conversation.startswith("-") else f"opencode --session {quote(conversation)}"
+
+
+def titled(title: str | None) -> str | None:
+    """A title that somebody gave; opencode begins with a date."""
+    return None if title is None or _UNTITLED.match(title) else title
+
+
+def assignment(title: str | None) -> str | None:
+    """What a subagent is to do, from the title of its conversation."""
+    return titled(_SUBAGENT.sub("", title)) if title else None
+
+
+def context_of(tokens: Payload) -> int | None:
+    """How full the context is after an answer: what was sent, from the cache or not, and the answer itself."""
+    cache = part(tokens, "cache")
+    counted = [number(tokens, "input"), number(tokens, "output"), number(cache, "read"), number(cache, "write")]
+    return sum(item for item in counted if item is not None) or None
+
+
+def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    match event:
+        case "session.created":
+            return _created(payload, agent)
+        case "session.resumed":
+            return (Opened(how="resume"),)
+        case "chat.message":
+            return _prompted(payload, agent)
+        case "message.updated":
+            return _answered(payload, agent)
+        case "tool.execute.before" | "tool.execute.after" | "tool.execute.error":
+            return _tool(event, payload, agent)
+        case "todo.updated":
+            return (Planned(agent=agent, todos=tuple(todos_of(payload, "todos"))),)
+        case "permission.asked" | "permission.updated":
+            return (Waits(agent=agent, what="permission", text=_asked_for(payload)),)
+        case "question.asked":
+            asked = next((said for entry in parts(payload, "questions") if (said := word(entry, "question"))), None)
+            return (Waits(agent=agent, what="input", text=asked),)
+        case "session.compacting":
+            return (Compacting(agent=agent, surely=False),)
+        case "session.compacted":
+            return (Compacted(agent=agent),)
+        case "session.error":
+            return _failed(payload, agent)
+        case "session.idle":
+            return _idle(payload, agent)
+        case "session.closed":
+            return (*_cost(payload, agent), Closed(agent=agent, reason="exit"))
+        case "session.deleted":
+            return () if agent else (Closed(reason="deleted"),)
+    return (Active(agent=agent),)
+
+
+def _created(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    title = word(payload, "title")
+    if agent is not None:
+        return (AgentBegan(agent=agent, type=word(payload, "agent_type") or "general", task=assignment(title)),)
+    opened = Opened(title=titled(title))
+    model = word(payload, "model")
+    return (opened, Chosen(model=model)) if model else (opened,)
+
+
+def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    if agent is not None:
+        return (Active(agent=agent),)
+    asked = Prompted(text=word(payload, "prompt") or "", person=payload.get("person") is not False)
+    model, mode = word(payload, "model"), word(payload, "mode")
+    return (asked, Chosen(model=model, permission=mode)) if model or mode else (asked,)
+
+
+def _answered(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    tokens = None if flag(payload, "summary") else context_of(part(payload, "tokens"))
+    active = Active(agent=agent)
+    if tokens is None:
+        return (active,)
+    return active, Measured(agent=agent, tokens=tokens, window=number(payload, "window"))
+
+
+def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    failed = event == "tool.execute.error"
+    tool = word(payload, "tool") or ""
+    aborted = flag(part(payload, "metadata"), "interrupted") or payload.get("error") == _ABORTED_CALL
+    return signals_of(
+        tool,
+        payload.get("args"),
+        outcome(tool, payload.get("metadata"), payload.get("output")),
+        agent=agent,
+        call=word(payload, "call_id"),
+        failed=(word(payload, "error") or "it failed without a message") if failed else None,
+        took_ms=number(payload, "took_ms"),
+        stopped=failed and aborted,
+        table=BEFORE if event == "tool.execute.before" else AFTER,
+    )
+
+
+def _asked_for(payload: Payload) -> str | None:
+    patterns = payload.get("patterns")
+    first = patterns[0] if type(patterns) is list and patterns and type(patterns[0]) is str else None
+    what = word(payload, "title", "permission", "type")
+    return f"{what}: {first}" if what and first else what or first
+
+
+def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    kind, said = error_of(part(payload, "error"))
+    # A person who stops the agent, and a subagent's failure that its end will tell, are no trouble of their own.
+    if agent is not None or kind == ABORTED:
+        return (Active(agent=agent),)
+    return (classify(kind, said),)
+
+
+def _idle(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    if agent is None:
+        return (Replied(text=word(payload, "reply")), *_cost(payload, agent))
+    kind, said = error_of(part(payload, "error"))
+    failed = said or kind
+    summary = None if failed else word(payload, "reply")
+    return (
+        AgentEnded(
+            agent=agent, task=assignment(word(payload, "title")), summary=summary,
+            tokens=context_of(part(payload, "tokens")), failed=failed, stopped=kind == ABORTED,
+        ),
+    )  # fmt: skip
+
+
+def _cost(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    cost = amount(payload, "cost")
+    return (Measured(cost_usd=cost),) if cost and agent is None else ()
+
+
+def error_of(error: Payload) -> tuple[str | None, str | None]:
+    """The word for what went wrong, as far as it says something, and the sentence."""
+    data = part(error, "data")
+    kind, said = word(error, "name"), word(data, "message") or word(error, "message")
+    code = number(data, "statusCode")
+    if kind in ("APIError", "UnknownError"):
+        # Every failure of a service bears this name: what it was is in its code, or in whether it may be tried again.
+        kind = "api_error" if flag(data, "isRetryable") and code != 429 else None
+    if code is not None:
+        said = f"{said or 'the service refused'} (status {code})"
+    return kind, said
+
+
+def _mark(event: str, payload: Payload) -> str:
+    told_by = word(payload, "event_id") or word(payload, _TOLD_BY.get(event, ""))
+    return f"{event}:{told_by}" if told_by and len(told_by) <= LONGEST_ID else ""
+
+
+AGENT: Final = Opencode()

@@ -1,0 +1,73 @@
+"""Where opencode finds Holdfast: a plugin of our own among its plugins, with the command lines written into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from importlib.resources import files
+from typing import Final, get_args
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.mcp_entry import NAME, Server
+from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+_FILE: Final = "holdfast.js"
+_SCHEMA: Final = "https://opencode.ai/config.json"
+
+
+class OpencodeWiring:
+    name = "opencode"
+    programs = ("opencode",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return places.data("opencode"), places.config("opencode"), places.in_project(".opencode")
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        return (FileChange(plugin(places, scope), content=written(command)),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        entry: dict[str, Json] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
+        # The first line it would otherwise add by itself, to a file that it did not make.
+        entries = (SettingsEntry(("$schema",), _SCHEMA, only=True), SettingsEntry(("mcp", NAME), entry, only=True))
+        return FileChange(config(places, scope), entries)
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        found = []
+        if _is_set(places, "OPENCODE_PURE"):
+            found.append("OPENCODE_PURE is set, so opencode loads no plugins: take it out of the environment.")
+        if scope == "project" and _is_set(places, "OPENCODE_DISABLE_PROJECT_CONFIG"):
+            found.append(
+                "OPENCODE_DISABLE_PROJECT_CONFIG is set, so opencode passes over what a project brings: "
+                "take it out of the environment, or connect for the user."
+            )
+        return tuple(found)
+
+
+def plugin(places: Places, scope: Scope) -> str:
+    """The plugin file of a scope."""
+    top = places.config("opencode") if scope == "user" else places.in_project(".opencode")
+    return os.path.join(top, "plugins", _FILE)
+
+
+def config(places: Places, scope: Scope) -> str:
+    """The settings of a scope, in whichever of their names they are there."""
+    top = places.config("opencode") if scope == "user" else places.project
+    usual, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
+    return other if os.path.lexists(other) and not os.path.lexists(usual) else usual
+
+
+def written(command: Command) -> bytes:
+    """The plugin with its command lines, each as a JSON string: whatever is in them stays text."""
+    lines: dict[str, str] = {f'"@{manner}@"': json.dumps(command(manner)) for manner in get_args(Manner)}
+    text = files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
+    return re.sub('"@[a-z]+@"', lambda found: lines[found[0]], text).encode()
+
+
+def _is_set(places: Places, variable: str) -> bool:
+    return places.environ.get(variable, "").strip().lower() not in ("", "0", "false")
+
+
+WIRING: Final = OpencodeWiring()

@@ -1,0 +1,1 @@
+"""Backfill: conversations that agents wrote down before Holdfast was connected become sessions."""

@@ -1,0 +1,390 @@
+"""To-do lists of a conversation of the past: only how they ended matters, and when each entry was first heard of.
+
+An entry goes by the id that `telling_plan` gives it, so that hooks that hear the conversation go on with these tasks.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import posixpath
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.conversations.adapters.clean_text import goal_of, id_of, plain
+from holdfast.conversations.adapters.errors import category
+from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
+from holdfast.conversations.signals import (
+    AgentBegan,
+    AgentEnded,
+    Compacted,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Planned,
+    Prompted,
+    Ran,
+    Todo,
+)
+from holdfast.core import view
+from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.errors import Invalid
+from holdfast.core.events import (
+    AgentCompleted,
+    AgentFailed,
+    AgentInterrupted,
+    AgentStarted,
+    AwayRecorded,
+    CommandRan,
+    ContextCompressed,
+    ContextMeasured,
+    Data,
+    ErrorNoted,
+    FileChanged,
+    OfTask,
+    SessionEdited,
+    TaskAdded,
+    TaskCompleted,
+    TaskDropped,
+    TaskReopened,
+    TaskStarted,
+    TimerRules,
+    WorkRecorded,
+)
+from holdfast.core.text import relative_path
+from holdfast.core.times import DAY, MINUTE
+
+_MOST: Final = 500
+_MOVES: Final[dict[str, type[OfTask]]] = {
+    "pending": TaskReopened, "in_progress": TaskStarted, "completed": TaskCompleted, "dropped": TaskDropped,
+}  # fmt: skip
+
+
+class _Entry(msgspec.Struct):
+    text: str
+    since: int
+    status: str = "pending"
+    at: int = 0
+
+
+def plan(story: Transcript, told: list[TimedSignal]) -> Iterator[tuple[int, Data, str]]:
+    """Every entry once, and what became of it: moment, event, mark."""
+    source = f"{story.agent}-{_short(story.conversation, 4)}-"
+    entries: dict[str, _Entry] = {}
+    for line in told:
+        if isinstance(line.signal, Planned):
+            _fold(entries, line.signal, line.at)
+    for name, entry in entries.items():
+        task = source + name
+        yield entry.since, TaskAdded(id=task, text=entry.text), f"task:{name}"
+        if entry.at:
+            yield entry.at, _MOVES[entry.status](id=task), f"task:{name}:{entry.status}:{entry.at}"
+
+
+def _fold(entries: dict[str, _Entry], signal: Planned, at: int) -> None:
+    listed: set[str] = set()
+    for todo in signal.todos[:_MOST]:
+        words = plain(todo.text, 500).strip()
+        name = _short(words if todo.id is None else f"#{todo.id}", 8)
+        entry = entries.get(name)
+        if entry is None:
+            if not words or len(entries) >= _MOST:
+                continue
+            entry = entries[name] = _Entry(words, at)
+        entry.text = words or entry.text
+        listed.add(name)
+        _move(entry, todo, at)
+    if signal.whole and listed:
+        for name, entry in entries.items():
+            if name not in listed and entry.status in ("pending", "in_progress"):
+                entry.status, entry.at = "dropped", at
+
+
+def _move(entry: _Entry, todo: Todo, at: int) -> None:
+    # Put back on the list, it was begun all the same.
+    if entry.status != todo.status and not (entry.status == "in_progress" and todo.status == "pending"):
+        entry.status, entry.at = todo.status, at
+
+
+def _short(words: str, length: int) -> str:
+    return digest(words.encode(errors="surrogatepass"))[:length]
+
+
+_LONGEST_COMMAND: Final = 1_000
+_FIRST: Final = 1_420_070_400_000  # 2015: before, there was none of these programs, only clocks that had stopped
+
+
+class KeyedEvent(NamedTuple):
+    """An event to be recorded, and what its key ends with."""
+
+    at: int
+    data: Data
+    mark: str
+
+
+class Window(NamedTuple):
+    """Which part of a story: after one moment, before another."""
+
+    after: int = -(1 << 60)
+    before: int = 1 << 60
+
+    def has(self, at: int) -> bool:
+        return self.after < at < self.before
+
+
+class StoryPart(NamedTuple):
+    """The part of a story that lies in a window: when it begins and ends, what it is about, all that happened."""
+
+    began: int
+    ended: int
+    goal: str | None
+    lines: list[KeyedEvent]
+    # Agents nobody saw the end of, and when each was last seen.
+    open: dict[str, int]
+
+
+def part(
+    story: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
+) -> StoryPart | None:
+    """None when nothing happened in the window. Times in the future are those of a wrong clock, and become now."""
+    signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
+    told = [line for line in story.told if window.has(line.at) and _FIRST < line.at < now + DAY]
+    if not signs and not told:
+        return None
+    moments = [*signs[:1], *signs[-1:], *(min(line.at, now) for line in told)]
+    began, ended = min(moments), max(moments)
+    agents = _Agents(story)
+    lines = list(_happened(told, agents, signs, roots, story.cwd, began, now))
+    lines += [
+        KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
+        for since, until in stretches(signs, timer.idle)
+        if until > began  # the beginning is a sign by itself
+    ]
+    prompts = sorted(
+        min(line.at, now)
+        for line in told
+        if isinstance(line.signal, Prompted) and line.signal.person and line.signal.agent is None
+    )
+    lines += agents.unreported(prompts)
+    lines += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(story, told)]
+    lines += _facts(story, told, ended, now)
+    lines.sort(key=lambda line: line.at)
+    goals = (goal_of(line.signal.text) for line in told if isinstance(line.signal, Prompted))
+    return StoryPart(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
+
+
+def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
+    """Signs of activity joined where no gap is longer than the threshold."""
+    if not signs:
+        return
+    since = until = signs[0]
+    for at in signs:
+        if at - until > idle:
+            yield since, until
+            since = at
+        until = at
+    yield since, until
+
+
+def interrupted(found: StoryPart) -> Iterator[KeyedEvent]:
+    """The story is over, and these agents with it."""
+    for name, seen in found.open.items():
+        yield _interruption(name, found.ended, seen)
+
+
+def _interruption(name: str, at: int, seen: int) -> KeyedEvent:
+    return KeyedEvent(at, AgentInterrupted(id=name, last_seen=seen), f"{name}:interrupted")
+
+
+class _Agents:
+    """The ids of subagents in the session: the program's own, numbered where one was called more than once.
+
+    They are given out over the whole story, so that no two are alike in any part of it.
+    """
+
+    def __init__(self, story: Transcript) -> None:
+        self.conversation = view.native_name(story.agent, story.conversation)
+        self._runs: dict[str, str] = {}  # by the marks of its beginning and of its end
+        self._latest: dict[str, str] = {}
+        self._begun: set[str] = set()
+        # When each that has not ended was seen, from its beginning on.
+        self._open: dict[str, list[int]] = {}
+        self._background: set[str] = set()
+        latest: dict[str, str] = {}
+        taken: set[str] = set()
+        for line in story.told:
+            if isinstance(line.signal, AgentBegan | AgentEnded):
+                own = _own_id(line.signal)
+                # An end belongs to what began last under its name; told twice, it is still the end of one.
+                if isinstance(line.signal, AgentBegan) or own not in latest:
+                    latest[own] = _free(own, taken)
+                    taken.add(latest[own])
+                self._runs[line.mark] = latest[own]
+
+    def begin(self, told: TimedSignal, signal: AgentBegan | AgentEnded, at: int) -> str:
+        name = self._runs[told.mark]
+        self._latest[_own_id(signal)] = name
+        self._begun.add(name)
+        self._open[name] = [at]
+        if isinstance(signal, AgentBegan) and signal.background:
+            self._background.add(name)
+        return name
+
+    def end(self, told: TimedSignal) -> str:
+        name = self._runs[told.mark]
+        self._open.pop(name, None)
+        return name
+
+    def has_begun(self, told: TimedSignal) -> bool:
+        """Whether the beginning of what ends here was told."""
+        return self._runs[told.mark] in self._begun
+
+    def of(self, agent: str | None) -> str | None:
+        return None if agent is None else self._latest.get(id_of(agent))
+
+    def at_work(self, agent: str | None, at: int) -> str | None:
+        """The one that did something at this moment."""
+        name = self.of(agent)
+        if name in self._open:
+            self._open[name].append(at)
+        return name
+
+    def unreported(self, prompts: list[int]) -> Iterator[KeyedEvent]:
+        """The person's next prompt shows that an agent in the foreground has ended, though nobody said so."""
+        for name, seen in self._open.items():
+            ended = next((at for at in prompts if at > seen[0]), None)
+            if ended is not None and name not in self._background:
+                yield _interruption(name, ended, max(at for at in seen if at <= ended))
+
+    def open(self) -> dict[str, int]:
+        return {name: max(seen) for name, seen in self._open.items()}
+
+
+def _own_id(signal: AgentBegan | AgentEnded) -> str:
+    call = signal.call if isinstance(signal, AgentEnded) else None
+    return id_of(signal.agent or call or signal.type or "agent")
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    number, free = 1, wanted
+    while free in taken:
+        number += 1
+        free = f"{wanted[:90]}-{number}"
+    return free
+
+
+def _happened(
+    told: list[TimedSignal],
+    agents: _Agents,
+    signs: list[int],
+    roots: tuple[str, ...],
+    cwd: str | None,
+    began: int,
+    now: int,
+) -> Iterator[KeyedEvent]:
+    for line in told:
+        at, signal, mark = min(line.at, now), line.signal, line.mark
+        match signal:
+            case Ran():
+                yield KeyedEvent(at, _command(signal, agents.at_work(signal.agent, at)), mark)
+            case Edited():
+                path = inside(signal.path, cwd, roots)
+                if path is not None:
+                    by = agents.at_work(signal.agent, at)
+                    yield KeyedEvent(at, _change(signal, path, by, agents.conversation), mark)
+            case AgentBegan():
+                yield KeyedEvent(at, _start(agents.begin(line, signal, at), signal, agents.conversation), mark)
+            case AgentEnded():
+                if not agents.has_begun(line):
+                    since = max(began, at - (signal.took_ms or 0))
+                    begun = _start(agents.begin(line, signal, since), signal, agents.conversation)
+                    yield KeyedEvent(since, begun, f"{mark}:began")
+                yield KeyedEvent(at, _end(agents.end(line), signal), mark)
+            case Compacted():
+                yield KeyedEvent(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
+            case Erred():
+                by = agents.of(signal.agent)
+                yield KeyedEvent(
+                    at, ErrorNoted(message=plain(signal.message), category=signal.category, agent=by), mark
+                )
+            case Limited():
+                yield from _limited(at, signal, signs, mark)
+            case _:
+                pass  # a sign of activity, or told with the story as a whole
+
+
+def _start(name: str, signal: AgentBegan | AgentEnded, conversation: str) -> AgentStarted:
+    kind = plain(signal.type or "", 100).strip() or "agent"
+    task = None if signal.task is None else plain(signal.task, 500)
+    background = isinstance(signal, AgentBegan) and signal.background
+    return AgentStarted(id=name, type=kind, task=task, background=background, conversation=conversation)
+
+
+def _end(name: str, signal: AgentEnded) -> Data:
+    if signal.failed is not None:
+        message = plain(signal.failed, 500) or "failed"
+        return AgentFailed(id=name, category=category(None, signal.failed), message=message)
+    return AgentCompleted(
+        id=name, summary=None if signal.summary is None else plain(signal.summary), tokens=whole(signal.tokens)
+    )
+
+
+def _command(signal: Ran, agent: str | None) -> CommandRan:
+    return CommandRan(
+        command=plain(signal.command, _LONGEST_COMMAND), code=whole(signal.code), agent=agent,
+        duration_ms=whole(signal.took_ms),
+    )  # fmt: skip
+
+
+def _change(signal: Edited, path: str, agent: str | None, conversation: str) -> FileChanged:
+    return FileChanged(
+        path=path, action=signal.action, agent=agent, lines_added=whole(signal.lines_added),
+        lines_removed=whole(signal.lines_removed), hash_before=None if signal.action == "created" else signal.before,
+        hash_after=None if signal.action == "deleted" else signal.after, by="tool", among=(conversation,),
+    )  # fmt: skip
+
+
+def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[KeyedEvent]:
+    """A usage limit: nobody could work from then until the next sign."""
+    reason = plain(signal.reason, 500)
+    yield KeyedEvent(at, ErrorNoted(message=reason, category="resource"), mark)
+    lifted = next((sign for sign in signs if sign > at), None)
+    if lifted is not None and lifted - at > MINUTE:
+        yield KeyedEvent(lifted, AwayRecorded(since=at, until=lifted, reason=reason), f"{mark}:away")
+
+
+def _facts(story: Transcript, told: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
+    """What is true of the story as a whole, under keys that change with it."""
+    measured = [(line.at, line.signal) for line in told if isinstance(line.signal, Measured)]
+    for at, signal in reversed(measured):
+        if signal.tokens is not None:
+            tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
+            yield KeyedEvent(min(at, now), tokens, f"context:{at}:{signal.tokens}")
+            break
+    edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None)
+    if edited != SessionEdited():
+        said = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
+        yield KeyedEvent(ended, edited, f"facts:{digest(said.encode())[:16]}")
+
+
+def whole(number: int | None) -> int | None:
+    """A number as every program reads it."""
+    return None if number is None else min(max(number, -LARGEST), LARGEST)
+
+
+def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
+    """Where a file is in the project; None when it is elsewhere. The names alone decide: much of it is long gone."""
+    windows = (ntpath.isabs(path) and not path.startswith("/")) or bool(cwd and cwd[1:3] in (":\\", ":/"))
+    rules = ntpath if windows else posixpath if os.sep == "/" else os.path
+    try:
+        full = rules.normpath(path if rules.isabs(path) or not cwd else rules.join(cwd, path))
+        for root in roots:
+            base = rules.normpath(root)
+            if rules.normcase(full).startswith(rules.normcase(base).rstrip("/\\") + rules.sep):
+                return relative_path(full[len(base.rstrip("/\\")) + 1 :].replace("\\", "/" if windows else "\\"))
+    except (Invalid, ValueError):
+        return None
+    return None

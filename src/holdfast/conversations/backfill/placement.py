@@ -1,0 +1,419 @@
+"""Which hashes of a story can be believed. Agents show files with line ends, and in an encoding, that the files
+may not have, and nothing in a transcript tells. Sure are files that the agent made itself, what it made of those, and
+what still stands on the disk as it was told; everything else is not said.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.conversations.adapters.clean_text import goal_of, plain
+from holdfast.conversations.adapters.transcript import Transcript
+from holdfast.conversations.backfill import progress
+from holdfast.conversations.backfill.events import KeyedEvent, StoryPart, Window, inside, interrupted, part
+from holdfast.conversations.details import as_we_counted, described, is_news, mark_of, share
+from holdfast.conversations.ingest.routing import named, placeholder
+from holdfast.conversations.signals import Edited, Prompted
+from holdfast.core import agents, tasks, view
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import (
+    TYPE_OF,
+    ConversationUpdated,
+    Data,
+    DeviceJoined,
+    NativeClosed,
+    NativeLinked,
+    NativeMoved,
+    OfAgent,
+    OfTask,
+    ProjectFacts,
+    SessionEdited,
+    SessionStarted,
+    TaskReopened,
+    TimerRules,
+)
+from holdfast.core.lifecycle import AGENT, FINAL, FINISHED, TASK, allows
+from holdfast.core.state import State
+from holdfast.core.times import HOUR, MINUTE
+from holdfast.machine import files
+from holdfast.machine.git import worktree
+from holdfast.sessions import conversation_links
+from holdfast.sessions.format_names import session_id
+from holdfast.store import origin
+from holdfast.store.interface import Draft, Transaction
+from holdfast.workspace import projects
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+_LARGEST: Final = 16 << 20  # bytes: beyond, a file is not looked at
+
+
+def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]) -> None:
+    """Take back the hashes of a story that are not sure; `on_disk` has those of what is in the project now."""
+    changes: dict[str, list[int]] = {}
+    for place, one in enumerate(story.told):
+        if isinstance(one.signal, Edited):
+            path = inside(one.signal.path, story.cwd, roots)
+            if path is not None:
+                changes.setdefault(path, []).append(place)
+    for path, places in changes.items():
+        edits = [one.signal for place in places if isinstance((one := story.told[place]).signal, Edited)]
+        for place, settled in zip(places, _settled(edits, path, on_disk), strict=True):
+            story.told[place] = story.told[place]._replace(signal=settled)
+
+
+def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
+    # Whether an edit found what the one before it had left, by the agent's word.
+    linked = [False, *(two.before is not None and two.before == edited.after for edited, two in pairwise(edits))]
+    sure = [False] * len(edits)
+    for place, edit in enumerate(edits):
+        sure[place] = edit.action == "created" or (linked[place] and sure[place - 1])
+    last = edits[-1].after
+    if not sure[-1] and last is not None:
+        sure[-1] = on_disk(path) == last
+    for place in range(len(edits) - 1, 0, -1):
+        sure[place - 1] |= linked[place] and sure[place]
+    return [
+        msgspec.structs.replace(
+            edit,
+            before=edit.before if linked[place] and sure[place - 1] else None,
+            after=edit.after if sure[place] else None,
+        )
+        for place, edit in enumerate(edits)
+    ]
+
+
+def disk(roots: tuple[str, ...]) -> Callable[[str], str | None]:
+    """The hashes of files in these work trees, and of none that a link leads to elsewhere."""
+    bases = [os.path.realpath(root) for root in roots]
+
+    def found(path: str) -> str | None:
+        for base in bases:
+            full = os.path.join(base, *path.split("/"))
+            try:
+                status = os.lstat(full)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
+                    continue
+                if os.path.realpath(full) != full:
+                    continue
+                return files.hash_file(full, _LARGEST)
+            except (OSError, ValueError, HoldfastError):
+                continue
+        return None
+
+    return found
+
+
+TAG: Final = "backfilled"
+_HOOKS: Final = "hook:"
+_MOMENT: Final = MINUTE
+
+
+class StoryPlace(NamedTuple):
+    """The project a story is of, and the directories its files are told from."""
+
+    project: ProjectFacts
+    roots: tuple[str, ...]
+    # Of these, the ones that are on this machine.
+    here: tuple[str, ...] = ()
+
+
+class BackfillOutcome(NamedTuple):
+    """What became of a story: its sessions that are new, those that grew, events, and milliseconds worked."""
+
+    new: int = 0
+    grown: int = 0
+    events: int = 0
+    worked: int = 0
+
+
+class Narrator:
+    """Records stories; looks up each project once."""
+
+    def __init__(self, ws: Workspace) -> None:
+        self._ws = ws
+        self._grounds: dict[str, StoryPlace] = {}
+        self._device = ws.device()
+        self._timer: TimerRules = ws.settings.timer
+        self._now = ws.now()
+        self._gone = progress.those(ws.home.path)
+        self._join = round(ws.settings.number("capture.join_hours") * HOUR)
+
+    def over(self, story: Transcript) -> bool:
+        """Whether nobody has touched the conversation for so long that it counts as closed."""
+        return self._now - story.ended > self._join
+
+    def look_around(self, story: Transcript) -> None:
+        """Ask git about the story's project and the disk about its files, before anybody waits for us."""
+        ground = self._ground(story.cwd)
+        settle(story, ground.roots, disk(ground.here))
+
+    def tell(self, transaction: Transaction, story: Transcript) -> BackfillOutcome:
+        store = self._ws.store()
+        story.conversation = plain(story.conversation, 200)
+        name = view.native_name(story.agent, story.conversation)
+        if progress.stays_away(name, self._gone):
+            return BackfillOutcome()
+        found = {item: transaction.state(item) for item in store.find(name)}
+        chain, window, last = self._chain(transaction, story)
+        if last is not None and last.deleted:
+            return BackfillOutcome()
+        first = transaction.state(chain[0])
+        inherited = first.continues is not None and story.began < (first.created_at or 0)
+        if inherited:
+            # What it was forked from is gone by now, and so it seems to be all its own. That was told then.
+            window = Window(max(window.after, (first.created_at or 0) - 1))
+            story.cost_usd = None
+        heard_in = [
+            state
+            for item, state in found.items()
+            if item not in chain and (state.deleted or conversation_links.was_linked(self._ws, state, name))
+        ]
+        self._name(transaction, story, heard_in)
+        self._describe(transaction, story, heard_in, [transaction.state(name) for name in chain])
+        cut = min((_linked(state, story) for state in heard_in), default=None)
+        known: set[str | None] = set()
+        session = chain[-1]
+        if last is not None and last.count:
+            guests = origin.guests(store, session)  # who could have told anything beforehand
+            for event in store.events(session):
+                if event.writer in guests:
+                    continue
+                known.add(event.key)
+                if event.key is not None and event.key.startswith(_HOOKS):
+                    cut = event.at if cut is None else min(cut, event.at)
+        if cut is not None:
+            window = Window(window.after, cut)
+        ground = self._ground(story.cwd)
+        told = part(story, window, roots=ground.roots, timer=self._timer, now=self._now)
+        if told is None or not (told.lines or told.goal) or (not known and not told.goal and cut is not None):
+            return BackfillOutcome()
+        if not known and told.goal is None and not _worth(told):
+            return BackfillOutcome()
+        goes_on_in = heard_in[0].session if heard_in else None
+        return self._record(
+            transaction, story, chain, told, ground, known, goes_on_in=goes_on_in,
+            counted=cut is None and not inherited,
+        )  # fmt: skip
+
+    def _name(self, transaction: Transaction, story: Transcript, heard_in: list[State]) -> None:
+        """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted; one
+        that the conversation began has the agent's own title.
+        """
+        goal = next(
+            (
+                found
+                for line in story.told
+                if isinstance(line.signal, Prompted) and (found := goal_of(line.signal.text))
+            ),
+            None,
+        )
+        for state in heard_in:
+            edits = [*named(state, story.agent, story.conversation, story.title)]
+            unnamed = view.word(state, "goal") == placeholder(story.agent)
+            if goal is not None and not edits and unnamed and view.status_of(state) not in FINISHED:
+                edits = [SessionEdited(goal=goal)]
+            for edit in edits:
+                said = f"{_key(story)}named:{digest(msgspec.json.encode(edit))[:16]}"
+                draft = Draft(self._ws.recorder.prepare(edit), state.updated_at, story.agent, said)
+                transaction.record(state.session, draft)
+
+    def _describe(self, transaction: Transaction, story: Transcript, heard_in: list[State], own: list[State]) -> None:
+        """Of a conversation that hooks reported, the latest of its sessions says what the transcript says of it."""
+        name = f"{story.agent}\n{story.conversation}"
+        linked = [state for state in heard_in if name in state.native and not state.deleted]
+        if not linked:
+            return
+        spelled = view.native_name(story.agent, story.conversation)
+        latest = max(
+            linked, key=lambda state: (conversation_links.is_linked(self._ws, state, spelled), state.created_at or 0)
+        )
+        others = [state for state in (*linked, *own) if state.session != latest.session]
+        updated = self._ws.recorder.prepare(self._share(story, others))
+        assert isinstance(updated, ConversationUpdated)
+        if is_news(latest, updated) and not self._ws.is_read_only(latest.session):
+            transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
+
+    def _share(self, story: Transcript, others: Iterable[State]) -> ConversationUpdated:
+        """What the transcript says of the conversation, without what these sessions have of it."""
+        return share(described(story), as_we_counted(self._ws, others, story.agent, story.conversation))
+
+    def _chain(self, transaction: Transaction, story: Transcript) -> tuple[list[str], Window, State | None]:
+        """The sessions of this conversation, the last of which takes what is new; where that begins."""
+        chain: list[str] = []
+        after = Window().after
+        while True:
+            session = session_id(self._ws, f"story {story.agent}", story.conversation, 0 if not chain else after)
+            state = transaction.state(session)
+            chain.append(session)
+            if not state.count:
+                return chain, Window(after), None
+            ended = view.ended_at(state)
+            if state.deleted or view.status_of(state) not in FINISHED or ended is None or ended <= after:
+                return chain, Window(after), state
+            after = ended
+
+    def _record(
+        self, transaction: Transaction, story: Transcript, chain: list[str], told: StoryPart, ground: StoryPlace,
+        known: set[str | None], *, goes_on_in: str | None, counted: bool,
+    ) -> BackfillOutcome:  # fmt: skip
+        session, fresh = chain[-1], not known
+        key = _key(story)
+        events = 0
+        state = transaction.state(session)
+        before = 0 if fresh else view.worktime(state, state.updated_at).working
+
+        def record(line: KeyedEvent) -> None:
+            nonlocal events
+            name = key + _bounded(line.mark)
+            if name in known:
+                return
+            here = transaction.state(session)
+            for data, more in _fitting(here, line):
+                if here.count and transaction.writer() not in here.heads:
+                    joined = DeviceJoined(device=self._device)
+                    transaction.record(session, Draft(joined, line.at, story.agent))
+                draft = Draft(self._ws.recorder.prepare(data), line.at, story.agent, name + more)
+                events += transaction.record(session, draft) is not None
+
+        if fresh:
+            earlier = chain[-2] if len(chain) > 1 else self._origin(transaction, story)
+            record(KeyedEvent(told.began, self._start(story, earlier, told, ground), "start"))
+            resume = None if story.resume is None else plain(story.resume, 500)
+            linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
+            record(KeyedEvent(told.began, linked, "native"))
+            transaction.know_project(ground.project)
+        for data in named(transaction.state(session), story.agent, story.conversation, story.title):
+            record(
+                KeyedEvent(
+                    told.began if fresh else told.ended, data, f"named:{digest(msgspec.json.encode(data))[:16]}"
+                )
+            )
+        for line in told.lines:
+            record(line)
+        if counted:
+            updated = self._share(story, (transaction.state(name) for name in chain[:-1]))
+            record(KeyedEvent(told.ended, updated, mark_of(updated)))
+        heard = any(name is not None and name.startswith(_HOOKS) for name in known)
+        # Whoever hears a session knows best whether it goes on.
+        if not heard and (goes_on_in is not None or self._now - told.ended > self._join):
+            for line in interrupted(told):
+                record(line)
+            native: Data = NativeClosed(agent=story.agent, id=story.conversation)
+            if goes_on_in is not None:
+                native = NativeMoved(agent=story.agent, id=story.conversation, to=goes_on_in)
+            record(KeyedEvent(told.ended, native, f"closed:{told.ended}"))
+        if not events:
+            return BackfillOutcome()
+        state = transaction.state(session)
+        worked = view.worktime(state, state.updated_at).working - before
+        return BackfillOutcome(int(fresh), int(not fresh), events, worked)
+
+    def _origin(self, transaction: Transaction, story: Transcript) -> str | None:
+        """The session of the conversation this one was forked from, if there is one."""
+        parent = plain(story.parent or "", 200)
+        if not parent or parent == story.conversation:
+            return None
+        own = session_id(self._ws, f"story {story.agent}", parent, 0)
+        if transaction.state(own).count:
+            return own
+        heard = conversation_links.session_of(self._ws, view.native_name(story.agent, parent))
+        return None if heard is None else heard.session
+
+    def _start(self, story: Transcript, earlier: str | None, told: StoryPart, ground: StoryPlace) -> SessionStarted:
+        title = None if story.title is None else plain(story.title, 200).strip()
+        # What git says today is nothing about then.
+        branch = plain(story.branch, 200) if story.branch else None
+        project = msgspec.structs.replace(ground.project, git_branch=branch, git_commit=None)
+        return SessionStarted(
+            goal=told.goal or title or placeholder(story.agent), project=project, device=self._device,
+            timer=self._timer, tags=(TAG,), continues=earlier,
+        )  # fmt: skip
+
+    def _ground(self, cwd: str | None) -> StoryPlace:
+        if (cwd or "") not in self._grounds:
+            self._grounds[cwd or ""] = self._looked(cwd)
+        return self._grounds[cwd or ""]
+
+    def _looked(self, cwd: str | None) -> StoryPlace:
+        if not cwd or "\0" in cwd or len(cwd) > 4096 or not (os.path.isabs(cwd) or cwd[1:3] in (":\\", ":/")):
+            return StoryPlace(ProjectFacts(id=digest(b"no project")[:16], name="unknown"), ())
+        path = plain(cwd, 4096)
+        try:
+            # Looking at `\\host\share` would already tell the host who we are.
+            place = worktree.locate(cwd) if cwd[:2] not in ("\\\\", "//") and os.path.isdir(cwd) else None
+        except HoldfastError:
+            place = None
+        if place is None:
+            name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+            return StoryPlace(self._united(ProjectFacts(id="", name=name, path=path)), (path,))
+        for known in self._grounds.values():
+            if known.project.path == place.main and place.root in known.roots:
+                return StoryPlace(known.project, tuple(dict.fromkeys((*known.roots, path))), known.here)
+        seen = self._united(projects.observe(place, ""))
+        roots = tuple(dict.fromkeys((place.root, place.main)))
+        return StoryPlace(seen, roots, roots)
+
+    def _united(self, seen: ProjectFacts) -> ProjectFacts:
+        for known in self._grounds.values():  # looked up in this run, and perhaps not stored yet
+            same = known.project.path == seen.path or (seen.remote and known.project.remote == seen.remote)
+            if seen.path and same:
+                return msgspec.structs.replace(seen, id=known.project.id)
+        return projects.find_project(self._ws.store(), seen)
+
+
+def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[Data, str]]:
+    """The event, if it says something that the state does not know better; before it, what makes room for it.
+
+    With each, what its key has besides the line's.
+    """
+    data, kind = line.data, TYPE_OF[type(line.data)].name
+    if isinstance(data, OfTask):
+        task = tasks.find(state, data.id)
+        status = "" if task is None else tasks.status_of(task)
+        if status in FINAL["task"] and kind not in ("task.reopened", f"task.{status}"):
+            yield TaskReopened(id=data.id), ":reopened"
+            status = "pending"
+        if allows(TASK, status, kind):
+            yield data, ""
+    elif isinstance(data, OfAgent):
+        agent = agents.find(state, data.id)
+        if agent is not None and allows(AGENT, agents.status_of(agent), kind):
+            yield data, ""
+    else:
+        yield data, ""
+
+
+def _key(story: Transcript) -> str:
+    """What the key of everything that is told of a story begins with."""
+    return f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
+
+
+def _bounded(mark: str) -> str:
+    """Marks are ids of the agents' own: of any length, in any alphabet."""
+    if len(mark) <= 100 and mark.isascii():
+        return mark
+    return f"x{digest(mark.encode(errors='surrogatepass'))[:32]}"
+
+
+def _linked(state: State, story: Transcript) -> int:
+    """Since when another session hears this conversation. Agents note a prompt a moment before hooks hear it."""
+    for native in state.native.values():
+        if native.agent == story.agent and native.id == story.conversation:
+            return native.linked_at - _MOMENT
+    return (state.created_at or 0) - _MOMENT
+
+
+def _worth(told: StoryPart) -> bool:
+    """Without a prompt, only what left a trace in the project makes a session."""
+    return any(
+        TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
+    )

@@ -1,0 +1,277 @@
+"""Whether an agent was ever used here, seen from its directory alone: eight readers take longer to load than most
+machines have agents to read. In doubt it was, and its reader looks for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.conversations.adapters import read_errors
+from holdfast.conversations.adapters.index import NAMES
+from holdfast.conversations.adapters.transcript import Reader, Transcript, TranscriptSource, reader
+from holdfast.conversations.backfill.progress import BackfillProgress, which
+from holdfast.core.errors import Failed, HoldfastError, Invalid
+from holdfast.core.times import DAY
+from holdfast.machine.os_errors import shown
+from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.recorder import note_rules
+
+if TYPE_CHECKING:
+    from holdfast.conversations.backfill.placement import Narrator
+    from holdfast.workspace.workspace import Workspace
+
+# The beginning of the variables that lead an agent elsewhere, and the directory it has otherwise.
+_HOMES: Final = {
+    "claude": ("CLAUDE_", ".claude"),
+    "codex": ("CODEX_", ".codex"),
+    "gemini": ("GEMINI_", ".gemini"),
+    "copilot": ("COPILOT_", ".copilot"),
+    "cursor": ("CURSOR_", ".cursor"),
+    "cline": ("CLINE_", ".cline"),
+}
+_DATA: Final = {"opencode": ("OPENCODE_", "opencode"), "goose": ("GOOSE_", "goose")}
+
+
+def used(name: str, places: Places) -> bool:
+    prefix, directory = _HOMES.get(name) or _DATA.get(name) or ("", "")
+    if not prefix or places.system == "win32" or any(name.startswith(prefix) for name in places.environ):
+        return True
+    return os.path.lexists(places.in_home(directory) if name in _HOMES else places.data(directory))
+
+
+# Bytes read, bytes there are, and what is being read.
+Progress = Callable[[int, int, str], None]
+
+_STORIES: Final = 48  # in one transaction
+_TOLD: Final = 20_000
+_MOST_PROBLEMS: Final = 50
+
+
+class Backfilled(msgspec.Struct):
+    """What became of one agent's past."""
+
+    agent: str
+    sources: int = 0
+    # Of these, how many had to be read: the others have not changed since they were.
+    read: int = 0
+    conversations: int = 0
+    sessions: int = 0
+    grown: int = 0
+    events: int = 0
+    worked: int = 0
+    problems: list[str] = []
+    # Files and directories that the system did not let us read, each with the reason.
+    unread: list[str] = []
+
+
+class _Found(msgspec.Struct):
+    agent: str
+    reader: Reader | None
+    sources: list[tuple[TranscriptSource, int]]
+    # What could not even be listed, with the reason.
+    refused: dict[str, str]
+
+
+def backfill(
+    ws: Workspace,
+    places: Places,
+    names: Sequence[str] = (),
+    *,
+    since: int | None = None,
+    progress: Progress | None = None,
+) -> list[Backfilled]:
+    """Read what these agents (or all) have kept, and record what is not recorded yet.
+
+    Conversations that ended before `since` are left out. What cannot be read is named in `problems`.
+    """
+    found = [_Found(name, item, *_sources(item, places)) for name, item in _readers(names, places)]
+    total = sum(size for item in found for _, size in item.sources)
+    ws.collect()
+    meter = _Meter(progress, total)
+    results = [_Telling(ws, item, since, meter).tell_all() for item in found]
+    ws.recorded(())
+    ws.follow()
+    return results
+
+
+def _readers(names: Sequence[str], places: Places) -> Iterator[tuple[str, Reader | None]]:
+    """Those asked for, or all; without a reader where there is certainly nothing to read."""
+    for name in dict.fromkeys(names or NAMES):
+        yield name, reader(name) if used(name, places) else None
+
+
+def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
+    """What to say when the system did not let us read everything: nothing new is not the whole truth then."""
+    found = [sentence for backfilled in results for sentence in backfilled.unread]
+    if not found:
+        return []
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return [
+        Failed(
+            f"not all conversations could be read: {found[0]}{more}",
+            hint="Put that right and run it again; what could be read is recorded.",
+            operation="backfill",
+        )
+    ]
+
+
+def _sources(one: Reader | None, places: Places) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
+    found = []
+    with read_errors.noted() as refused:
+        for source in one.sources(places) if one is not None else ():
+            try:
+                status = os.stat(source.path)
+                size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            except (OSError, ValueError):
+                size = 0
+            found.append((source, size))
+    return found, refused
+
+
+class _Meter:
+    """How far it is, told now and then."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def add(self, size: int, name: str) -> None:
+        self._done += size
+        if self._progress is not None:
+            self._progress(self._done, self._total, name)
+
+
+class _Telling:
+    """One agent's stories on their way into the store."""
+
+    def __init__(self, ws: Workspace, found: _Found, since: int | None, meter: _Meter) -> None:
+        self._ws = ws
+        self._found = found
+        self._since = since
+        self._meter = meter
+        self._result = Backfilled(found.agent, sources=len(found.sources))
+        self._note_refused(found.refused)
+        self._waiting: list[tuple[Transcript, TranscriptSource]] = []
+        self._complete: dict[TranscriptSource, bool] = {}
+        self._held = 0
+        # What continues something else waits until everything else is told, then goes by its time.
+        self._later: list[tuple[int, TranscriptSource]] = []
+        self._narrating: Narrator | None = None
+
+    @property
+    def _narrator(self) -> Narrator:
+        """Made when there is something to tell: mostly there is not, and looking for it should cost little."""
+        if self._narrating is None:
+            from holdfast.conversations.backfill.placement import Narrator
+
+            self._narrating = Narrator(self._ws)
+        return self._narrating
+
+    def tell_all(self) -> Backfilled:
+        if not self._found.sources:
+            return self._result
+        self._memory = BackfillProgress(self._ws.home.path, self._found.agent, lambda: which(self._ws))
+        try:
+            for source, size in self._found.sources:
+                if not self._memory.knows(source.path, source.stamp) and not self._too_old(source):
+                    self._result.read += 1
+                    self._read(source)
+                self._meter.add(size, source.path)
+            for _, source in sorted(self._later):
+                self._read(source, late=True)
+            self._flush()
+        finally:
+            self._memory.keep({source.path for source, _ in self._found.sources})
+        return self._result
+
+    def _too_old(self, source: TranscriptSource) -> bool:
+        """Nothing in a file is younger than the file; a day is left for clocks that were wrong."""
+        if self._since is None:
+            return False
+        try:
+            status = os.stat(source.path)
+        except (OSError, ValueError):
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_mtime * 1000 < self._since - DAY
+
+    def _read(self, source: TranscriptSource, *, late: bool = False) -> None:
+        complete = True
+        with read_errors.noted() as refused:
+            for place, story in enumerate(self._stories(source)):
+                if story.parent is not None and place == 0 and not late:
+                    self._later.append((story.began, source))
+                    return
+                self._note(source, story.problems)
+                if not story.signs and not story.told:
+                    complete &= not story.problems  # unreadable is not nothing: the next run tries again
+                    continue
+                if self._since is not None and story.ended < self._since:
+                    complete = False
+                    continue
+                self._result.conversations += 1
+                # While it may go on, its end is not told, and it is looked at again.
+                complete &= self._narrator.over(story)
+                self._narrator.look_around(story)
+                self._waiting.append((story, source))
+                self._held += len(story.told)
+        self._note_refused(refused)
+        self._complete[source] = complete and not refused
+        if len(self._waiting) >= _STORIES or self._held >= _TOLD:
+            self._flush()
+
+    def _stories(self, source: TranscriptSource) -> Iterator[Transcript]:
+        """What its reader makes of it. Whatever one file makes of its reader, the others are read."""
+        assert self._found.reader is not None
+        stories: Iterator[Transcript] | None = None
+        while True:
+            try:
+                stories = self._found.reader.read(source) if stories is None else stories
+                story = next(stories, None)
+            except Exception as error:  # noqa: BLE001 (see above)
+                if isinstance(error, OSError):
+                    read_errors.note(source.path, error)
+                said = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
+                story = Transcript(agent=self._found.agent, conversation="", began=0, ended=0)
+                story.problems = [f"cannot be read ({said})"]
+                stories = iter(())
+            if story is None:
+                return
+            yield story
+
+    def _note(self, source: TranscriptSource, problems: list[str]) -> None:
+        for sentence in problems:
+            if len(self._result.problems) < _MOST_PROBLEMS:
+                self._result.problems.append(f"{shown(source.path)}: {sentence}")
+
+    def _note_refused(self, refused: dict[str, str]) -> None:
+        known = self._result.unread
+        found = (f"{shown(path)} ({why})" for path, why in refused.items())
+        known += [name for name in found if name not in known]
+
+    def _flush(self) -> None:
+        if self._waiting:
+            # Not a turn of the keeper: no mirror shows what is past, and each would be looked at every time.
+            with self._ws.store().transaction() as transaction:
+                note_rules(self._ws.store(), transaction)
+                for story, source in self._waiting:
+                    try:
+                        outcome = self._narrator.tell(transaction, story)
+                    except Invalid as error:  # something in it can be stored nowhere; the next story may be fine
+                        self._note(source, [f"cannot be told ({error.message})"])
+                        continue
+                    self._result.sessions += outcome.new
+                    self._result.grown += outcome.grown
+                    self._result.events += outcome.events
+                    self._result.worked += outcome.worked
+        for source, complete in self._complete.items():
+            if complete:
+                self._memory.note(source.path, source.stamp)
+        self._waiting.clear()
+        self._complete.clear()
+        self._held = 0

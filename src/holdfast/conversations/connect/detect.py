@@ -1,0 +1,350 @@
+"""Find out which agents are here, which are connected, and what prevents it. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Container, Iterable, Iterator
+from shutil import which
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.adapters.index import CONNECTABLE, SERVED, title
+from holdfast.conversations.connect import mcp_entry
+from holdfast.conversations.connect.editors import Ours, decoded, editing
+from holdfast.conversations.connect.file_plan import at_path, current
+from holdfast.conversations.connect.registry import ConnectedFile, Connections
+from holdfast.conversations.connect.wiring import FileChange, wiring
+from holdfast.conversations.hooks import script
+from holdfast.conversations.hooks.install import can_serve
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError
+from holdfast.machine import files
+
+if TYPE_CHECKING:
+    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.workspace import Workspace
+
+Way = Literal["user", "project", "plugin"]
+SCOPES: tuple[Scope, ...] = ("user", "project")
+_PLUGIN = "holdfast@"
+_SHARED = (".json", ".jsonc", ".toml")  # as far as others have a part in them
+
+
+class Registered(NamedTuple):
+    """Our MCP server in an agent's settings."""
+
+    scope: Scope
+    path: str
+    # The program that it starts, if that is not there.
+    missing: str | None = None
+    # What its entry is called, if a person wrote it.
+    by_hand: str | None = None
+
+
+class ByHand(NamedTuple):
+    """An entry that starts our MCP server and is not ours: a person wrote it."""
+
+    path: str
+    name: str
+    program: str
+
+
+class Leftover(NamedTuple):
+    """Hooks or the server of a Holdfast that is not this one: its script is gone, or it has another home."""
+
+    path: str
+    home: str
+    gone: bool
+    scope: Scope = "user"
+
+
+class AgentSetup(NamedTuple):
+    name: str
+    title: str
+    program: str | None
+    traces: tuple[str, ...]
+    connected: Way | None
+    obstacles: tuple[str, ...]
+    leftovers: tuple[Leftover, ...]
+    # Where its hooks stand, and whether the script they call is missing: then nothing is heard.
+    files: tuple[str, ...] = ()
+    silent: bool = False
+    server: Registered | None = None
+    # Whether it can be connected as things are: some get nothing but the server.
+    able: bool = True
+
+    @property
+    def found(self) -> bool:
+        return self.program is not None or bool(self.traces)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is here, and would be heard only once it is connected."""
+        return self.able and (self.silent or (self.found and self.connected is None))
+
+
+def find(ws: Workspace, places: Places) -> list[AgentSetup]:
+    """All agents Holdfast knows, in their usual order."""
+    made = _made(ws)
+    return [look(ws, places, name, made) for name in CONNECTABLE]
+
+
+def _made(ws: Workspace) -> set[str]:
+    """What is there because of us: no trace of an agent."""
+    try:
+        kept = [
+            (file, connection.project) for connection in Connections(ws.home.path).all() for file in connection.files
+        ]
+        return {
+            item for file, at in kept for item in (*file.made, *((file.path,) if _is_untouched(file, at) else ()))
+        }
+    except HoldfastError:
+        return set()
+
+
+def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
+    """Whether a file that was made for us holds nothing of anybody else's yet."""
+    return not file.existed and digest(current(file.path, project) or b"") == file.wrote
+
+
+def look(ws: Workspace, places: Places, name: str, made: Container[str] = ()) -> AgentSetup:
+    wired = wiring(name)
+    path = places.environ.get("PATH", "")
+    programs = (which(program, path=path) for program in wired.programs)
+    way, where = installed_entries(ws.home.path, places, name)
+    one = AgentSetup(
+        name,
+        title(name),
+        next((found for found in programs if found is not None), None),
+        tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
+        way,
+        (),
+        tuple(leftovers(ws.home.path, places, name)),
+        where,
+        way in SCOPES and not script_stands(ws.home.path),
+        registered(ws.home.path, places, name),
+        name not in SERVED or can_serve(),
+    )
+    if not one.found and way is None:
+        return one  # nothing stands in the way of who is not here
+    return one._replace(obstacles=obstacles(places, name, "project" if way == "project" else "user"))
+
+
+def commands(found: Iterable[AgentSetup]) -> list[str]:
+    """What to run so that those who are here are heard. Hooks that came with the project stay the project's."""
+    ready = [setup for setup in found if setup.ready]
+    shared = [setup.name for setup in ready if setup.connected == "project"]
+    own = [setup.name for setup in ready if setup.connected != "project"]
+    return ([f"holdfast connect {' '.join(own)}"] if own else []) + (
+        [f"holdfast connect {' '.join(shared)} --scope project"] if shared else []
+    )
+
+
+def obstacles(places: Places, name: str, scope: Scope) -> tuple[str, ...]:
+    """What keeps an agent's hooks from being run, as its own settings say."""
+    try:
+        return wiring(name).obstacles(places, scope)
+    except (OSError, ValueError) as error:
+        return (f"Its settings could not be looked at ({type(error).__name__}: {error}).",)
+
+
+def ours(home: str) -> Ours:
+    """Whether a command line calls the hook script of this home, or of whoever runs it."""
+    return lambda line: script.is_call(line) and script.home_of(line) in (None, home)
+
+
+def all_ours(home: str, scope: Scope) -> Ours:
+    """Whether a text is one of ours in the files of a scope, hook or server. Among a person's own, also one whose
+    script is gone, with the home it was in; among a project's, the server that everybody shares.
+    """
+    hooked = ours(home)
+
+    def known(text: str) -> bool:
+        if scope == "project":
+            return hooked(text) or mcp_entry.is_shared(text)
+        return hooked(text) or mcp_entry.home_of(text) == home or is_missing(text)
+
+    return known
+
+
+def is_missing(text: str) -> bool:
+    """Whether the script that a hook or a server of ours calls is no longer there."""
+    at = _home_of(text)
+    return at is not None and not os.path.lexists(script_path(at))
+
+
+def _home_of(text: str) -> str | None:
+    return script.home_of(text) if script.is_call(text) else mcp_entry.home_of(text)
+
+
+def script_path(home: str) -> str:
+    """What hooks call."""
+    return os.path.join(home, script.DIRECTORY, script.WINDOWS_SCRIPT if os.name == "nt" else script.SCRIPT)
+
+
+def script_stands(home: str) -> bool:
+    return os.path.isfile(script_path(home))
+
+
+def connected_through(home: str, places: Places, name: str) -> Way | None:
+    """Through which configuration this agent's hooks are heard here, if at all."""
+    return installed_entries(home, places, name)[0]
+
+
+def installed_entries(home: str, places: Places, name: str) -> tuple[Way | None, tuple[str, ...]]:
+    """The same, with the files in which these hooks stand. Who gets the server alone is connected by that."""
+    if name in SERVED:
+        served = registered(home, places, name)
+        return (None, ()) if served is None else (served.scope, (served.path,))
+    known = ours(home)
+    for scope in SCOPES:
+        hooked = _hooks(home, places, name, scope)
+        where = tuple(change.path for change in hooked if any(map(known, lines(change.path, change.project))))
+        if where:
+            return scope, where
+    plugin = plugin_at(places) if name == "claude" else None
+    return (None, ()) if plugin is None else ("plugin", (plugin,))
+
+
+def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
+    for scope in SCOPES:
+        for change in changes(home, places, name, scope):
+            for other in dict.fromkeys(_home_of(line) for line in lines(change.path, change.project)):
+                if other is not None and other != home:
+                    yield Leftover(change.path, other, not os.path.lexists(script_path(other)), scope)
+
+
+def registered(home: str, places: Places, name: str) -> Registered | None:
+    """Where an agent is told of our server, if it is."""
+    for scope in SCOPES:
+        change = server(home, places, name, scope)
+        call = "" if change is None else installed_server(change)
+        mine = mcp_entry.is_shared(call) if scope == "project" else mcp_entry.home_of(call) == home
+        if change is None or not mine:
+            theirs = by_hand(home, places, name, scope)
+            if theirs is None:
+                continue
+            gone = _nowhere(places, [theirs.program])
+            return Registered(scope, theirs.path, gone, theirs.name)
+        own = (mcp_entry.PYTHON,) if os.name == "nt" else (mcp_entry.SCRIPT, mcp_entry.PYTHON)
+        called = [os.path.join(home, script.DIRECTORY, name) for name in own]
+        return Registered(
+            scope, change.path, _nowhere(places, [mcp_entry.SHARED.command] if scope == "project" else called)
+        )
+    return None
+
+
+def _nowhere(places: Places, programs: list[str]) -> str | None:
+    """The first of these that is not there, or not on the PATH."""
+    path = places.environ.get("PATH", "")
+    there = (
+        os.path.isfile(name) if os.path.dirname(name) else which(name, path=path) is not None for name in programs
+    )
+    return next((program for program, found in zip(programs, there, strict=True) if not found), None)
+
+
+def by_hand(home: str, places: Places, name: str, scope: Scope) -> ByHand | None:
+    """The entry by which a person has told this agent of our server, under whatever name, if they did and no entry
+    of ours stands there.
+    """
+    change = server(home, places, name, scope)
+    if change is None or all_ours(home, scope)(installed_server(change)):
+        return None
+    data = read(change.path, change.project)
+    for entry in change.entries:
+        servers = at_path(data, entry.at[:-1]) if mcp_entry.called(entry.value) else None
+        for called, item in servers.items() if isinstance(servers, dict) else ():
+            if mcp_entry.by_hand(mcp_entry.called(item)):
+                return ByHand(change.path, called, mcp_entry.program(mcp_entry.called(item)))
+    return None
+
+
+def installed_server(change: FileChange) -> str:
+    """What is started by the entry that stands where our server's belongs; empty for nothing."""
+    data = read(change.path, change.project)
+    return next((text for entry in change.entries if (text := mcp_entry.called(at_path(data, entry.at)))), "")
+
+
+def changes(
+    home: str, places: Places, name: str, scope: Scope, *, with_server: bool = True
+) -> tuple[FileChange, ...]:
+    """What a connection of this agent consists of."""
+    hooked = _hooks(home, places, name, scope)
+    served = server(home, places, name, scope)
+    if served is None:
+        return hooked
+    together = any(change.path == served.path for change in hooked)
+    if not with_server:
+        bare = tuple(entry.at for entry in served.entries)
+        return tuple(change._replace(bare=bare) if change.path == served.path else change for change in hooked)
+    if not together:
+        return (*hooked, served)
+    return tuple(
+        change._replace(entries=change.entries + served.entries) if change.path == served.path else change
+        for change in hooked
+    )
+
+
+def server(home: str, places: Places, name: str, scope: Scope) -> FileChange | None:
+    """What tells an agent of the MCP server; None where it cannot be told."""
+    python = os.path.abspath(sys.executable)
+    wanted = wiring(name).server(places, scope, mcp_entry.server(home, scope, python=python, system=places.system))
+    return None if wanted is None else _placed(wanted, places, scope)
+
+
+def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[FileChange, ...]:
+    shared = script.shared_home(places, home) if scope == "project" else None
+    wanted = wiring(name).changes(
+        places, scope, script.command(home, name, scope, shared=shared, system=places.system)
+    )
+    wanted = tuple(_placed(change, places, scope) for change in wanted)
+    if name != "claude":
+        return wanted
+    from holdfast.conversations.adapters.claude import settings as claude
+
+    line = script.status_line(home, name, scope, shared=shared, system=places.system)
+    first, *rest = wanted
+    return (first._replace(entries=(*first.entries, claude.status_line(line))), *rest)
+
+
+def _placed(change: FileChange, places: Places, scope: Scope) -> FileChange:
+    return change._replace(project=places.project) if scope == "project" else change
+
+
+def lines(path: str, project: str | None) -> list[str]:
+    """The texts in a file among which a command line of ours may be; what cannot be read has none."""
+    try:
+        data = current(path, project)
+        if data is None:
+            return []
+        if path.endswith(_SHARED):
+            # Settings can be large; most have nothing of ours.
+            return list(editing(path).texts(decoded(data, path), path)) if b"hold" in data or b"hook" in data else []
+    except HoldfastError:
+        return []
+    return data.decode(errors="replace").splitlines()
+
+
+def read(path: str, project: str | None) -> object:
+    """What stands in a shared file, as data; what cannot be read holds nothing."""
+    try:
+        data = current(path, project)
+        return None if data is None or b"holdfast" not in data else editing(path).plain(decoded(data, path), path)
+    except HoldfastError:
+        return None
+
+
+def plugin_at(places: Places) -> str | None:
+    """The settings file of Claude Code that has Holdfast's own plugin switched on."""
+    from holdfast.conversations.adapters.claude.settings import settings
+
+    local = places.in_project(".claude", "settings.local.json")
+    shared = settings(places, "project")
+    for path, project in ((settings(places, "user"), None), (shared, places.project), (local, places.project)):
+        switched = at_path(read(path, project), ("enabledPlugins",))
+        if isinstance(switched, dict) and any(
+            key.startswith(_PLUGIN) and value not in (False, None) for key, value in switched.items()
+        ):
+            return files.shown(path)
+    return None

@@ -1,0 +1,343 @@
+"""Plan what becomes of one file when an agent is connected or disconnected, before anything is written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.conversations.connect.editors import Ours, decoded, editing
+from holdfast.conversations.connect.json_edit import EditReceipt, Path
+from holdfast.conversations.connect.mcp_entry import CALL, called
+from holdfast.conversations.connect.registry import ConnectedFile
+from holdfast.conversations.connect.wiring import FileChange, SettingsEntry
+from holdfast.conversations.hooks import script
+from holdfast.core import limits
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Conflict, HoldfastError
+from holdfast.core.times import HOUR
+from holdfast.machine import files, quarantine_names, unsafe_files
+
+What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
+_WHAT: Final = "the agent's settings"
+
+
+class FilePlan(NamedTuple):
+    """One file: what stands there, what shall, and what has to be remembered about it."""
+
+    kept: ConnectedFile
+    change: What
+    before: bytes | None
+    after: bytes | None
+    executable: bool = False
+    # What a person added to an entry of ours that goes with it.
+    added: tuple[str, ...] = ()
+    # The project the file is in: nothing outside is written for it.
+    project: str | None = None
+
+    @property
+    def target(self) -> str:
+        """Where the file really is. The user's own links are followed; of a project's, those that stay within it."""
+        path = self.kept.path
+        return os.path.realpath(path) if self.project is None else unsafe_files.refuse_others(path, self.project)
+
+
+def current(path: str, project: str | None) -> bytes | None:
+    """What stands at a path; None for nothing, or a link of the person's to nothing yet."""
+    limit = limits.AGENT_SETTINGS if project is None else limits.PROJECT_AGENT_SETTINGS
+    return files.read_limited(path, limit, what=_WHAT) if os.path.exists(path) else None
+
+
+# ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_connect(change: FileChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
+    """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
+    if change.project is not None:
+        unsafe_files.refuse_others(change.path, change.project)
+    before = current(change.path, change.project)
+    step = _own(change, kept, before) if change.content is not None else _shared(change, kept, before, ours)
+    step = step._replace(project=change.project)
+    if kept is None:
+        return step
+    made = [*kept.made, *(name for name in step.kept.made if name not in kept.made)]
+    return step._replace(kept=msgspec.structs.replace(step.kept, made=made))
+
+
+def _shared(change: FileChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
+    data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
+    whole = change._replace(entries=tuple(_as_it_stands(entry, data, ours) for entry in change.entries))
+    stands = before is not None and _stands(data, whole, ours)
+    if stands and kept is not None:
+        return FilePlan(kept, "unchanged", before, before)
+    base, was = _base(change, kept, before, ours)
+    text = "" if base is None else decoded(base, change.path)
+    new, receipt = editing(change.path).insert(text, (change if stands else whole).entries, change.path)
+    after = before if before is not None and stands else new.encode()
+    # What is remembered is ours alone: what more stands in an entry was added by its person.
+    own = {entry.at: entry.value for entry in change.entries}
+    receipt.values = [msgspec.structs.replace(value, value=own[value.at]) for value in receipt.values]
+    if was is not None:
+        receipt.add(was)
+        receipt.values = [value for value in receipt.values if value.at not in change.bare]
+    existed = base is not None
+    remembered = ConnectedFile(
+        path=change.path, existed=existed, original=base or b"", wrote=digest(after), receipt=receipt,
+        made=[] if before is not None else missing_directories(change.path), linked=os.path.islink(change.path),
+    )  # fmt: skip
+    what: What = "unchanged" if after == before else "edited" if before is not None else "created"
+    return FilePlan(remembered, what, before, after)
+
+
+def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEntry:
+    """A server keeps what its person added to its entry, also when it is started in another way from now on."""
+    standing, wanted = at_path(data, entry.at), entry.value
+    if not (entry.only and isinstance(standing, dict) and isinstance(wanted, dict) and called(standing)):
+        return entry
+    if called(standing) == called(wanted):
+        return entry._replace(value=standing)
+    if not ours(called(standing)):
+        return entry
+    return entry._replace(value=wanted | {name: item for name, item in standing.items() if name not in CALL})
+
+
+def _base(
+    change: FileChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours
+) -> tuple[bytes | None, EditReceipt | None]:
+    """The file as it would be without us; and, if it was edited since, what was made for us in it back then."""
+    if before is None:
+        return None, None
+    if kept is not None and digest(before) == kept.wrote:
+        return (kept.original if kept.existed else None), None
+    text = decoded(before, change.path)
+    by = editing(change.path)
+    if not any(map(ours, by.texts(text, change.path))):
+        return before, None
+    receipt = kept.receipt if kept is not None else None
+    rest = by.remove(text, ours, receipt, change.path, whole=alone(change))
+    if kept is not None and not kept.existed and not rest.strip("\ufeff \t\r\n"):
+        return None, None
+    return rest.encode(), receipt
+
+
+def _stands(data: object, change: FileChange, ours: Ours) -> bool:
+    """Whether everything stands there already, and nothing else of ours: wherever somebody moved it."""
+    if any(ours(called(at_path(data, at))) for at in change.bare):
+        return False
+    wanted = 0
+    for entry in change.entries:
+        place = at_path(data, entry.at)
+        if place is None:
+            return False
+        if entry.only:
+            if place == entry.value:
+                wanted += _calls(place, ours)
+            elif ours(called(place)):
+                return False  # a server of ours, but not this one
+        elif not isinstance(place, list) or entry.value not in place:
+            return False
+        else:
+            wanted += _calls(entry.value, ours)
+    return wanted == _calls(data, ours)
+
+
+def at_path(data: object, at: Path) -> object:
+    """What stands at a path; None for nothing."""
+    for key in at:
+        if not isinstance(data, dict) or key not in data:
+            return None
+        data = data[key]
+    return data
+
+
+def _calls(value: object, ours: Ours) -> int:
+    if isinstance(value, str):
+        return int(ours(value))
+    if isinstance(value, dict):
+        return sum(_calls(item, ours) for item in value.values())
+    return sum(_calls(item, ours) for item in value) if isinstance(value, list) else 0
+
+
+def _own(change: FileChange, kept: ConnectedFile | None, before: bytes | None) -> FilePlan:
+    content = change.content or b""
+    remembered = ConnectedFile(
+        path=change.path, existed=False, own=True, wrote=digest(content),
+        made=[] if before is not None else missing_directories(change.path), linked=os.path.islink(change.path),
+    )  # fmt: skip
+    if before is None:
+        return FilePlan(remembered, "created", None, content, change.executable)
+    if before == content:
+        right = not change.executable or os.access(change.path, os.X_OK)
+        return FilePlan(remembered, "unchanged" if right else "edited", before, content, change.executable)
+    if kept is not None and kept.own:
+        is_ours = digest(before) == kept.wrote
+    else:
+        is_ours = script.is_call(before.decode(errors="replace"))
+    if not is_ours:
+        raise Conflict(
+            f"{files.shown(change.path)} is there already and is not Holdfast's, or was changed since",
+            hint="Move it away, then connect again; nothing was changed.",
+            file=change.path,
+        )
+    return FilePlan(remembered, "edited", before, content, change.executable)
+
+
+def sharing(step: FilePlan, made: Container[str]) -> FilePlan:
+    """The same, with directories above its file that were made for other agents: whoever goes last removes them."""
+    if step.kept.existed:
+        return step
+    above, shared = os.path.dirname(os.path.realpath(step.kept.path)), []
+    while above != os.path.dirname(above):
+        if above in made and above not in step.kept.made:
+            shared.append(above)
+        above = os.path.dirname(above)
+    own = sorted([*shared, *step.kept.made], key=len)
+    return step._replace(kept=msgspec.structs.replace(step.kept, made=own))
+
+
+def missing_directories(path: str) -> list[str]:
+    """The directories that have to be made for a file, outermost first."""
+    found: list[str] = []
+    above = os.path.dirname(os.path.realpath(path))
+    while not os.path.lexists(above):
+        found.append(above)
+        above = os.path.dirname(above)
+    return found[::-1]
+
+
+# ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_disconnect(kept: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
+    """What has to be done so that nothing of us is left: the old bytes, if nobody else wrote there since."""
+    if project is not None:
+        unsafe_files.refuse_others(kept.path, project)
+    before = current(kept.path, project)
+    return _without_us(kept, ours, before)._replace(project=project)
+
+
+def _without_us(kept: ConnectedFile, ours: Ours, before: bytes | None) -> FilePlan:
+    if before is None or (kept.existed and before == kept.original):
+        return FilePlan(kept, "unchanged", before, before)
+    if digest(before) == kept.wrote:
+        return FilePlan(
+            kept, "restored" if kept.existed else "removed", before, kept.original if kept.existed else None
+        )
+    if kept.own:
+        return FilePlan(kept, "set aside", before, None)
+    values = kept.receipt.values if kept.receipt is not None else ()
+    return _edited(kept, ours, before, [SettingsEntry(value.at, value.value, only=True) for value in values])
+
+
+def _edited(
+    kept: ConnectedFile, ours: Ours, before: bytes, entries: Iterable[SettingsEntry], whole: Iterable[Path] = ()
+) -> FilePlan:
+    """Our entries are taken out of a file that others edited."""
+    text, by = decoded(before, kept.path), editing(kept.path)
+    if not any(map(ours, by.texts(text, kept.path))):
+        return FilePlan(kept, "unchanged", before, before)
+    rest = by.remove(text, ours, kept.receipt, kept.path, whole=whole)
+    if rest == text:
+        return FilePlan(kept, "unchanged", before, before)
+    added = tuple(_added(by.plain(text, kept.path), entries, ours))
+    if not kept.existed and not rest.strip("\ufeff \t\r\n"):
+        return FilePlan(kept, "removed", before, None, added=added)
+    return FilePlan(kept, "edited", before, rest.encode(), added=added)
+
+
+def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterator[str]:
+    """What stands in a server of ours and is not: it means nothing without it, and would break the agent's file."""
+    for entry in entries:
+        standing = at_path(data, entry.at)
+        if isinstance(standing, dict) and isinstance(entry.value, dict) and ours(called(standing)):
+            yield from (str(name) for name in standing if name not in entry.value)
+
+
+def to_forget(change: FileChange, ours: Ours) -> FilePlan | None:
+    """The step that takes out what nobody remembers having put there; None where there is nothing of ours."""
+    before = current(change.path, change.project)
+    # The word stands in every command line of ours: a file without it is nobody's business, whatever is wrong in it.
+    if before is None or (change.content is None and b"holdfast" not in before.lower()):
+        return None
+    if change.content is None:
+        own = [entry for entry in change.entries if entry.only]
+        step = _edited(ConnectedFile(path=change.path, existed=True), ours, before, own, alone(change))
+        return None if step.change == "unchanged" else step._replace(project=change.project)
+    if before == change.content or any(ours(line) for line in before.decode(errors="replace").splitlines()):
+        own_file = ConnectedFile(path=change.path, existed=False, own=True)
+        return FilePlan(own_file, "removed", before, None, project=change.project)
+    return None
+
+
+def alone(change: FileChange) -> set[Path]:
+    """Where a value is set that is no entry of a list, or was set once."""
+    return {*(entry.at for entry in change.entries if entry.only), *change.bare}
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def carry_out(step: FilePlan, *, now: int) -> str | None:
+    """Write, restore or remove the file; gives where something was set aside."""
+    path, target = step.kept.path, step.target
+    _sweep(step.kept, target, now)
+    if step.change == "unchanged":
+        if step.after is None:
+            unmake(step.kept.made)  # of a process that was killed before it made the file
+        return None
+    if current(path, step.project) != step.before:
+        raise Conflict(
+            f"{files.shown(path)} was changed by someone else just now",
+            hint="Run the command again.",
+            file=path,
+        )
+    within = None if step.project is None else os.path.realpath(step.project)
+    if step.change == "set aside":
+        name = quarantine_names.free_name(f"{path}.changed-{quarantine_names.stamp(now)}")
+        try:
+            files.rename(path if within is None else target, name, within=within)
+        except OSError as error:
+            raise files.explain(error, "rename", path) from error
+        unmake(step.kept.made)
+        return name
+    if step.after is None:
+        _remove(step.kept, target, within)
+        return None
+    if step.before is None:
+        files.make_private_dir(os.path.dirname(target), within=within)
+    files.write_atomic(
+        path if within is None else target, step.after, follow_own_link=within is None, within=within,
+        mode=0o700 if step.executable else None,
+    )  # fmt: skip
+    return None
+
+
+def _remove(kept: ConnectedFile, target: str, within: str | None) -> None:
+    """Where nothing was, nothing is left: not the file, not the directories made for it."""
+    try:
+        files.remove(target, within=within)
+        if os.path.islink(kept.path) and not kept.linked:
+            os.unlink(kept.path)
+    except OSError as error:
+        raise files.explain(error, "remove", kept.path) from error
+    unmake(kept.made)
+
+
+def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
+    """Beside the file, take away what a writer of ours left that was killed before it gave its file a name."""
+    with contextlib.suppress(HoldfastError, OSError):
+        for path in files.temporaries(os.path.dirname(target)):
+            content = files.read_limited(path, limits.AGENT_SETTINGS, what="a temporary file")
+            old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
+            if old or digest(content) == kept.wrote or kept.original.startswith(content):
+                os.unlink(path)
+
+
+def unmake(made: Sequence[str]) -> None:
+    """Remove directories that were made for a file, if nobody else uses them."""
+    for directory in reversed(made):
+        if os.path.realpath(directory) == directory:  # else a link stands on the way now
+            files.remove_directory(directory)

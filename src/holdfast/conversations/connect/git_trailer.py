@@ -1,0 +1,250 @@
+"""The optional commit trailer: a `commit-msg` hook of git that names the session a commit was made in.
+
+`connect git` puts the hook where git looks for it (`core.hooksPath`, else the repository's own directory). A hook
+that stands there is moved beside it under another name, runs first, and decides: Holdfast's part never stops a
+commit. `disconnect git` moves it back, so everything is as it was, to the byte.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.apply import Connected, Touched
+from holdfast.conversations.connect.file_plan import missing_directories
+from holdfast.conversations.connect.registry import DIRECTORY, Connections
+from holdfast.conversations.hooks import install, script
+from holdfast.core import limits, view
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Conflict, HoldfastError, Refused
+from holdfast.machine import files
+from holdfast.machine.git.history import TRAILER, GitHistory
+from holdfast.machine.locks import locked
+from holdfast.sessions.history import current_session
+
+if TYPE_CHECKING:
+    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.workspace import Workspace
+
+NAME: Final = "git"
+_HOOK: Final = "commit-msg"
+_BEFORE: Final = ".before-holdfast"
+_MARK: Final = "# holdfast: adds the trailer Holdfast-Session to commit messages; holdfast disconnect git removes it."
+_MEMORY: Final = "git-trailers"  # beside what is remembered of agents
+_LONGEST_MESSAGE: Final = limits.MIB
+
+
+class _Installed(msgspec.Struct, kw_only=True):
+    """A hook that stands somewhere: where, and which directories were made for it."""
+
+    path: str
+    scope: Scope
+    project: str | None = None
+    made: list[str] = []
+
+
+class _Place(NamedTuple):
+    """Where git looks for hooks: for this repository alone, or for all of a person's."""
+
+    directory: str
+    scope: Scope
+    # Nothing outside of it is written.
+    within: str | None
+
+
+# ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def connect(ws: Workspace, places: Places, scope: Scope | None) -> Connected:
+    """Let git name the session in commits made here. Safe to repeat."""
+    where = _place(ws)
+    if scope is not None and scope != where.scope:
+        if where.scope == "user":
+            raise Refused(
+                f"core.hooksPath is {where.directory}, which holds the hooks of all your repositories",
+                hint="Connect git for all of them: holdfast connect git --scope user",
+            )
+        raise Refused(
+            "git has no hooks that run in every repository, unless your core.hooksPath names a directory for them",
+            hint="Connect git in this project: holdfast connect git --scope project",
+        )
+    ws.home.prepare()
+    memory = Connections(ws.home.path)
+    path = os.path.join(where.directory, _HOOK)
+    with locked(memory.lock, what="connect"):
+        wanted = _text(ws.home.path)
+        standing = _standing(path)
+        if standing is not None and not _is_ours(standing) and os.path.lexists(path + _BEFORE):
+            raise Conflict(
+                f"{files.shown(path + _BEFORE)} is there already, and is no hook that Holdfast moved",
+                hint="Look at both hooks, and move one away.", file=path,
+            )  # fmt: skip
+        own = ws.address.path == ws.home.store
+        install.note_store(ws.home.path, None if own else ws.address.secret)
+        install.install(ws.home.path, system=places.system)
+        project = ws.place.root if where.scope == "project" else None
+        if standing == wanted:
+            return Connected(NAME, where.scope, [Touched(path, "unchanged")], project=project)
+        made = missing_directories(path)
+        known = _remembered(ws.home.path)
+        if not any(installed.path == path for installed in known):
+            installed = _Installed(path=path, scope=where.scope, project=project, made=made)
+            _remember(ws.home.path, [*known, installed])
+        os.makedirs(where.directory, exist_ok=True)
+        moved = standing is not None and not _is_ours(standing)
+        if moved:
+            files.rename(path, path + _BEFORE, within=where.within)
+        files.write_atomic(path, wanted, within=where.within, mode=0o755)
+        notes = [f"The hook that stood there runs first, as {files.shown(path + _BEFORE)}."] if moved else []
+        if _is_in_work_tree(ws, path):
+            notes.append("It stands in the work tree: leave it out of your commits.")
+        return Connected(
+            NAME, where.scope, [Touched(path, "created" if standing is None else "edited")], notes=tuple(notes),
+            project=project,
+        )  # fmt: skip
+
+
+def disconnect(ws: Workspace) -> Connected:
+    """Take the hook out of this repository, and of what is for all of a person's."""
+    home = ws.home.path
+    paths = {installed.path for installed in _remembered(home) if installed.project in (None, ws.place.root)}
+    with contextlib.suppress(HoldfastError):  # no repository: only what is remembered can be taken out
+        paths.add(os.path.join(_place(ws).directory, _HOOK))
+    return _taken_out(home, sorted(paths))
+
+
+def disconnect_all(home: str) -> Connected:
+    """Take out every hook that is remembered."""
+    done = _taken_out(home, [installed.path for installed in _remembered(home)])
+    files.remove_file(_memory(home))
+    return done
+
+
+def _taken_out(home: str, paths: list[str]) -> Connected:
+    memory = Connections(home)
+    if not memory.are_there and not any(_is_ours(_standing(path) or b"") for path in paths):
+        return Connected(NAME, "project", [])
+    touched: list[Touched] = []
+    with locked(memory.lock, what="disconnect"):
+        known = _remembered(home)
+        for path in paths:
+            kept = next((installed for installed in known if installed.path == path), None)
+            touched += _take_out(path, [] if kept is None else kept.made)
+        _remember(home, [installed for installed in known if installed.path not in paths])
+    return Connected(NAME, "project", touched)
+
+
+def _take_out(path: str, made: list[str]) -> list[Touched]:
+    standing, before = _standing(path), path + _BEFORE
+    moved = os.path.lexists(before)
+    touched: list[Touched] = []
+    if standing is not None and not _is_ours(standing):
+        if not moved:
+            return []
+        # Somebody wrote another hook in the place of ours: it stays theirs, and so does the one before it.
+        return [Touched(path, "unchanged")]
+    if moved:
+        os.replace(before, path)
+        touched.append(Touched(path, "restored"))
+    elif standing is not None:
+        files.remove_file(path)
+        touched.append(Touched(path, "removed"))
+    for directory in reversed(made):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+    return touched
+
+
+def _place(ws: Workspace) -> _Place:
+    git = GitHistory(ws.place.root)
+    if not ws.place.git or not git.has_work_tree():
+        raise Refused(
+            f"{files.shown(ws.place.root)} is not a git repository with a work tree",
+            hint="Run it in the project whose commits are to name their session.",
+        )
+    own, personal = git.hooks_path()
+    if own is None and personal is not None:
+        return _Place(os.path.abspath(os.path.expanduser(personal)), "user", None)
+    root, common = ws.place.root, ws.place.common_dir or ""
+    if own is None:
+        return _Place(os.path.join(common, "hooks"), "project", common)
+    directory = os.path.normpath(os.path.join(root, os.path.expanduser(own)))
+    for within in (root, common):
+        # A repository says where its hooks are; that it says so is no reason to write elsewhere.
+        if os.path.realpath(directory).startswith(os.path.realpath(within) + os.sep):
+            return _Place(directory, "project", within)
+    raise Refused(
+        f"the repository's core.hooksPath leads outside of it: {files.shown(directory)}",
+        hint="Set core.hooksPath to a directory of the repository, or in your own configuration.",
+    )
+
+
+def _is_in_work_tree(ws: Workspace, path: str) -> bool:
+    root, git = os.path.realpath(ws.place.root), os.path.realpath(ws.place.common_dir or "")
+    real = os.path.realpath(path)
+    return real.startswith(root + os.sep) and not real.startswith(git + os.sep)
+
+
+def _standing(path: str) -> bytes | None:
+    """What stands there; None for nothing. A link counts as what it leads to."""
+    if not os.path.lexists(path):
+        return None
+    return files.read_limited(path, limits.PROJECT_AGENT_SETTINGS, what="the hook") if os.path.exists(path) else b""
+
+
+def _is_ours(text: bytes) -> bool:
+    return _MARK.encode() in text[:500]
+
+
+def _text(home: str) -> bytes:
+    made = install.installation(home)
+    python = script.quoted(made.python.replace("\\", "/"))
+    asking = script.quoted(os.path.join(home, script.DIRECTORY, script.ASKING).replace("\\", "/"))
+    return f"""#!/bin/sh
+{_MARK}
+if [ -x "$0{_BEFORE}" ]; then "$0{_BEFORE}" "$@" || exit $?; fi
+if [ -x {python} ] && [ -f {asking} ]; then {python} -I -S {asking} trailer "$1" </dev/null >/dev/null 2>&1; fi
+exit 0
+""".encode()
+
+
+# ── what is remembered ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _memory(home: str) -> str:
+    return os.path.join(home, DIRECTORY, _MEMORY)
+
+
+def _remembered(home: str) -> list[_Installed]:
+    try:
+        data = files.read_limited(_memory(home), limits.SETTINGS, what="the memory of git hooks")
+        return msgspec.json.decode(data, type=decodable(list[_Installed]))
+    except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
+        return []  # hooks are found by what stands in them too
+
+
+def _remember(home: str, installed: list[_Installed]) -> None:
+    if installed:
+        files.write_atomic(_memory(home), msgspec.json.encode(installed) + b"\n")
+    else:
+        files.remove_file(_memory(home))
+
+
+# ── in a commit ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def add_trailer(ws: Workspace, path: str) -> None:
+    """Name the session that this work tree is at in a commit's message, if it is at work and the message says
+    anything: a commit that its person gave up by leaving the message empty stays given up.
+    """
+    session = current_session(ws)
+    if session is None or view.status_of(ws.state(session)) != "in_progress":
+        return
+    message = files.read_limited(path, _LONGEST_MESSAGE, what="the commit's message")
+    said = [line for line in message.splitlines() if line.strip() and not line.startswith(b"#")]
+    if said:
+        GitHistory(ws.place.root).add_trailer(os.path.abspath(path), f"{TRAILER}: {session}")

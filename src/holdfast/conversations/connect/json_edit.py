@@ -1,0 +1,392 @@
+"""Taking our own entries out of a settings file that somebody may have edited since: whatever else stands in it
+stays, byte for byte. They are known by the command line in them; the receipt of `jsonedit` tells what was made for
+them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.conversations.adapters.json_tree import JsonMember, JsonNode, JsonText
+from holdfast.conversations.connect.mcp_entry import called
+from holdfast.conversations.connect.wiring import SettingsEntry
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.machine.os_errors import shown
+
+# What is left of a line has more than blanks in it.
+_LINE_GOES_ON: Final = re.compile(r"[ \t]*+[^ \t\r\n]")
+Ours = Callable[[str], bool]
+
+
+def holds(text: str, ours: Ours, file: str) -> bool:
+    """Whether anything of ours stands in it."""
+    return any(ours(found) for found in texts(text, file))
+
+
+def texts(text: str, file: str) -> Iterator[str]:
+    """Every text in it that is a value, and what is started by each entry that starts something."""
+    document = JsonText(text, file)
+    left = [document.root] if document.root is not None else []
+    while left:
+        node = left.pop()
+        if isinstance(node.value, str):
+            yield node.value
+        elif document.is_object(node) and node.child("command") is not None:
+            yield called(document.plain(node))
+        left += [member.node for member in node.members or ()]
+
+
+def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()) -> str:
+    """The text without what is ours, and without what was made for it and is of no use now.
+
+    Without a receipt, whatever becomes empty by this is taken to be made for it. At the paths of `whole`, an object
+    that holds our command is ours altogether, as it is in a list.
+    """
+    whole = {*whole, *(value.at for value in receipt.values)} if receipt is not None else set(whole)
+    touched: set[Path] = set()
+    while True:
+        document = JsonText(text, file)
+        found = list(_found(document, document.root, (), ours, whole, touched)) if document.root is not None else []
+        if not found:
+            break
+        text = _without(text, *found)
+    text = _without_values(text, receipt, file)
+    text = _without_empty(text, set(receipt.created) if receipt is not None else None, touched, file)
+    return _gaps_again(text, receipt, file)
+
+
+# ── what is ours ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _found(
+    document: JsonText, node: JsonNode, at: Path, ours: Ours, whole: set[Path], touched: set[Path]
+) -> Iterator[tuple[JsonNode, int]]:
+    """The things to be taken out, at most one of each container: places are known anew afterwards."""
+    members = node.members or []
+    mine = [index for index, member in enumerate(members) if _is_ours(document, node, member, at, ours, whole)]
+    if mine:
+        touched.add(at)
+        yield node, mine[-1]
+    for index, member in enumerate(members):
+        if index not in mine:
+            yield from _found(document, member.node, _below(at, member), ours, whole, touched)
+
+
+def _below(at: Path, member: JsonMember) -> Path:
+    # Places inside lists have no lasting name: nothing there is looked up again.
+    return (*at, member.key if member.key is not None else "\0")
+
+
+def _is_ours(
+    document: JsonText, container: JsonNode, member: JsonMember, at: Path, ours: Ours, whole: set[Path]
+) -> bool:
+    node = member.node
+    if node.members is None:
+        return isinstance(node.value, str) and ours(node.value)
+    if document.is_list(container):
+        return _is_entry(document, node, ours)
+    if _below(at, member) in whole:
+        return _is_entry(document, node, ours) or ours(called(document.plain(node)))
+    return False
+
+
+def _is_entry(document: JsonText, node: JsonNode, ours: Ours) -> bool:
+    """An object that is there for our command alone: it holds it, or a list of nothing else."""
+    if not document.is_object(node):
+        return False
+    return any(
+        (isinstance(member.node.value, str) and ours(member.node.value)) or _only_ours(document, member.node, ours)
+        for member in node.members or ()
+    )
+
+
+def _only_ours(document: JsonText, node: JsonNode, ours: Ours) -> bool:
+    if not node.members:
+        return False
+    if document.is_object(node):
+        return False
+    return all(
+        (isinstance(member.node.value, str) and ours(member.node.value)) or _is_entry(document, member.node, ours)
+        for member in node.members
+    )
+
+
+# ── taking out ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _without(text: str, *things: tuple[JsonNode, int]) -> str:
+    """The text without these things of lists and objects, at most one of each."""
+    for start, end in sorted((cut for node, index in things for cut in _cuts(text, node, index)), reverse=True):
+        text = text[:start] + text[end:]
+    return text
+
+
+def _cuts(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
+    """Where one thing stands, with the blanks before it and the comma that nobody needs without it."""
+    members = node.members or []
+    one = members[index]
+    comma = one.comma
+    if comma is None and index:
+        comma = members[index - 1].comma
+    start = one.before
+    if one.after_line and _LINE_GOES_ON.match(text, one.node.end if one.comma is None else one.comma + 1):
+        start = one.start  # what follows must not become part of the comment
+    return [(start, one.node.end)] + ([] if comma is None else [(comma, comma + 1)])
+
+
+def _member(document: JsonText, at: Path) -> tuple[JsonNode, int] | None:
+    """The container and place of what a path leads to."""
+    node = document.root
+    found: tuple[JsonNode, int] | None = None
+    for key in at:
+        if node is None or not document.is_object(node):
+            return None
+        member = node.child(key)
+        if member is None or node.members is None:
+            return None
+        found, node = (node, node.members.index(member)), member.node
+    return found
+
+
+def _node(document: JsonText, at: Path) -> JsonNode | None:
+    if not at:
+        return document.root
+    found = _member(document, at)
+    return None if found is None else (found[0].members or [])[found[1]].node
+
+
+def _is_bare(document: JsonText, node: JsonNode) -> bool:
+    return node.members == [] and not document.text[node.start + 1 : node.end - 1].strip()
+
+
+def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
+    """Values that we set and nobody changed. In a container of ours that others use by now, they may rely on them."""
+    values = receipt.values if receipt is not None else []
+    for value in values:
+        document = JsonText(text, file)
+        found = _member(document, value.at)
+        if receipt is None or found is None:
+            continue
+        container, index = found
+        members = container.members or []
+        if document.plain(members[index].node) != value.value:
+            continue
+        set_here = {item.at[-1] for item in values if item.at[:-1] == value.at[:-1]}
+        others = [member for member in members if member.key not in set_here]
+        rest = [other for other in others if not _is_bare_created(document, other, value.at, receipt)]
+        if rest and value.at[:-1] in receipt.created:
+            continue
+        text = _without(text, found)
+    return text
+
+
+def _is_bare_created(document: JsonText, member: JsonMember, beside: Path, receipt: EditReceipt) -> bool:
+    """Whether a neighbour is one of our own containers with nothing of anybody's left in it."""
+    at = (*beside[:-1], member.key or "")
+    if at not in receipt.created or member.node.members is None:
+        return False
+    return all(_is_bare_created(document, item, (*at, ""), receipt) for item in member.node.members)
+
+
+def _without_empty(text: str, created: set[Path] | None, touched: set[Path], file: str) -> str:
+    """Containers that were made for us and are empty, from the inside out."""
+    left = set(created) if created is not None else {at for at in touched if "\0" not in at}
+    while left:
+        at = max(left, key=lambda path: (len(path), path))
+        left.remove(at)
+        if not at:
+            continue
+        document = JsonText(text, file)
+        found, node = _member(document, at), _node(document, at)
+        if found is None or node is None or not _is_bare(document, node):
+            continue
+        text = _without(text, found)
+        if created is None:
+            left.add(at[:-1])
+    return text
+
+
+def _gaps_again(text: str, receipt: EditReceipt | None, file: str) -> str:
+    """Between brackets that are empty again stands what stood there before."""
+    for gap in reversed(receipt.gaps) if receipt is not None else ():
+        document = JsonText(text, file)
+        node = _node(document, gap.at)
+        if node is None or node.members != []:
+            continue
+        if receipt is not None and gap.at == () and () in receipt.created:
+            if _is_bare(document, node):  # the brackets themselves are ours
+                rest = text[: node.start] + text[node.end :]
+                text = gap.text if rest.strip() == gap.text.strip() else rest
+        elif text[node.start + 1 : node.end - 1].strip() == gap.text.strip():
+            text = text[: node.start + 1] + gap.text + text[node.end - 1 :]
+    return text
+
+
+Path = tuple[str, ...]
+_BREAK: Final = re.compile(r"\r\n|\r|\n")
+_INDENT: Final = re.compile(r"[ \t]*+")
+_USUAL: Final = "  "
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """What stood between the brackets of a list or object that was empty; at the root, the whole text."""
+
+    at: Path
+    text: str
+
+
+class Value(msgspec.Struct, frozen=True):
+    at: Path
+    value: Json
+
+
+class EditReceipt(msgspec.Struct):
+    """What has to be known to take additions out again without a trace."""
+
+    created: list[Path] = []
+    gaps: list[Gap] = []
+    values: list[Value] = []
+
+    def add(self, other: EditReceipt) -> None:
+        self.created += [item for item in other.created if item not in self.created]
+        known = {gap.at for gap in self.gaps} | set(self.created)
+        self.gaps += [gap for gap in other.gaps if gap.at not in known or gap.at == ()]
+        places = {value.at for value in self.values}
+        self.values += [value for value in other.values if value.at not in places]
+
+
+class TextLayout:
+    """How a text is laid out: its line ends, one step of its indentation, whether it has a line for each thing."""
+
+    __slots__ = ("airy", "colon", "comma", "line_end", "step")
+
+    def __init__(self, document: JsonText) -> None:
+        text, root = document.text, document.root
+        found = _BREAK.search(text)
+        self.line_end = found.group() if found else "\n"
+        self.step = _USUAL
+        self.airy = True
+        self.comma, self.colon = ", ", ": "
+        if root is not None and root.members:
+            first = root.members[0]
+            self.airy = _BREAK.search(text, root.start, first.start) is not None
+            if self.airy:
+                base = indent_at(text, root.start)
+                self.step = indent_at(text, first.start).removeprefix(base)
+            elif first.key is not None and text[first.node.start - 1] == ":":
+                self.comma, self.colon = ",", ":"
+
+    def written(self, value: Json, indent: str | None) -> str:
+        """A value as it stands in this text: on one line, or with its lines indented like this."""
+        if indent is None:
+            return json.dumps(value, ensure_ascii=False, separators=(self.comma, self.colon))
+        lines = json.dumps(value, ensure_ascii=False, indent=self.step)
+        return lines.replace("\n", self.line_end + indent)
+
+
+def indent_at(text: str, position: int) -> str:
+    """The blanks at the beginning of the line in which something stands."""
+    start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
+    found = _INDENT.match(text, start, position)
+    return found.group() if found else ""
+
+
+def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
+    """The text with these entries in it, each once. What is there already stays as it is."""
+    receipt = EditReceipt()
+    for entry in entries:
+        text, one = _insert(JsonText(text, file), entry, file)
+        receipt.add(one)
+    return text, receipt
+
+
+def _insert(document: JsonText, entry: SettingsEntry, file: str) -> tuple[str, EditReceipt]:
+    node = document.root
+    if node is None:
+        return _anew(document, entry)
+    for depth, key in enumerate(entry.at):
+        if not document.is_object(node):
+            raise _unfit(document, node, entry.at[:depth], "an object", file)
+        found = node.child(key)
+        if found is None:
+            receipt = _receipt(entry, depth)
+            return _added(document, node, entry.at[:depth], key, _nested(entry, depth), receipt), receipt
+        node = found.node
+    if entry.only:
+        return document.text, EditReceipt()
+    if not document.is_list(node):
+        raise _unfit(document, node, entry.at, "a list", file)
+    if any(document.plain(member.node) == entry.value for member in node.members or ()):
+        return document.text, EditReceipt()
+    receipt = EditReceipt()
+    return _added(document, node, entry.at, None, entry.value, receipt), receipt
+
+
+def _receipt(entry: SettingsEntry, depth: int) -> EditReceipt:
+    """Of an entry whose path is there down to `depth`."""
+    made = len(entry.at) - 1 if entry.only else len(entry.at)
+    return EditReceipt(
+        created=[entry.at[: end + 1] for end in range(depth, made)],
+        values=[Value(entry.at, entry.value)] if entry.only else [],
+    )
+
+
+def _nested(entry: SettingsEntry, depth: int) -> Json:
+    """The value of the key at `depth`, with everything below it that has to be made."""
+    value: Json = entry.value if entry.only else [entry.value]
+    for key in reversed(entry.at[depth + 1 :]):
+        value = {key: value}
+    return value
+
+
+def _anew(document: JsonText, entry: SettingsEntry) -> tuple[str, EditReceipt]:
+    layout = TextLayout(document)
+    text = document.text
+    receipt = _receipt(entry, 0)
+    receipt.created.insert(0, ())
+    receipt.gaps.append(Gap((), text))
+    apart = layout.line_end if text.strip("\ufeff") and not text.endswith(("\n", "\r")) else ""
+    value = {entry.at[0]: _nested(entry, 0)}
+    return text + apart + layout.written(value, "") + layout.line_end, receipt
+
+
+def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value: Json, receipt: EditReceipt) -> str:
+    """The text with one more thing at the end of a list or object."""
+    text, layout = document.text, TextLayout(document)
+    members: list[JsonMember] = node.members or []
+    if members:
+        airy = node.tail_is_line or _BREAK.search(text, node.start, members[0].start) is not None
+        indent = indent_at(text, members[0].start)
+    else:
+        airy = node.tail_is_line or layout.airy
+        indent = indent_at(text, node.start) + layout.step
+        receipt.gaps.append(Gap(at, text[node.start + 1 : node.end - 1]))
+    written = layout.written(value, indent if airy else None)
+    if key is not None:
+        written = json.dumps(key, ensure_ascii=False) + layout.colon + written
+    if airy:
+        written = layout.line_end + indent + written
+    elif members or node.tail > node.start + 1:
+        written = layout.comma[1:] + written
+    if members and members[-1].comma is not None:
+        written += ","
+    if not members and airy and _BREAK.search(text, node.tail, node.end) is None:
+        written += layout.line_end + indent_at(text, node.start)
+    apart = members[-1].node.end if members and members[-1].comma is None else None
+    head = text[: node.tail] if apart is None else text[:apart] + "," + text[apart : node.tail]
+    return head + written + text[node.tail :]
+
+
+def _unfit(document: JsonText, node: JsonNode, at: Path, wanted: str, file: str) -> Invalid:
+    what = ".".join(at) or "the whole"
+    return Invalid(
+        f"in {shown(file)}, {shown(what)} is not {wanted} (line {document.line(node.start)})",
+        hint="Put that right, then try again; nothing was changed.",
+        file=file,
+    )

@@ -1,0 +1,152 @@
+"""Holdfast's MCP server as an entry in agents' settings: what they start, and how the entry is recognised.
+
+For one person that is a script in the home, beside the one that hooks call: programs with windows have no shell's
+variables and no PATH of theirs, and the script goes on working when Python or Holdfast is renewed. What a project
+shares names no place of anybody's: `holdfast`, from the PATH of whoever runs it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.conversations.hooks.script import DIRECTORY, ScriptSetup, quoted
+
+if TYPE_CHECKING:
+    from holdfast.conversations.adapters.base import Scope
+    from holdfast.core.canonical import Json
+
+NAME: Final = "holdfast"  # by which agents know the server
+SCRIPT: Final = "holdfast-mcp"
+PYTHON: Final = "holdfast-mcp.py"
+CALL: Final = ("command", "args")  # of an entry: what it starts
+_APART: Final = "\0"  # between words: no text in a settings file is taken for a server by accident
+_OF_A_HOME: Final = re.compile(
+    rf"server\0(?:[^\0]+\0-P\0(?P<windows>[^\0]+)\\{DIRECTORY}\\holdfast-mcp\.py"
+    rf"|(?P<posix>[^\0]+)/{DIRECTORY}/holdfast-mcp)"
+)
+
+
+class Server(NamedTuple):
+    """The program that agents start, and what it is given."""
+
+    command: str
+    args: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> dict[str, Json]:
+        """As most agents write it."""
+        return {"command": self.command, "args": list(self.args)}
+
+
+_COMMAND: Final = "mcp"
+_PYTHONS: Final = re.compile(r"pythonw?[0-9.]*|py")
+_STARTERS: Final = frozenset({"env", "uv", "uvx", "pipx"})
+SHARED: Final = Server("holdfast", (_COMMAND,))
+
+
+def server(home: str, scope: Scope, *, python: str, system: str) -> Server:
+    """What an agent has to start in this scope."""
+    if scope == "project":
+        return SHARED
+    if system == "win32":
+        # Not every program starts a script of cmd, but each one starts a program.
+        return Server(python, ("-P", f"{home}\\{DIRECTORY}\\{PYTHON}"))
+    return Server(f"{home}/{DIRECTORY}/{SCRIPT}")
+
+
+def called(entry: object) -> str:
+    """What an agent's entry starts, as one text; empty for what starts nothing."""
+    if type(entry) is not dict:
+        return ""
+    command, args = entry.get("command"), entry.get("args")
+    words = [*(command if type(command) is list else [command]), *(args if type(args) is list else [])]
+    texts = [word for word in words if type(word) is str]
+    return _APART.join(["server", *texts]) if texts and len(texts) == len(words) else ""
+
+
+def is_shared(call: str) -> bool:
+    """Whether this is the server as projects share it."""
+    return call == called(SHARED.entry)
+
+
+def home_of(call: str) -> str | None:
+    """The home whose server is started; None for what is no server of a home."""
+    found = _OF_A_HOME.fullmatch(call)
+    return None if found is None else found["posix"] or found["windows"]
+
+
+def by_hand(call: str) -> bool:
+    """Whether this starts Holdfast's server as people write it down: `holdfast mcp`, wherever they have it, or by
+    way of a program that starts others.
+    """
+    _, *words = call.split(_APART)
+    while words:
+        first, *rest = words
+        program = re.split(r"[/\\]", first)[-1].lower().removesuffix(".exe")
+        if program == NAME:
+            return rest[:1] == [_COMMAND]
+        if _PYTHONS.fullmatch(program):
+            return any(rest[at : at + 3] == ["-m", NAME, _COMMAND] for at in range(len(rest)))
+        if program not in _STARTERS:
+            return False
+        # Its own options come first, and `--from` something that may be called as the program is.
+        words = next((rest[at:] for at in range(len(rest) - 1) if rest[at + 1] == _COMMAND), [])
+    return False
+
+
+def program(call: str) -> str:
+    """The program that is started."""
+    return call.split(_APART)[1]
+
+
+# ── the script ───────────────────────────────────────────────────────────────────────────────────────────
+
+_SCRIPT: Final = r"""#!/bin/sh
+# Holdfast's MCP server, made by `holdfast connect` for the Holdfast that ran then.
+python=@python@
+if [ ! -x "$python" ] || [ ! -e @package@ ]; then
+  echo "holdfast: the Holdfast that was connected here is gone; run holdfast connect again" >&2
+  exit 1
+fi
+exec "$python" -P @serving@
+"""
+
+# Never with the directory of the project among the modules (-P): what lies there is not ours to run.
+_PYTHON: Final = '''"""Made by `holdfast connect`: Holdfast's MCP server, for the home this stands in."""
+
+import os
+import sys
+
+os.environ["HOLDFAST_HOME"] = @home@
+if not os.environ.get("HOLDFAST_STORE"):
+    try:
+        with open(@store@, encoding="utf-8") as file:
+            os.environ["HOLDFAST_STORE"] = file.read(4096)
+    except OSError:
+        pass  # the home's own
+
+try:
+    from holdfast.cli.entry import main
+except ImportError:
+    sys.path += @paths@
+    from holdfast.cli.entry import main
+
+sys.exit(main(["mcp"]))
+'''
+
+
+def serving_script(made: ScriptSetup) -> str:
+    """What agents start on POSIX systems."""
+    words = {
+        "python": quoted(made.python),
+        "package": quoted(made.package),
+        "serving": quoted(f"{made.home}/{DIRECTORY}/{PYTHON}"),
+    }
+    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _SCRIPT)
+
+
+def serving_python(made: ScriptSetup, store: str) -> str:
+    """The text of the Python beside it, in ASCII; `store` is the file that names the store."""
+    words = {"home": ascii(made.home), "store": ascii(store), "paths": ascii(list(made.paths))}
+    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _PYTHON)

@@ -1,0 +1,238 @@
+"""Small changes to TOML files of other programs, with the same guarantees as `jsonedit`: a table of our own is added
+at the end and taken out again, everything else stays byte for byte.
+
+There is no tree here that knows where things stand. A change is made to the text, and holds only if a real parser
+reads exactly what was there before, and our table or none: whatever it cannot confirm is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from holdfast.conversations.connect.json_edit import EditReceipt, Gap, Ours, Path, Value
+from holdfast.conversations.connect.mcp_entry import called
+from holdfast.conversations.connect.wiring import SettingsEntry
+from holdfast.core import toml_text
+from holdfast.core.errors import Invalid
+from holdfast.machine.os_errors import shown
+
+_MARK: Final = "\ufeff"
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_MOST_TRIES: Final = 2000  # places at which a table may end
+
+# What a parser makes of a file. Dates and times among it are compared, never looked into.
+Table = dict[str, object]
+
+
+class _Number(str):
+    """A number as it is written: one that is not a number is not even equal to itself."""
+
+    __slots__ = ()
+
+
+def plain(text: str, file: str) -> Table:
+    """The file as data."""
+    try:
+        return _read(text)
+    except ValueError as error:
+        raise Invalid(
+            f"{shown(file)} is not TOML: {error}",
+            hint="Put that right, then try again; nothing was changed.",
+            file=file,
+        ) from None
+
+
+def texts(text: str, file: str) -> Iterator[str]:
+    """What is started by each entry in it that starts something."""
+    left: list[object] = [plain(text, file)]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if "command" in one:
+                yield called(one)
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+
+
+# ── adding ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
+    """The text with these tables at its end. What is there already stays as it is."""
+    receipt = EditReceipt()
+    for entry in entries:
+        before = plain(text, file)
+        if _standing(before, entry.at) is not None:
+            continue
+        added = _apart(text) + _written(entry, "\r\n" if "\r\n" in text else "\n")
+        after = _read_or_none(text + added)
+        if after is None or _standing(after, entry.at) != entry.value or not _alike(before, after, entry.at):
+            raise Invalid(
+                f"in {shown(file)}, {entry.at[0]} is written in a way that nothing can be added to",
+                hint=f"Write each in a table of its own, [{entry.at[0]}.NAME], or connect with --no-mcp; "
+                "nothing was changed.",
+                file=file,
+            )
+        text += added
+        receipt.values.append(Value(entry.at, entry.value))
+        receipt.gaps.append(Gap(entry.at, added))
+    return text, receipt
+
+
+def _apart(text: str) -> str:
+    """What has to stand between a text and a table after it."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    if not text.strip(_MARK):
+        return ""
+    return ("" if text.endswith("\n") else end) + end
+
+
+def _written(entry: SettingsEntry, end: str) -> str:
+    values: Table = {**entry.value} if isinstance(entry.value, dict) else {}
+    return "".join(f"{line}{end}" for line in _lines(entry.at, values))
+
+
+def _lines(at: Path, values: Table) -> Iterator[str]:
+    """A table, then those below it: what a person added to a server of ours has tables of its own."""
+    yield f"[{'.'.join(_key(name) for name in at)}]"
+    yield from (f"{_key(name)} = {_value(value)}" for name, value in values.items() if not isinstance(value, dict))
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield ""
+            yield from _lines((*at, name), value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _value(name)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_value(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(item)}' for name, item in value.items())} }}"
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    # Texts, numbers and switches are written as in JSON, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# ── taking out ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()) -> str:
+    """The text without our tables, wherever somebody moved them, and whatever was added to them."""
+    known = [value.at for value in receipt.values] if receipt is not None else []
+    for at in dict.fromkeys([*known, *whole]):
+        if not ours(called(_standing(plain(text, file), at))):
+            continue
+        exact = [gap.text for gap in receipt.gaps if gap.at == at] if receipt is not None else []
+        rest = _as_added(text, at, exact)
+        text = _wherever(text, at, file) if rest is None else rest
+    return text
+
+
+def _as_added(text: str, at: Path, exact: list[str]) -> str | None:
+    for added in exact:
+        rest = text.replace(added, "", 1)
+        if text.count(added) == 1 and _is_sound(text, rest, at, done=True):
+            return rest
+    return None
+
+
+def _wherever(text: str, at: Path, file: str) -> str:
+    """Table by table: the tools of a server have tables of their own, which need not stand beside it."""
+    mark, text = text[: text.startswith(_MARK)], text.removeprefix(_MARK)
+    while _standing(plain(text, file), at) is not None:
+        rest = next((name for name in _without_one(text, at) if _is_sound(text, name, at)), None)
+        if rest is None:
+            raise Invalid(
+                f"in {shown(file)}, {'.'.join(at)} is written in a way that it cannot be taken out of",
+                hint=f"Take {'.'.join(at)} out by hand, then try again; nothing was changed.",
+                file=file,
+            )
+        text = rest
+    return mark + text
+
+
+def _without_one(text: str, at: Path) -> Iterator[str]:
+    """The text without one of the tables, for each way it might be delimited."""
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    heads = [number for number, line in enumerate(lines) if line.lstrip(" \t").startswith("[")]
+    tries = 0
+    for start in (head for head in heads if _is_head(lines[head], at)):
+        for end in (*(head for head in heads if head > start), len(lines)):
+            tries += 1
+            if tries > _MOST_TRIES:
+                return
+            last = end
+            # What stands before the next table is said about that.
+            while last > start + 1 and lines[last - 1].strip()[:1] in ("", "#"):
+                last -= 1
+            first = start - 1 if start and not lines[start - 1].strip() else start
+            yield "".join((*lines[:first], *lines[last:]))
+            if first != start:
+                yield "".join((*lines[:start], *lines[last:]))
+
+
+def _is_head(line: str, at: Path) -> bool:
+    found = _read_or_none(line.strip())
+    return found is not None and _standing(found, at) is not None
+
+
+# ── what a parser says ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(text: str) -> Table:
+    return toml_text.loads(text.removeprefix(_MARK), parse_float=_Number)
+
+
+def _read_or_none(text: str) -> Table | None:
+    try:
+        return _read(text)
+    except ValueError:
+        return None
+
+
+def _is_sound(before: str, after: str, at: Path, *, done: bool = False) -> bool:
+    """Whether nothing but (a part of) what is at a path is gone."""
+    old, new = _read_or_none(before), _read_or_none(after)
+    if old is None or new is None or not _alike(old, new, at):
+        return False
+    left = _standing(new, at)
+    return left is None if done else left != _standing(old, at)
+
+
+def _standing(data: Table, at: Path) -> object:
+    found: object = data
+    for key in at:
+        if not isinstance(found, dict) or key not in found:
+            return None
+        found = found[key]
+    return found
+
+
+def _alike(one: Table, other: Table, but: Path) -> bool:
+    """Whether two files say the same, leaving aside what is at a path and what is there for it alone."""
+    return _without(one, but) == _without(other, but)
+
+
+def _without(data: Table, at: Path) -> Table:
+    key, *rest = at
+    if key not in data:
+        return data
+    others = {name: value for name, value in data.items() if name != key}
+    if not rest:
+        return others
+    inside = data[key]
+    if not isinstance(inside, dict):
+        return data
+    below = _without(inside, tuple(rest))
+    return others | ({key: below} if below else {})

@@ -1,0 +1,65 @@
+"""What connecting an agent needs: which entries belong in which of its files. Only described here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Literal, NamedTuple, Protocol
+
+from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.mcp_entry import Server
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+# What a hook does: hand the payload over and leave (`tell`); the same, and let it be taken in soon (`stir`); or
+# wait for the answer (`ask`).
+Manner = Literal["tell", "stir", "ask"]
+# The command line of a hook, as a shell takes it. Harmless where Holdfast is gone.
+Command = Callable[[Manner], str]
+
+
+class SettingsEntry(NamedTuple):
+    """Something to stand in a JSON or TOML file that is shared with others.
+
+    `at` leads to a list, to which `value` is added, or (`only`) to a value that is set if nothing stands there.
+    """
+
+    at: tuple[str, ...]
+    value: Json
+    only: bool = False
+
+
+class FileChange(NamedTuple):
+    """What becomes of one file: entries in a shared file (made if it is not there), or a file of our own."""
+
+    path: str
+    entries: tuple[SettingsEntry, ...] = ()
+    # Where nothing of ours is to stand.
+    bare: tuple[tuple[str, ...], ...] = ()
+    content: bytes | None = None
+    executable: bool = False
+    # The project it is in: nothing outside is read or written for it.
+    project: str | None = None
+
+
+class Wiring(Protocol):
+    name: str
+    # What the agent's program is called on the PATH; directories that show it was used here.
+    programs: tuple[str, ...]
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        """Files or directories that exist when this agent was ever used here."""
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+        """What a connection consists of. The command lines in it are made by `command`."""
+
+    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+        """What tells the agent of the MCP server; None where it cannot be told in this scope."""
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        """What keeps the hooks from being run though they stand there, in sentences that say what to do."""
+
+
+def wiring(name: str) -> Wiring:
+    found: Wiring = import_module(f"holdfast.conversations.adapters.{name.replace('-', '_')}.settings").WIRING
+    return found

@@ -1,0 +1,307 @@
+"""Record what a transcript says of a conversation as a whole: title, model, tokens, cost.
+
+Backfill records it with the rest of a transcript. For conversations that hooks report, the end of each turn is noted
+while payloads are taken in, and whoever drains in the background reads the transcript afterwards, never a hook: with
+the readers of backfill, so that both come to the same. A transcript is read as a whole, because what it counts cannot
+be counted in parts: messages are written again, copied by forks, and continued in the files of subagents. A large one
+is read again only when it has grown by a fraction: all readings together cost a few times its size.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.conversations.adapters import read_errors
+from holdfast.conversations.adapters.clean_text import goal_of, plain
+from holdfast.conversations.adapters.read_limits import TooMuch, at_most
+from holdfast.conversations.adapters.transcript import Transcript, is_transcript, reader, sources_of
+from holdfast.conversations.ingest.routing import continued, named
+from holdfast.conversations.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
+from holdfast.core import limits, view
+from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Busy, HoldfastError, Unreachable
+from holdfast.core.event_data import read
+from holdfast.core.events import ContextMeasured, ConversationUpdated, Data, SessionEdited
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import ConversationState, State
+from holdfast.core.times import DAY
+from holdfast.machine import error_log
+from holdfast.sessions import conversation_links
+from holdfast.sessions.own_devices import own_test
+
+if TYPE_CHECKING:
+    from holdfast.conversations.ingest.payload import Payload
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.workspace import Workspace
+
+PREFIX: Final = "transcript:"
+_COUNTED: Final = ("prompts", "input", "output", "cache_read", "cache_write")
+_FORGET_AFTER: Final = 7 * DAY
+
+
+class Followed(msgspec.Struct, gc=False):
+    """A conversation that hooks report, and how far its transcript was read."""
+
+    agent: str
+    conversation: str
+    session: str
+    path: str | None = None
+    # When a turn ended that was not read yet.
+    due: int | None = None
+    noted: int = 0
+    closed: bool = False
+    # Bytes of the transcript when it was read last.
+    size: int = -1
+
+
+# ── what a transcript says ───────────────────────────────────────────────────────────────────────────────
+
+
+def described(story: Transcript) -> ConversationUpdated:
+    """What is true of the whole conversation."""
+    prompts = [line.signal for line in story.told if isinstance(line.signal, Prompted)]
+    goal = next((goal for prompt in prompts if (goal := goal_of(prompt.text))), None)
+    cost = story.cost_usd
+    return ConversationUpdated(
+        agent=story.agent, id=plain(story.conversation, 200), name=plain(story.title or "", 200).strip() or goal,
+        model=plain(story.model or "", 200) or None, began=_count(story.began) or None,
+        ended=_count(story.ended) or None, prompts=len(prompts), input=_count(story.input_tokens),
+        output=_count(story.output_tokens), cache_read=_count(story.cache_read_tokens),
+        cache_write=_count(story.cache_write_tokens),
+        cost_usd=cost if cost is not None and 0 <= cost < LARGEST else None,  # nor is NaN
+    )  # fmt: skip
+
+
+def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUpdated:
+    """The same without what other sessions have of the conversation: a cost that two show would be paid twice."""
+    left = {name: getattr(whole, name) for name in _COUNTED}
+    cost = whole.cost_usd
+    for state in others:
+        known = state.conversations.get(f"{whole.agent}\n{whole.id}")
+        for name in _COUNTED:
+            left[name] = max(0, left[name] - _known(state, known, name))
+        if cost is not None and known is not None and known.cost_usd is not None:
+            cost = max(0.0, round(cost - known.cost_usd, 6))
+    return msgspec.structs.replace(whole, cost_usd=cost, **left)
+
+
+def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversation: str) -> Iterator[State]:
+    """Those of the sessions that a device of ours linked the conversation to, with what our devices counted there.
+
+    Whoever else writes in a session can say that it has all of any conversation: then nothing was left for ours.
+    """
+    for state in states:
+        if not state.deleted and conversation_links.was_linked(ws, state, view.native_name(agent, conversation)):
+            is_own = own_test(ws, state.session)
+            others = {writer for writer in state.heads if not is_own(writer)}
+            yield _without(ws, state, others, agent, conversation) if others else state
+
+
+def _without(ws: Workspace, state: State, others: Collection[str], agent: str, conversation: str) -> State:
+    """The state without what these writers counted of a conversation."""
+    counted: dict[str, ConversationState] = {}
+    for event in ws.store().events(state.session):
+        if event.type == "conversation.updated" and event.writer not in others:
+            said = read(event)
+            if isinstance(said, ConversationUpdated) and (said.agent, said.id) == (agent, conversation):
+                fields = {name: getattr(said, name) for name in ConversationState.__struct_fields__}
+                counted[f"{agent}\n{conversation}"] = ConversationState(**fields)
+    return msgspec.structs.replace(state, conversations=counted, extra={})
+
+
+def _known(state: State, known: ConversationState | None, name: str) -> int:
+    if known is not None:
+        return int(getattr(known, name) or 0)
+    # Earlier versions recorded only these, with everything that was cached in one number.
+    said = state.extra.get("tokens")
+    found = said.get("cached" if name == "cache_read" else name) if isinstance(said, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def is_news(state: State, updated: ConversationUpdated) -> bool:
+    """Whether the session does not know all of it yet."""
+    known = state.conversations.get(f"{updated.agent}\n{updated.id}")
+    return known is None or any(getattr(known, field) != getattr(updated, field) for field in known.__struct_fields__)
+
+
+def _count(number: int) -> int:
+    return min(max(number, 0), LARGEST)
+
+
+def mark_of(updated: ConversationUpdated) -> str:
+    """What the key of the event ends with: another one whenever it says something else."""
+    return f"conversation:{digest(msgspec.json.encode(updated))[:16]}"
+
+
+# ── as hooks report it ───────────────────────────────────────────────────────────────────────────────────
+
+
+def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> bool:
+    """Take in where transcripts are and which turns ended, each payload with its session; says whether one did."""
+    ended = False
+    for taken, session in reported:
+        signals = taken.heard.signals
+        if not any(_ends_turn(signal, alone=len(signals) == 1) for signal in signals):
+            continue
+        name = _name(taken.heard.agent, taken.heard.conversation)
+        known = _decoded(transaction.remembered(name))
+        known = known or Followed(taken.heard.agent, taken.heard.conversation, session)
+        known.session = session
+        if taken.transcript is not None and is_transcript(taken.transcript):  # else it may be anything
+            known.path = taken.transcript
+        known.due = known.noted = taken.at
+        known.closed = any(isinstance(signal, Closed) for signal in signals)
+        transaction.remember(name, msgspec.msgpack.encode(known))
+        ended = True
+    return ended
+
+
+def _ends_turn(signal: AnySignal, *, alone: bool) -> bool:
+    if signal.agent is not None:
+        return False
+    return isinstance(signal, Replied | Limited | Closed) or (isinstance(signal, Erred) and alone)
+
+
+def update_due(ws: Workspace, places: Places, *, patience: float = 5.0) -> None:
+    """Read the transcripts of all conversations of which a turn has ended since.
+
+    Never raises for what is in a transcript, or for a store that cannot take it now: the next one reads it.
+    """
+    store = ws.existing_store()
+    if store is None:
+        return
+    try:
+        kept = [
+            followed for followed in map(_decoded, store.remembered_under(PREFIX).values()) if followed is not None
+        ]
+    except HoldfastError:
+        return
+    for followed in sorted(kept, key=lambda one: one.due or 0):
+        # Some programs write a last line after they have said that the conversation is closed.
+        grew = followed.closed and followed.path is not None and _size(followed.path) not in (None, followed.size)
+        try:
+            if followed.due is not None or grew:
+                _update(ws, places, followed, patience)
+            elif ws.now() - followed.noted > _FORGET_AFTER:
+                _settle(ws, followed, patience)
+        except (Busy, Unreachable):
+            return
+        except Exception as error:  # noqa: BLE001 (whatever one transcript holds, the others are read)
+            said = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+            error_log.note(ws.home.path, "transcript", f"{followed.agent}: {said}")
+            _settle(ws, followed, patience)
+
+
+def _update(ws: Workspace, places: Places, one: Followed, patience: float) -> None:
+    story = None
+    for source in sources_of(one.agent, one.conversation, one.path, places):
+        size = _size(source.path)
+        if size is None or not _worth_reading(one, size, whole=source.conversation is None):
+            continue
+        one.size = size
+        if size <= limits.TRANSCRIPT_LARGEST or source.conversation is not None:  # what is larger is left to backfill
+            within = at_most(limits.TRANSCRIPT_READ, limits.TRANSCRIPT_FILES)
+            with read_errors.noted(), suppress(TooMuch), within:
+                found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
+                story = next(found, None)
+        if story is not None:
+            break
+    _settle(ws, one, patience, story)
+
+
+def _worth_reading(one: Followed, size: int, *, whole: bool) -> bool:
+    if not whole:
+        return True  # one conversation of a database
+    grown = size - one.size
+    return one.closed or one.size < 0 or size < limits.TRANSCRIPT_SMALL or grown < 0 or grown * 8 > one.size
+
+
+def _settle(ws: Workspace, one: Followed, patience: float, story: Transcript | None = None) -> None:
+    """Record what was read, and that it was; forget what nobody has gone on with for days."""
+    name = _name(one.agent, one.conversation)
+    with ws.transaction(patience=patience) as transaction:
+        known = _decoded(transaction.remembered(name))
+        if known is None:
+            return  # the session was deleted meanwhile
+        if story is not None:
+            _record(ws, transaction, known.session, story, known.due or known.noted)
+        if known.due == one.due:
+            known.due = None
+        known.size = one.size
+        keep = known.due is not None or ws.now() - known.noted <= _FORGET_AFTER
+        transaction.remember(name, msgspec.msgpack.encode(known) if keep else None)
+
+
+def _record(ws: Workspace, transaction: Transaction, session: str, story: Transcript, at: int) -> None:
+    state = transaction.state(session)
+    name = f"{story.agent}\n{story.conversation}"
+    if not state.count or state.deleted or name not in state.native or ws.is_read_only(session):
+        return
+    found = ws.store().find(view.native_name(story.agent, story.conversation))
+    others = (transaction.state(other) for other in found if other != session)
+    updated = share(described(story), as_we_counted(ws, others, story.agent, story.conversation))
+    prepared = ws.recorder.prepare(updated)
+    assert isinstance(prepared, ConversationUpdated)
+    news = [*_news(state, prepared, story), *continued(ws, state, story.agent, story.conversation, story.parent)]
+    key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
+    keys = (f"{key}:{number}" for number in range(len(news)))
+    ws.recorder.hear(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
+
+
+def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[Data]:
+    """The event, where it says something new, and what follows from it for the session while that goes on."""
+    if is_news(state, updated):
+        yield updated
+    if view.status_of(state) in FINISHED:
+        return
+    yield from named(state, updated.agent, updated.id, story.title)
+    if updated.model is not None and view.word(state, "model") is None:
+        yield SessionEdited(model=updated.model)
+    measured = [line.signal for line in story.told if isinstance(line.signal, Measured) and line.signal.agent is None]
+    if measured and measured[-1].tokens is not None and not state.outdated:
+        context = ContextMeasured(tokens=_count(measured[-1].tokens), window=measured[-1].window)
+        if (context.tokens, context.window or state.window) != (state.tokens, state.window):
+            yield context
+
+
+def forget(ws: Workspace, state: State) -> None:
+    """Forget where the transcripts of a session are."""
+    names = {_name(native.agent, native.id) for native in state.native.values()}
+    known = names & set(ws.store().remembered_under(PREFIX))
+    if known:
+        with ws.transaction() as transaction:
+            for name in sorted(known):
+                transaction.remember(name, None)
+
+
+def _name(agent: str, conversation: str) -> str:
+    return PREFIX + digest(view.native_name(agent, conversation).encode(errors="surrogatepass"))[:32]
+
+
+def _decoded(kept: bytes | None) -> Followed | None:
+    try:
+        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Followed))
+    except msgspec.MsgspecError:  # of another version
+        return None
+
+
+def _size(path: str) -> int | None:
+    """Bytes of a transcript, which may be a directory of files; None where there is none."""
+    try:
+        with os.scandir(path) as listing:
+            return sum(entry.stat(follow_symlinks=False).st_size for entry in listing)
+    except NotADirectoryError:
+        pass
+    except (OSError, ValueError):
+        return None
+    try:
+        return os.stat(path, follow_symlinks=False).st_size
+    except OSError:
+        return None

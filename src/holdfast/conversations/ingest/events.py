@@ -1,0 +1,405 @@
+"""The events that a signal becomes in the session it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.conversations.adapters.base import HookEvent
+from holdfast.conversations.adapters.clean_text import fits, goal_of, kept, plain
+from holdfast.conversations.ingest import files, subagents
+from holdfast.conversations.ingest.pending import Opening
+from holdfast.conversations.ingest.routing import began, placeholder
+from holdfast.conversations.ingest.subagents import Timed
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Called,
+    Chosen,
+    Closed,
+    Compacted,
+    Compacting,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Opened,
+    Planned,
+    Prompted,
+    Ran,
+    Replied,
+    Todo,
+    Waits,
+)
+from holdfast.core import agents, tasks, view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.events import (
+    AgentInterrupted,
+    CommandRan,
+    ContextCompressed,
+    ContextMeasured,
+    ConversationUpdated,
+    Data,
+    ErrorNoted,
+    ExtraKept,
+    MessageExchanged,
+    NativeClosed,
+    NativeLinked,
+    Process,
+    SessionEdited,
+    SessionPaused,
+    SessionResumed,
+    SessionSaved,
+    SessionUnarchived,
+    TaskAdded,
+    TaskCompleted,
+    TaskDropped,
+    TaskEdited,
+    TaskReopened,
+    TaskStarted,
+    WaitingEnded,
+    WaitingStarted,
+)
+from holdfast.core.failures import CATEGORIES
+from holdfast.core.registers import value_of
+from holdfast.core.state import State, TaskState
+from holdfast.core.times import MINUTE
+from holdfast.machine.process import words_of
+from holdfast.sessions.start import was_put_away
+from holdfast.sessions.waits import wait_name, waits_of
+
+if TYPE_CHECKING:
+    from holdfast.machine.git.worktree import WorkTree
+
+# By agent: options that take the prompt from the command line or from a program, and subcommands that do.
+_OPTIONS: Final[dict[str, frozenset[str]]] = {
+    "claude": frozenset({"-p", "--print", "--input-format"}),
+    "gemini": frozenset({"-p", "--prompt"}),
+    "copilot": frozenset({"-p", "--prompt"}),
+    "cursor": frozenset({"-p", "--print"}),
+}
+_COMMANDS: Final[dict[str, frozenset[str]]] = {
+    "codex": frozenset({"exec", "e", "app-server", "mcp-server", "proto"}),
+    "opencode": frozenset({"run", "serve", "acp"}),
+    "goose": frozenset({"run"}),
+}
+
+
+def is_headless(agent: str, words: Sequence[str]) -> bool:
+    """By its command line; a run whose command line cannot be seen counts as one that a person sits at."""
+    options, commands = _OPTIONS.get(agent, frozenset()), _COMMANDS.get(agent, frozenset())
+    given = [word.partition("=")[0] for word in words]
+    return any(word in options for word in given) or any(word in commands for word in given[1:4])
+
+
+_MOST = 500
+
+
+def plan_events(state: State, heard: HookEvent, signal: Planned, at: int) -> Iterator[Data]:
+    # Each agent has a list of its own.
+    source = f"{heard.agent}-{_short(heard.conversation + (signal.agent or ''), 4)}-"
+    who = subagents.known(state, signal.agent)
+    listed: dict[str, int] = {}
+    for todo in signal.todos[:_MOST]:
+        words = plain(todo.text, 500).strip()
+        name = source + _short(words if todo.id is None else f"#{todo.id}", 8)
+        if not words and tasks.find(state, name) is None:
+            continue
+        again = listed[name] = listed.get(name, 0) + 1
+        if again > 1 and todo.id is None:  # the same words twice are two to-dos
+            name = f"{name}-{again}"
+            listed[name] = 1
+        yield from _placed(state, name, words, todo, at, who)
+    if signal.whole and (listed or not signal.todos):
+        # Replanned: what stands no longer on the list and is not done will not be done.
+        for task in list(state.tasks.values()):
+            if task.id.startswith(source) and task.id not in listed and _status(task) in ("pending", "in_progress"):
+                yield TaskDropped(id=task.id, ref=task.ref)
+
+
+def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str | None) -> Iterator[Data]:
+    if tasks.find(state, name) is None:
+        yield TaskAdded(id=name, text=words, agent=who)
+    task = tasks.find(state, name)
+    if task is None or max(task.created_at, task.started_at or 0, task.completed_at or 0) > at:
+        return  # something later was said of it already
+    if words and words != task.text:
+        yield TaskEdited(id=task.id, ref=task.ref, text=words)
+    status = _status(task)
+    if status == todo.status:
+        return
+    if status in ("completed", "dropped") and todo.status in ("pending", "in_progress"):
+        yield TaskReopened(id=task.id, ref=task.ref)
+    if status == "dropped" and todo.status == "completed":
+        yield TaskReopened(id=task.id, ref=task.ref)
+    match todo.status:
+        case "in_progress":
+            yield TaskStarted(id=task.id, ref=task.ref)
+        case "completed":
+            yield TaskCompleted(id=task.id, ref=task.ref)
+        case "dropped" if status != "completed":
+            yield TaskDropped(id=task.id, ref=task.ref)
+        case "pending" if status == "in_progress":
+            pass  # put back on the list: it was begun all the same
+
+
+def _status(task: TaskState) -> str:
+    return tasks.status_of(task)
+
+
+def _short(words: str, length: int) -> str:
+    return digest(words.encode(errors="surrogatepass"))[:length]
+
+
+LIMIT = "Usage limit"
+# What a tool call without other traces says more often than this adds nothing to working time.
+_SELDOM = MINUTE
+_SAME_COMPRESSION = 15 * MINUTE
+_SAME_WAIT = MINUTE // 2
+_QUIET = (Opened, Closed, Measured, Chosen, Waits)
+
+
+class IngestContext(NamedTuple):
+    """Where a conversation is: its work tree, and the process of the agent program."""
+
+    place: WorkTree
+    process: Process | None
+    # What it said of itself before it had a session.
+    opening: Opening | None = None
+    # Whether the person's prompt ends the pause that lasts.
+    message_ends_pause: Callable[[State], bool] = lambda _state: True
+    # Whether a device of ours said already that the conversation belongs to the session.
+    is_linked: bool = True
+    # Whether a device of ours is the writer.
+    is_own: Callable[[str], bool] = lambda _writer: True
+
+
+def events_of(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[Data | Timed]:
+    """The events that a payload makes of its session, in order."""
+    yield from _linked(state, heard, at, ground)
+    if ground.opening is not None:
+        yield from _chosen(state, heard, Chosen(model=ground.opening.model, permission=ground.opening.permission))
+        for event, rest in ground.opening.rest.items():
+            yield from _kept(state, f"{heard.agent}.{event}", rest)
+    for signal in heard.signals:
+        if not isinstance(signal, _QUIET):
+            yield from _waited(state, heard, signal)
+        yield from _told(state, heard, signal, at, ground)
+    if heard.rest:
+        yield from _kept(state, f"{heard.agent}.{plain(heard.event, 60)}", heard.rest)
+
+
+def _told(
+    state: State, heard: HookEvent, signal: AnySignal, at: int, ground: IngestContext
+) -> Iterator[Data | Timed]:
+    match signal:
+        case Opened():
+            yield from _settled(state, heard, signal, at, ground)
+            if signal.how == "compact":
+                yield from _compacted(state, Compacted(), at)
+        case Prompted():
+            if signal.agent is None and signal.person:
+                yield from _unreported(state, heard, at, ground, background=False)
+            yield from _prompted(state, heard, signal, ground)
+        case Replied():
+            if signal.agent is None:
+                yield from _unreported(state, heard, at, ground, background=False)
+            yield MessageExchanged(role="assistant")
+        case Active():
+            if at - view.last_sign(state) >= _SELDOM:
+                yield MessageExchanged(role="assistant")
+        case Called() | AgentBegan() | AgentEnded():
+            name = view.native_name(heard.agent, heard.conversation)
+            yield from subagents.subagent_events(state, signal, at, ground.process, name)
+        case Edited():
+            yield from files.file_events(state, heard, signal, at, ground.place)
+        case Ran():
+            who = subagents.known(state, signal.agent)
+            yield CommandRan(
+                command=plain(signal.command) or "?", code=signal.code, agent=who, duration_ms=signal.took_ms
+            )
+        case Planned():
+            yield from plan_events(state, heard, signal, at)
+        case Compacting():
+            yield SessionSaved()
+            if signal.surely:
+                yield ContextCompressed()
+        case Compacted():
+            yield from _compacted(state, signal, at)
+        case Chosen():
+            yield from _chosen(state, heard, signal)
+        case Waits():
+            name = _wait_name(heard, signal.agent)
+            if name not in state.waiting or state.waiting[name].for_ != signal.what:
+                yield WaitingStarted(id=name, for_=signal.what, text=plain(signal.text, 500) if signal.text else None)
+        case Limited():
+            if view.status_of(state) == "in_progress":
+                yield SessionPaused(reason=plain(f"{LIMIT}: {signal.reason}", 300))
+        case Erred():
+            category = signal.category if signal.category in CATEGORIES else "logical"
+            who = subagents.known(state, signal.agent)
+            yield ErrorNoted(message=plain(signal.message, 500) or "?", category=category, agent=who)
+        case Measured():
+            yield from _measured(state, heard, signal)
+        case Closed():
+            if signal.agent is None:
+                yield from _unreported(state, heard, at, ground, background=True)
+            for name in waits_of(state, heard.agent, heard.conversation):
+                yield WaitingEnded(id=name)
+            yield NativeClosed(
+                agent=heard.agent, id=heard.conversation, reason=plain(signal.reason, 100) if signal.reason else None
+            )
+
+
+def _linked(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[Data]:
+    """The conversation is part of the session from its first word on; opened again, it may run in another process."""
+    known = state.native.get(f"{heard.agent}\n{heard.conversation}") if ground.is_linked else None
+    if known is not None:
+        # What was said before it closed, and is heard only now, does not open it again.
+        over = known.closed_at is not None and at <= known.closed_at
+        closed = known.closed_at is not None and not all(isinstance(signal, Closed) for signal in heard.signals)
+        if over:
+            return
+        moved = ground.process is not None and known.process != ground.process
+        if not closed and not moved:
+            return
+    process = ground.process or (None if known is None else known.process)
+    yield NativeLinked(agent=heard.agent, id=heard.conversation, resume=heard.resume, process=process)
+
+
+def _unreported(
+    state: State, heard: HookEvent, at: int, ground: IngestContext, *, background: bool
+) -> Iterator[Data]:
+    name = view.native_name(heard.agent, heard.conversation)
+    yield from subagents.unreported(state, name, at, is_own=ground.is_own, background=background)
+
+
+def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: IngestContext) -> Iterator[Data]:
+    """A conversation opens: who was at work or waited in a process that is gone by now does so no longer.
+
+    Nor does any agent that this conversation asked for before, unless its process is known to run.
+    """
+    from holdfast.sessions.resume import broken, lost
+
+    for item in broken(state):
+        for name in waits_of(state, item.agent, item.id):
+            yield WaitingEnded(id=name)
+    found, unseen = lost(state)
+    gone = {item.id for item in found}
+    for agent in list(state.agents.values()):
+        if agent.id in gone and agents.status_of(agent) in ("pending", "running", "paused"):
+            yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+    if signal.agent is None and signal.how != "compact":
+        unknown = {item.id for item in unseen}
+        for ended in _unreported(state, heard, at, ground, background=True):
+            if isinstance(ended, AgentInterrupted) and ended.id in unknown:
+                yield ended
+
+
+def _prompted(state: State, heard: HookEvent, signal: Prompted, ground: IngestContext) -> Iterator[Data]:
+    """Somebody asks for something: what paused by itself goes on by itself, and whoever writes is at work."""
+    status = view.status_of(state)
+    if status == "paused":
+        by_itself = view.pause_reason(state).startswith(LIMIT) or was_put_away(state)
+        if signal.person and (by_itself or _ends_pause(state, heard, ground)):
+            yield SessionResumed()
+    elif status in ("created", "error"):
+        yield SessionResumed()
+    if state.archived:
+        yield SessionUnarchived()
+    goal = goal_of(signal.text)
+    if goal is not None and view.word(state, "goal") == placeholder(heard.agent):
+        yield SessionEdited(goal=goal)
+    yield from _named(state, heard, goal)
+    yield MessageExchanged(role="user" if signal.person else "assistant")
+
+
+def _named(state: State, heard: HookEvent, goal: str | None) -> Iterator[Data]:
+    """A conversation in somebody's session is found by its first prompt until its transcript has a title."""
+    known = f"{heard.agent}\n{heard.conversation}" in state.conversations
+    if goal is not None and not known and not began(state, heard.agent, heard.conversation):
+        yield ConversationUpdated(agent=heard.agent, id=heard.conversation, name=goal)
+
+
+def _ends_pause(state: State, heard: HookEvent, ground: IngestContext) -> bool:
+    """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
+    if not ground.message_ends_pause(state):
+        return False
+    return ground.process is None or not is_headless(heard.agent, words_of(ground.process.pid))
+
+
+def _compacted(state: State, signal: Compacted, at: int) -> Iterator[Data]:
+    """Told before and after, a compression is one; told only after, it counts then."""
+    if state.last_compression is None or at - state.last_compression > _SAME_COMPRESSION:
+        yield ContextCompressed(tokens=signal.tokens)
+    elif signal.tokens is not None and signal.tokens != state.tokens:
+        yield ContextMeasured(tokens=signal.tokens)
+
+
+def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[Data]:
+    """Two agents in one session have a model each: only what changed for this one is told."""
+    for name, value in (("model", signal.model), ("permission_mode", signal.permission)):
+        if value is None:
+            continue
+        word = plain(value, 100)
+        known = state.extra.get(f"{name}s")
+        by_agent = dict(known) if isinstance(known, dict) else {}
+        if not word or by_agent.get(heard.agent) == word:
+            continue
+        by_agent[heard.agent] = word
+        yield ExtraKept(name=f"{name}s", value=by_agent)
+        if name == "model":
+            yield SessionEdited(model=word)
+
+
+def _waited(state: State, heard: HookEvent, signal: AnySignal) -> Iterator[Data]:
+    """Something else is heard of whoever waited: the person has answered. With a prompt, everything is."""
+    if isinstance(signal, Prompted) and signal.agent is None and signal.person:
+        for name in waits_of(state, heard.agent, heard.conversation):
+            yield WaitingEnded(id=name)
+        return
+    name = _wait_name(heard, signal.agent)
+    if name not in state.waiting:
+        return
+    ended = state.waiting[name]
+    yield WaitingEnded(id=name)
+    # What a subagent waits for is also told without its name.
+    whole = _wait_name(heard, None)
+    if whole in state.waiting and abs(state.waiting[whole].at - ended.at) <= _SAME_WAIT:
+        yield WaitingEnded(id=whole)
+
+
+def _wait_name(heard: HookEvent, agent: str | None) -> str:
+    return wait_name(heard.agent, heard.conversation, agent)
+
+
+def _measured(state: State, heard: HookEvent, signal: Measured) -> Iterator[Data]:
+    who = None if signal.agent is None else subagents.known(state, signal.agent)
+    standing = state.tokens if who is None else state.by_agent.get(who)
+    if signal.tokens is not None and (
+        signal.tokens != standing or (signal.window is not None and signal.window != state.window)
+    ):
+        yield ContextMeasured(tokens=signal.tokens, window=signal.window or None, agent=who)
+    if signal.cost_usd is not None:
+        known = state.extra.get("costs")
+        costs: dict[str, Json] = dict(known) if isinstance(known, dict) else {}
+        name = view.native_name(heard.agent, heard.conversation)
+        if costs.get(name) != signal.cost_usd:
+            costs[name] = signal.cost_usd
+            yield ExtraKept(name="costs", value=costs)
+            total = round(sum(item for item in costs.values() if isinstance(item, (int, float))), 6)
+            if value_of(state.registers.get("cost_usd", ())) != total:
+                yield SessionEdited(cost_usd=total)
+    if signal.limits is not None:
+        yield from _kept(state, "rate_limits", signal.limits)
+
+
+def _kept(state: State, name: str, value: Json) -> Iterator[Data]:
+    """What the model has no place for: without secrets, within bounds, and only when it is news."""
+    from holdfast.core.secrets.documents import redact_document
+
+    clean, found = redact_document(kept(value))
+    if state.extra.get(name) != clean and fits(clean):
+        yield ExtraKept(name=name, value=clean, redacted=found)

@@ -1,0 +1,137 @@
+"""Files an agent edited: their paths in the project, and their hashes before and after.
+
+The hook is heard after the edit. What stands on the disk is what the edit left only while nobody wrote since; else
+what the payload itself tells has to do. Nothing of the content is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.conversations.adapters.base import HookEvent
+from holdfast.conversations.ingest import subagents
+from holdfast.conversations.signals import Edited
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.events import Data, ExtraKept, FileChanged
+from holdfast.core.state import State
+from holdfast.core.text import relative_path
+from holdfast.machine import files
+from holdfast.machine.git.worktree import WorkTree
+
+_LARGEST: Final = 16 * 1024 * 1024  # bytes: beyond, an edit is not undone in memory to learn what was before
+_MOST_OUTSIDE: Final = 100
+_BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+class _Landed(NamedTuple):
+    before: str | None
+    after: str | None
+
+
+def file_events(state: State, heard: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[Data]:
+    path = _inside(state, signal.path, heard.cwd, place)
+    if path is None:
+        yield from _outside(state, signal.path)
+        return
+    root, relative = path
+    latest = next((change for change in reversed(state.files) if change.path == relative), None)
+    full = os.path.join(root, *relative.split("/"))
+    landed = _landed(full, signal, at)
+    left = None if latest is None else latest.hash_after
+    # Some programs show files with other line ends than they have: what they say is believed if the end result fits,
+    # and where that can no longer be seen, if the file is one that looks everywhere the same.
+    sure = signal.after == landed.after if landed.after and signal.after else _as_shown(full, signal, left)
+    before = (signal.before if sure else None) or landed.before or left
+    yield FileChanged(
+        path=relative, action=signal.action, agent=subagents.known(state, signal.agent),
+        lines_added=signal.lines_added, lines_removed=signal.lines_removed,
+        hash_before=None if signal.action == "created" else before,
+        hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
+        by="tool", among=(view.native_name(heard.agent, heard.conversation),),
+    )  # fmt: skip
+
+
+def _inside(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[str, str] | None:
+    """The work tree a file is in and its path there; None when it is in none of this session's."""
+    if not os.path.isabs(path):
+        path = os.path.join(cwd if cwd and os.path.isabs(cwd) else place.root, path)
+    try:
+        full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    except (OSError, ValueError):
+        return None
+    own = None if state.project is None else state.project.path
+    for root in (place.root, place.main, own):
+        real = None if root is None else os.path.realpath(root)
+        if root is not None and real is not None and full.startswith(real.rstrip(os.sep) + os.sep):
+            try:
+                return root, relative_path(os.path.relpath(full, real).replace(os.sep, "/"))
+            except Invalid:
+                return None
+    return None
+
+
+def _outside(state: State, path: str) -> Iterator[Data]:
+    from holdfast.conversations.adapters.clean_text import plain
+
+    known = state.extra.get("files_outside")
+    paths: list[Json] = list(known) if isinstance(known, list) else []
+    name = plain(path, 500)
+    if name and name not in paths:
+        yield ExtraKept(name="files_outside", value=[*paths, name][-_MOST_OUTSIDE:])
+
+
+def _landed(full: str, signal: Edited, at: int) -> _Landed:
+    """What the disk says, where it still says something about this edit."""
+    if signal.action == "deleted":
+        return _Landed(None, None)
+    try:
+        status = os.lstat(full)
+        # A file's time counts in steps of some milliseconds, as does the payload's.
+        if status.st_mtime_ns // 1_000_000 > at + 5:
+            return _Landed(None, None)
+        after = files.hash_file(full)
+    except (OSError, ValueError, HoldfastError):
+        return _Landed(None, None)
+    before = _undone(full, signal) if status.st_size <= _LARGEST else None
+    return _Landed(before, after)
+
+
+def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
+    """Whether a file has the line ends and the encoding that programs show."""
+    if signal.before is None and signal.after is None:
+        return False
+    try:
+        if not stat.S_ISREG(os.lstat(full).st_mode):
+            return False
+        content = files.read_limited(full, _LARGEST, what="an edited file")
+    except FileNotFoundError:
+        # It is gone: then it was so if the program made it, or found it as we know that it was.
+        return signal.action == "created" or (left is not None and left == signal.before)
+    except (OSError, ValueError, HoldfastError):
+        return False
+    return not content.startswith(_BOMS) and b"\r" not in content and b"\0" not in content
+
+
+def _undone(full: str, signal: Edited) -> str | None:
+    """The hash of what stood there before, when taking the edit back leaves no doubt."""
+    from hashlib import sha256
+
+    if not signal.old or not signal.new:
+        return None
+    try:
+        content = files.read_limited(full, _LARGEST, what="an edited file")
+        old, new = signal.old.encode(), signal.new.encode()
+    except (HoldfastError, UnicodeEncodeError):
+        return None
+    if b"\0" in content:
+        return None  # in another encoding, the same text is other bytes
+    if b"\r\n" in content and b"\r\n" not in new:
+        old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
+    if content.count(new) != 1:
+        return None
+    return sha256(content.replace(new, old)).hexdigest()

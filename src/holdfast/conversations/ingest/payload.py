@@ -1,0 +1,121 @@
+"""A waiting payload, read and understood: what its agent said, and the mark by which it is recognised when it
+comes twice.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookEvent
+from holdfast.conversations.adapters.fields import word
+from holdfast.core.canonical import Json, digest
+from holdfast.machine.process import identify
+from holdfast.workspace import spool
+
+# What passes without anybody's doing, or with somebody's: none of it is the payload's fault, so it waits.
+_PASSING = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
+     errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
+)  # fmt: skip
+
+
+class Payload(NamedTuple):
+    """A payload that was understood."""
+
+    entry: spool.SpoolEntry
+    heard: HookEvent
+    # What makes it the same event, and whether that is certain or only while it was just heard.
+    same: str
+    certain: bool
+    # Where the agent says that the conversation's transcript is.
+    transcript: str | None = None
+
+    @property
+    def at(self) -> int:
+        return self.entry.at // 1_000_000
+
+
+class PayloadRead(NamedTuple):
+    """What a payload's file holds: what was heard, or that nothing can be made of it (yet). Without a reason, the
+    agent said nothing: a file that names its store is not empty then.
+    """
+
+    taken: Payload | None
+    why: str = ""
+    unfinished: bool = False
+
+
+def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
+    """What a waiting payload says."""
+    if entry.agent not in index.NAMES:
+        return PayloadRead(None, f"{entry.agent[:40]!a} is not an agent")
+    most = spool.LARGEST + (spool.LONGEST_URL if entry.names_store else 0)
+    if entry.size > most:
+        return PayloadRead(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
+    try:
+        with open(entry.path, "rb") as file:
+            raw = file.read(most + 1)
+            if not entry.is_in(os.fstat(file.fileno())):
+                return PayloadRead(None, unfinished=True)  # written to since it was listed, or another payload by now
+    except FileNotFoundError:
+        return PayloadRead(None, unfinished=True)
+    except OSError as error:
+        return PayloadRead(None, f"a payload cannot be read: {error.strerror}", unfinished=passes(error))
+    payload = decoded(entry.payload(raw))
+    if payload is None:
+        # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
+        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
+        written = young and (_may_be_written(entry) or not entry.is_there())
+        empty = entry.names_store and not entry.payload(raw)
+        return PayloadRead(None, "" if empty else "a payload is not a JSON object", unfinished=written)
+    try:
+        by_status = entry.source == spool.STATUS
+        heard = index.status(entry.agent)(payload) if by_status else index.agent(entry.agent).heard(payload)
+    except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
+        return PayloadRead(
+            None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}"
+        )
+    if heard is None:
+        return PayloadRead(None, f"a payload of {entry.agent} names no conversation")
+    said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
+    same = digest(said.encode(errors="surrogatepass"))[:24]
+    return PayloadRead(
+        Payload(entry, heard, same, bool(heard.mark), word(payload, "transcript_path", "transcriptPath"))
+    )
+
+
+def decoded(raw: bytes) -> dict[str, Json] | None:
+    """The object in a payload; bytes that are no text and halves of characters are replaced, not refused."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        import json
+
+        try:
+            value = json.loads(raw.decode("utf-8-sig", "replace").strip("\0 \t\r\n"), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _canonical(payload: dict[str, Json]) -> str:
+    try:
+        return msgspec.json.encode(payload, order="sorted").decode()
+    except (msgspec.MsgspecError, UnicodeEncodeError):  # half a character
+        import json
+
+        return json.dumps(payload, sort_keys=True)
+
+
+def _may_be_written(entry: spool.SpoolEntry) -> bool:
+    return entry.own == 0 or identify(entry.own) is not None
+
+
+def passes(error: BaseException | None) -> bool:
+    """Whether what went wrong is nobody's fault here, and may go by itself."""
+    return isinstance(error, OSError) and error.errno in _PASSING

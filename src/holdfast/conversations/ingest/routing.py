@@ -1,0 +1,328 @@
+"""Decides which session a conversation belongs to: one rule for hooks and for transcripts.
+
+A person who begins a session, or takes one up, means what happens next in that work tree: conversations join it.
+Otherwise each conversation is a session of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count as counting
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.conversations.adapters.base import HookEvent
+from holdfast.conversations.adapters.clean_text import goal_of, plain
+from holdfast.conversations.ingest import pending
+from holdfast.conversations.signals import (
+    Active,
+    AgentEnded,
+    Chosen,
+    Closed,
+    Compacted,
+    Compacting,
+    Erred,
+    Limited,
+    Measured,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+    Waits,
+)
+from holdfast.core import own_events, view
+from holdfast.core.events import NativeMoved, ProjectFacts, SessionEdited, SessionStarted
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.own_events import IsOwn
+from holdfast.core.state import State
+from holdfast.core.times import HOUR
+from holdfast.sessions import conversation_links, open_sessions
+from holdfast.sessions.open_sessions import make_current
+from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.start import is_replacement
+from holdfast.store.interface import Draft, Transaction
+from holdfast.workspace import projects
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+class Candidate(NamedTuple):
+    """A session of the work tree that a conversation could join."""
+
+    session: str
+    # Whether one of us began it or took it up.
+    taken_up: bool
+    # Of ours, too: what others do in it does not make it gather our work.
+    last_sign: int
+    over: bool = False
+
+
+def candidate(state: State, is_own: IsOwn, *, over: bool = False) -> Candidate:
+    taken_up = own_events.taken_up_at(state, is_own) is not None
+    return Candidate(state.session, taken_up, own_events.last_sign(state, is_own), over)
+
+
+def gathers(current: Candidate, at: int, join: int) -> bool:
+    """Whether a conversation that begins at a moment joins it; `join` is how long that lasts, in milliseconds."""
+    return current.taken_up and not current.over and at - current.last_sign < join
+
+
+def session_for(own: str | None, current: Candidate | None, *, single: bool, at: int, join: int) -> str | None:
+    """The session that takes what a conversation says at a moment; None when it begins one.
+
+    `own` is the conversation's own session, while that takes anything. `single`: a mirror holds one session, so that
+    the work tree has one, and everything joins it.
+    """
+    if single and current is not None and not current.over:
+        return current.session
+    if own is not None:
+        return own
+    if current is not None and gathers(current, at, join):
+        return current.session
+    return None
+
+
+# These tell of a conversation, or of the end of something, not of work: none of them starts a session.
+_NO_WORK = (
+    Opened, Closed, Measured, Chosen, Active, Replied, Waits, AgentEnded, Compacting, Compacted, Erred, Limited
+)  # fmt: skip
+
+_SINGLE = frozenset({"orchestrator", "timer"})  # formats that hold one session
+
+
+class Belonging:
+    """Finds the session of each conversation in one transaction of one work tree."""
+
+    def __init__(self, ws: Workspace, transaction: Transaction, seen: ProjectFacts | None) -> None:
+        self._ws = ws
+        self._transaction = transaction
+        self._seen = seen
+        # Conversations linked in this very transaction: the store finds them only after it.
+        self.linked: dict[str, str] = {}
+        # What the store finds, which is the same until the end of the transaction.
+        self._found: dict[str, list[str]] = {}
+        self._current = ws.store().current(ws.place.root)
+        self._join = round(ws.settings.number("capture.join_hours") * HOUR)
+        self._single: bool | None = None
+        self._own: dict[str, IsOwn] = {}
+
+    def session(self, heard: HookEvent, at: int, key: str) -> str | None:
+        """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
+        name = view.native_name(heard.agent, heard.conversation)
+        known = self._known(name)
+        # Told already, by a process that was killed before the payload went: nothing begins because of it.
+        if known is not None and self._transaction.knows(known.session, f"{key}:0"):
+            return known.session
+        own = None if known is None or self._is_closed(known) or self._left(known, name, at) else known.session
+        if own is None and not is_work(heard):
+            return None
+        current = None if own is not None and not self._is_single() else self._candidate(at)
+        found = session_for(own, current, single=self._is_single(), at=at, join=self._join)
+        if found is None:
+            found = self._begin(heard, at, key, continues=known or self._only_read())
+        elif known is not None and found == own:
+            self._prompted(known, heard)
+        if known is None or found != known.session:
+            self.linked[name] = found
+        if known is not None and found != known.session and not self._is_closed(known):
+            moved = NativeMoved(agent=heard.agent, id=heard.conversation, to=found)
+            self._ws.recorder.hear(self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent)
+        return found
+
+    def _left(self, known: State, name: str, at: int) -> bool:
+        """Whether a person put this session away for another one, which gathers what is worked on here. What somebody
+        moved to it since then stays.
+        """
+        if self._current == known.session or view.status_of(known) not in ("paused", "in_progress"):
+            return False
+        # Of ours: what others paused is not left by us, and what others resumed is not taken up by us.
+        mark = own_events.latest_mark(known, self._is_own(known))
+        if mark is None or not is_replacement(mark):
+            return False
+        moved = conversation_links.moved_here_at(self._ws, known, name)
+        if moved is not None and moved >= mark.at:
+            return False
+        other = self._candidate(at)
+        return other is not None and gathers(other, at, self._join)
+
+    def _candidate(self, at: int) -> Candidate | None:
+        """The session that a conversation could join: the one that a person took up last in this work tree, or the
+        current one while a mirror holds it.
+        """
+        if self._is_single():
+            state = self._unfinished()
+            return None if state is None else self._single_candidate(state, at)
+        open_here = open_sessions.among(self._ws, self._transaction, self._current, self._transaction.state)
+        taken_up = [
+            (since, state.session == self._current, state)
+            for state in open_here
+            if (since := own_events.taken_up_at(state, self._is_own(state))) is not None
+            and not own_events.is_put_away(state, self._is_own(state))
+            and not self._is_closed(state)
+        ]
+        if not taken_up:
+            return None
+        state = max(taken_up, key=lambda one: one[:2])[2]
+        return candidate(state, self._is_own(state))
+
+    def _single_candidate(self, state: State, at: int) -> Candidate:
+        found = candidate(state, self._is_own(state), over=self._ws.is_over(state, at=at))
+        # Others who go on in a session that began by itself do not keep it open for us.
+        left = view.began_by_itself(state) and at - found.last_sign >= self._join
+        if left and own_events.has_others(state, self._is_own(state)):
+            return found._replace(over=True)
+        return found
+
+    def _is_own(self, state: State) -> IsOwn:
+        if state.session not in self._own:
+            self._own[state.session] = own_test(self._ws, state.session)
+        return self._own[state.session]
+
+    def _is_single(self) -> bool:
+        """Whether a mirror is on whose format holds one session."""
+        if self._single is None:
+            self._single = any(follower.holds_one_session(self._ws) for follower in self._ws.followers)
+        return self._single
+
+    def _prompted(self, known: State, heard: HookEvent) -> None:
+        """The work tree is at the session of the latest prompt, and at one that goes on where it is at none."""
+        if known.session == self._current or not is_work(heard):
+            return
+        if not any(isinstance(signal, Prompted) for signal in heard.signals) and self._unfinished() is not None:
+            return
+        own = known.project
+        here = own is not None and (
+            own.path == self._ws.place.main or own.id in projects.known(self._ws.store(), self._ws.place)
+        )
+        if here:
+            make_current(self._ws, self._transaction, known.session)
+            self._current = known.session
+
+    def _is_closed(self, state: State) -> bool:
+        """Whether it takes nothing more from here: it has ended, or it is not ours to write."""
+        return view.status_of(state) in FINISHED or self._ws.is_read_only(state.session)
+
+    def _unfinished(self) -> State | None:
+        """The session this work tree is at, while it can go on here."""
+        state = self._at()
+        return None if state is None or self._is_closed(state) else state
+
+    def _only_read(self) -> State | None:
+        """The same, where others share it with us to read: the session that we begin instead continues it."""
+        state = self._at()
+        only_read = state is not None and self._ws.is_read_only(state.session)
+        return state if state is not None and only_read and view.status_of(state) not in FINISHED else None
+
+    def _at(self) -> State | None:
+        state = None if self._current is None else self._transaction.state(self._current)
+        return None if state is None or not state.count or state.deleted else state
+
+    def _known(self, name: str) -> State | None:
+        """The session this conversation belongs to by now."""
+        if name in self.linked:
+            return self._transaction.state(self.linked[name])
+        if name not in self._found:
+            self._found[name] = self._ws.store().find(name)
+        return conversation_links.chosen(
+            self._ws, (self._transaction.state(item) for item in self._found[name]), name
+        )
+
+    def _begin(self, heard: HookEvent, at: int, key: str, *, continues: State | None) -> str:
+        from holdfast.sessions.start import new_id
+
+        ws = self._ws
+        name = view.native_name(heard.agent, heard.conversation)
+        said = pending.recall(ws.home.path, name) or pending.Opening()
+        seen = self._seen or projects.observe(ws.place, "")
+        project = projects.find_project(ws.store(), seen)
+        session = new_id()
+        earlier = None if continues is None else view.word(continues, "goal")
+        begins = SessionStarted(
+            goal=_goal(heard, said) or earlier or placeholder(heard.agent),
+            project=project, device=ws.device(), timer=ws.settings.timer,
+            continues=None if continues is None else continues.session,
+        )  # fmt: skip
+        moment = min(at, ws.now())
+        draft = Draft(ws.recorder.prepare(begins), moment, heard.agent, f"{key}:start")
+        self._transaction.record(session, draft)
+        if continues is not None:
+            from holdfast.sessions.fork import carried
+
+            plan = carried(continues, self._transaction.writer(), ws.device())
+            keys = (f"{key}:carried:{number}" for number in counting())
+            ws.recorder.hear(
+                self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=heard.agent
+            )
+        self._transaction.know_project(project)
+        make_current(ws, self._transaction, session)
+        self._current = session
+        return session
+
+
+def is_work(heard: HookEvent) -> bool:
+    """Whether something happened that belongs into a session, be it a new one."""
+    return any(
+        not isinstance(signal, _NO_WORK)
+        and not (isinstance(signal, Prompted) and goal_of(signal.text) is None)
+        # Holdfast's own commands, run by the agent, must not reopen what they have just ended.
+        and not (isinstance(signal, Ran) and signal.command.lstrip().startswith("holdfast "))
+        for signal in heard.signals
+    )
+
+
+def placeholder(agent: str) -> str:
+    """The goal of a session whose first prompt was not heard."""
+    return f"Work with {agent}"
+
+
+def named(state: State, agent: str, conversation: str, title: str | None) -> Iterator[SessionEdited]:
+    """The name of a session that a conversation began is the agent's own title of it, unless somebody renamed it."""
+    name = plain(title or "", 200).strip()
+    if state.renamed or not began(state, agent, conversation):
+        return
+    if name and name != view.word(state, "goal") and view.status_of(state) not in FINISHED:
+        yield SessionEdited(goal=name)
+
+
+def continued(
+    ws: Workspace, state: State, agent: str, conversation: str, parent: str | None
+) -> Iterator[SessionEdited]:
+    """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
+    if parent in (None, conversation) or state.continues is not None or not began(state, agent, conversation):
+        return
+    origin_of = conversation_links.session_of(ws, view.native_name(agent, plain(parent or "", 200)))
+    if origin_of is not None and origin_of.session != state.session and view.status_of(state) not in FINISHED:
+        yield SessionEdited(continues=origin_of.session)
+
+
+def began(state: State, agent: str, conversation: str) -> bool:
+    """Whether the session began with this conversation, and with nothing else."""
+    first = next(iter(state.native.values()), None)
+    return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)
+
+
+def _goal(heard: HookEvent, said: pending.Opening) -> str | None:
+    for signal in heard.signals:
+        if isinstance(signal, Prompted):
+            return goal_of(signal.text)
+    return plain(said.title, 200) if said.title else None
+
+
+def needs_project(ws: Workspace, told: list[tuple[HookEvent, int]]) -> bool:
+    """Whether one of these may begin a session: then git is asked before the transaction, not within it."""
+    store = ws.existing_store()
+    fresh = [heard for heard, _ in told if is_work(heard)]
+    if not fresh:
+        return False
+    if store is None:
+        return True
+    names = {view.native_name(heard.agent, heard.conversation) for heard in fresh}
+    current = store.current(ws.place.root)
+    state = None if current is None else store.state(current)
+    if state is not None and ws.is_read_only(state.session):
+        return True
+    if all(conversation_links.session_of(ws, name) for name in names):
+        return False
+    if state is None or view.status_of(state) in FINISHED:
+        return True
+    return own_events.taken_up_at(state, own_test(ws, state.session)) is None

@@ -1,0 +1,209 @@
+"""Subagents, as their programs report them, made agents of the session.
+
+What a subagent is to do is told when it is called for, by which id it goes when it begins, what it spent when the
+call returns. Calls that have not begun are kept with the session in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from holdfast.conversations.adapters import errors
+from holdfast.conversations.adapters.clean_text import id_of, plain
+from holdfast.conversations.signals import AgentBegan, AgentEnded, Called
+from holdfast.core import agents
+from holdfast.core.canonical import Json
+from holdfast.core.events import (
+    AgentAborted,
+    AgentCompleted,
+    AgentEdited,
+    AgentFailed,
+    AgentInterrupted,
+    AgentStarted,
+    Data,
+    ExtraKept,
+    Process,
+)
+from holdfast.core.secrets.patterns import redact
+from holdfast.core.state import AgentState, State
+
+
+class Timed(NamedTuple):
+    """An event that happened at another moment than it was told."""
+
+    at: int
+    data: Data
+
+
+_CALLS = ".calls"
+_MOST_CALLS = 50
+_AT_WORK = ("pending", "running", "paused", "interrupted")
+
+
+def known(state: State, name: str | None) -> str | None:
+    """The id under which a program's subagent goes in the session, if it was heard of."""
+    found = None if name is None else _find(state, name)
+    return None if found is None else found.id
+
+
+def unreported(
+    state: State, conversation: str, at: int, *, is_own: Callable[[str], bool], background: bool
+) -> Iterator[AgentInterrupted]:
+    """What the conversation says at this moment shows that the agents it asked for have ended, though none said so.
+
+    Those in the `background` go on beyond a turn. Others' devices may name any conversation: their agents stay.
+    """
+    for agent in list(state.agents.values()):
+        if (
+            agent.conversation == conversation
+            and agents.status_of(agent) in ("pending", "running", "paused")
+            and (background or not agent.background)
+            and agent.made.at <= at
+            and is_own(agent.writer)
+        ):
+            yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=min(agent.touched_at, at))
+
+
+def subagent_events(
+    state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None, conversation: str
+) -> Iterator[Data | Timed]:
+    match signal:
+        case Called(begins=True):
+            began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
+            yield from _began(state, began, at, process, conversation)
+        case Called():
+            calls = _calls(state)
+            task, found = redact(plain(signal.task or "", 500))
+            calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
+            yield _keep(calls, found)
+        case AgentBegan():
+            yield from _began(state, signal, at, process, conversation)
+        case AgentEnded():
+            yield from _ended(state, signal, at, conversation)
+
+
+def _began(state: State, signal: AgentBegan, at: int, process: Process | None, conversation: str) -> Iterator[Data]:
+    name = signal.agent or signal.type
+    agent = _find(state, name)
+    calls = _calls(state)
+    if agent is not None and (
+        signal.call is not None
+        or agents.status_of(agent) == "running"
+        or (agent.ended_at is not None and at <= agent.ended_at)
+    ):
+        # Told before. What its call returned is surer than what was guessed from the order of calls.
+        yield from _corrected(agent, signal)
+        if signal.call is not None and calls.pop(plain(signal.call, 100), None) is not None:
+            yield _keep(calls)
+        return
+    call = plain(signal.call, 100) if signal.call is not None else _next_call(calls, signal.type)
+    asked = calls.get(call) if call is not None else None
+    task, background = signal.task, signal.background
+    if asked is not None:
+        task = task or str(asked[1] or "") or None
+        background = background or asked[2] is True
+        asked[3] = id_of(name)
+    yield AgentStarted(
+        id=_free(state, id_of(name)), type=plain(signal.type, 100) or "agent",
+        task=plain(task, 500) if task else None, background=background,
+        pid=None if process is None else process.pid, process=process, conversation=conversation,
+    )  # fmt: skip
+    if asked is not None:
+        yield _keep(calls)
+
+
+def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
+    """The oldest call for an agent of this type that none has begun for."""
+    return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
+
+
+def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[Data]:
+    """What is now known for certain of an agent, where something else was thought."""
+    sure = signal.call is not None or not agent.task
+    task = plain(signal.task, 500) if signal.task and sure else None
+    background = True if isinstance(signal, AgentBegan) and signal.background and not agent.background else None
+    edited = AgentEdited(
+        id=agent.id, ref=agent.ref, task=None if task == agent.task else task, background=background
+    )  # fmt: skip
+    if edited != AgentEdited(id=agent.id, ref=agent.ref):
+        yield edited
+
+
+def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[Data | Timed]:
+    calls = _calls(state)
+    call = calls.pop(plain(signal.call, 100), None) if signal.call is not None else None
+    name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
+    if name is None:
+        return
+    agent = _find(state, name)
+    if agent is None:
+        yield from _whole(state, signal, call, name, at, conversation)
+        agent = _find(state, name)
+    if agent is not None:
+        yield from _over(agent, signal)
+    if call is not None:
+        yield _keep(calls)
+
+
+def _over(agent: AgentState, signal: AgentEnded) -> Iterator[Data]:
+    summary = plain(signal.summary, 1_000) if signal.summary else None
+    yield from _corrected(agent, signal)
+    if agents.status_of(agent) in _AT_WORK:
+        if signal.stopped:
+            yield AgentAborted(id=agent.id, ref=agent.ref, reason="Stopped by the person")
+        elif signal.failed is not None:
+            message = plain(signal.failed, 500) or "failed"
+            yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=errors.category(None, message))
+        else:
+            yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary)
+    # Told to have ended before, or not: what the call returns completes the picture.
+    more = AgentEdited(
+        id=agent.id, ref=agent.ref, summary=summary if agent.summary is None else None,
+        tokens=signal.tokens if signal.tokens != agent.tokens else None,
+    )  # fmt: skip
+    if more != AgentEdited(id=agent.id, ref=agent.ref):
+        yield more
+
+
+def _whole(
+    state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int, conversation: str
+) -> Iterator[Timed]:
+    """A subagent whose beginning nobody told: known by its end alone."""
+    kind = signal.type or (str(call[0]) if call else None) or "agent"
+    task = signal.task or (str(call[1]) if call and call[1] else None)
+    began = AgentStarted(
+        id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None,
+        conversation=conversation,
+    )  # fmt: skip
+    since = call[4] if call is not None and not signal.took_ms else at - (signal.took_ms or 0)
+    yield Timed(max(min(since if isinstance(since, int) else at, at), state.time.start), began)
+
+
+def _find(state: State, name: str) -> AgentState | None:
+    """The latest run of a subagent; one that was set going again is numbered."""
+    own = id_of(name)
+    for agent in reversed(state.agents.values()):
+        if agent.id == own or (agent.id.startswith(f"{own}-") and agent.id[len(own) + 1 :].isdecimal()):
+            return agent
+    return None
+
+
+def _free(state: State, wanted: str) -> str:
+    taken = {agent.id for agent in state.agents.values()}
+    number, free = 1, wanted
+    while free in taken:
+        number += 1
+        free = f"{wanted[:90]}-{number}"
+    return free
+
+
+def _calls(state: State) -> dict[str, list[Json]]:
+    found = state.extra.get(_CALLS)
+    calls = found if isinstance(found, dict) else {}
+    return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 5}
+
+
+def _keep(calls: dict[str, list[Json]], redacted: dict[str, int] | None = None) -> ExtraKept:
+    latest = list(calls.items())[-_MOST_CALLS:]
+    return ExtraKept(name=_CALLS, value=dict(latest) or None, redacted=redacted or {})

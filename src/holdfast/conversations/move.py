@@ -1,0 +1,107 @@
+"""Move a conversation to another session: later events go there, earlier ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.conversations.ingest.subagents import unreported
+from holdfast.core import view
+from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
+from holdfast.core.events import Data, NativeLinked, NativeMoved
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.sessions.conversation_links import is_linked, native_of, session_of
+from holdfast.sessions.history import SHORTEST_PREFIX
+from holdfast.sessions.own_devices import own_test
+from holdfast.store.interface import Filter
+
+if TYPE_CHECKING:
+    from holdfast.core.state import State
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.workspace import Workspace
+
+
+class MovedConversation(NamedTuple):
+    """A conversation, as `agent:id`, the session it belonged to, and the one it belongs to now."""
+
+    conversation: str
+    before: str | None
+    session: str
+
+
+def move(ws: Workspace, reference: str, to: str, *, at: int | None = None) -> MovedConversation:
+    """Let a conversation, by its native id, a unique prefix of that, or `agent:id`, belong to a session."""
+    ws.collect()
+    name = meant(ws, reference)
+    state = ws.state(to)
+    if view.status_of(state) in FINISHED:
+        raise Refused(
+            f"session {to[:8]} has ended, so nothing more goes to it",
+            hint=f"Begin one that continues it: holdfast start GOAL --continues {to[:8]}",
+            session=to,
+        )
+    ws.refuse_reading(to)
+    with ws.transaction(about=to) as transaction:
+        return move_within(ws, transaction, name, to, at=at)
+
+
+def move_within(
+    ws: Workspace, transaction: Transaction, name: str, to: str, *, at: int | None = None
+) -> MovedConversation:
+    """The same as part of a transaction that does more."""
+    agent, _, id_ = name.partition(":")
+    before = session_of(ws, name)
+    if before is not None and before.session == to:
+        raise Conflict(f"conversation {shorten(name, 60)} belongs to session {to[:8]} already", session=to)
+    native = None if before is None else native_of(before, name)
+    linked = NativeLinked(
+        agent=agent, id=id_, resume=None if native is None else view.reopening(native),
+        process=None if native is None else native.process,
+    )  # fmt: skip
+    ws.recorder.within(transaction, to, lambda _: [linked], at=at)
+    if before is not None and not ws.is_read_only(before.session):
+
+        def leave(state: State) -> Iterator[Data]:
+            # What its agents report goes to the other session from now on.
+            yield from unreported(
+                state, name, ws.now() if at is None else at, is_own=own_test(ws, state.session),
+                background=True,
+            )  # fmt: skip
+            yield NativeMoved(agent=agent, id=id_, to=to)
+
+        ws.recorder.within(transaction, before.session, leave, at=at)
+    return MovedConversation(name, None if before is None else before.session, to)
+
+
+def meant(ws: Workspace, reference: str) -> str:
+    """The one conversation that a native id, a unique prefix of it, or `agent:id` means."""
+    clean(reference, "the conversation's id", longest=LONGEST_NAME)
+    store = ws.existing_store()
+    if store is not None and session_of(ws, reference) is not None:
+        return reference
+    wanted = reference.lower()
+    found: dict[str, bool] = {}  # whether it is the whole id
+    for row in store.rows(Filter()) if store is not None else ():
+        state = store.state(row.id) if store is not None else None
+        if state is None or state.deleted:
+            continue
+        for native in state.native.values():
+            name = view.native_name(native.agent, native.id)
+            if native.id.lower().startswith(wanted) and is_linked(ws, state, name):
+                found[name] = native.id.lower() == wanted
+    candidates = [name for name, whole in found.items() if whole] or [
+        name for name in found if len(reference) >= SHORTEST_PREFIX
+    ]
+    if not candidates:
+        raise NotFound(
+            f"no conversation matches {shorten(reference, 60)!a}",
+            hint="holdfast conversation list ID names the conversations of a session.",
+        )
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
+        raise Invalid(
+            f"{shorten(reference, 60)!a} matches {len(candidates)} conversations: {listed}",
+            hint="Give more of the id, or the agent with it: agent:id",
+        )
+    return candidates[0]

@@ -1,0 +1,175 @@
+"""The event: a fact that happened, immutable, and how it is bound to what came before.
+
+The envelope is frozen. `hash` covers the envelope with `body`, the salted digest of the data, and never the
+data itself: so data and salt can be erased, and the chain still verifies. `v` is the version of what the event
+says (its type's data); the layout of the envelope itself is named in what is hashed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from holdfast.core import times
+from holdfast.core.canonical import LARGEST, Json, digest
+
+LAYOUT = b"holdfast event 1\n"
+SALT_BYTES = 16
+
+_in_order = msgspec.json.Encoder()
+
+
+class StreamHead(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+    """The last event of a stream: which writer's, its number, its hash."""
+
+    writer: str
+    # Snapshots have no room for larger numbers: a head that says one is not read.
+    seq: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    hash: str
+
+
+Position: TypeAlias = tuple[int, str, int, str]
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    v: int
+    session: str
+    writer: str
+    seq: int
+    clock: int
+    at: int
+    seen: tuple[StreamHead, ...]
+    key: str | None
+    actor: str
+    type: str
+    body: str
+    prev: str | None
+    hash: str
+    data: bytes | None
+    salt: bytes | None
+
+    @property
+    def written(self) -> Position:
+        """Where its own clock puts it. Where it stands in the log, `clock.place` tells."""
+        return (self.clock, self.writer, self.seq, self.hash)
+
+    @property
+    def head(self) -> StreamHead:
+        return StreamHead(self.writer, self.seq, self.hash)
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    # Fields in the order of their names: written as they stand, this is canonical JSON.
+    actor: str
+    at: str
+    body: str
+    clock: int
+    key: str | None
+    prev: str | None
+    seen: tuple[StreamHead, ...]
+    seq: int
+    session: str
+    type: str
+    v: int
+    writer: str
+
+
+def body_of(data: bytes, salt: bytes) -> str:
+    return digest(salt, data)
+
+
+def hash_of(event: Event) -> str:
+    """What `event.hash` must be. The envelope has no fractions and ASCII keys, so this is RFC 8785."""
+    envelope = _Envelope(
+        event.actor, times.text(event.at), event.body, event.clock, event.key, event.prev,
+        event.seen, event.seq, event.session, event.type, event.v, event.writer,
+    )  # fmt: skip
+    return digest(LAYOUT, _in_order.encode(envelope))
+
+
+def seal(
+    *,
+    session: str,
+    writer: str,
+    seq: int,
+    prev: str | None,
+    clock: int,
+    at: int,
+    actor: str,
+    type: str,  # noqa: A002 (the envelope's own word)
+    version: int,
+    data: bytes,
+    salt: bytes,
+    seen: tuple[StreamHead, ...] = (),
+    key: str | None = None,
+) -> Event:
+    """Make the next event of a stream. `data` is canonical JSON, `salt` fresh random bytes."""
+    at = min(max(at, times.EARLIEST), times.LATEST)  # what can be written is what is hashed
+    return linked(
+        version, session, writer, seq, clock, at, seen, key, actor, type, body_of(data, salt), prev, data, salt
+    )
+
+
+def linked(
+    v: int,
+    session: str,
+    writer: str,
+    seq: int,
+    clock: int,
+    at: int,
+    seen: tuple[StreamHead, ...],
+    key: str | None,
+    actor: str,
+    type: str,  # noqa: A002 (the envelope's own word)
+    body: str,
+    prev: str | None,
+    data: bytes | None,
+    salt: bytes | None,
+) -> Event:
+    """An event with the hash that follows from everything else it says."""
+    envelope = _Envelope(actor, times.text(at), body, clock, key, prev, seen, seq, session, type, v, writer)
+    sealed = digest(LAYOUT, _in_order.encode(envelope))
+    return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
+
+
+def problem(event: Event) -> str | None:
+    """What is wrong with this event by itself, or None: its hash, and its data while that is there."""
+    if not times.EARLIEST <= event.at <= times.LATEST:
+        return "its time is not within the years 1 to 9999"
+    if hash_of(event) != event.hash:
+        return "its hash does not match its content"
+    if event.data is not None and (
+        event.salt is None or len(event.salt) != SALT_BYTES or body_of(event.data, event.salt) != event.body
+    ):  # the salt has one length, or bytes could wander between it and the data unnoticed
+        return "its data does not match its digest"
+    return None
+
+
+def has_true_hash(event: Event) -> bool:
+    """Whether its hash is the one that follows from its envelope: otherwise another event may have that hash."""
+    return times.EARLIEST <= event.at <= times.LATEST and hash_of(event) == event.hash
+
+
+def public(event: Event) -> dict[str, Json]:
+    """Every field, as `log --json` shows it and other programs read it."""
+    return {
+        "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq,
+        "clock": event.clock, "at": times.text(event.at),
+        "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
+        "key": event.key, "actor": event.actor, "type": event.type, "body": event.body,
+        "prev": event.prev, "hash": event.hash,
+        "data": _shown(event.data),
+        "salt": None if event.salt is None else event.salt.hex(),
+    }  # fmt: skip
+
+
+def _shown(data: bytes | None) -> Json:
+    """The data decoded; bytes that are no JSON (no program of ours wrote them) as the text they come nearest to."""
+    if data is None:
+        return None
+    try:
+        shown: Json = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return data.decode(errors="replace")
+    return shown

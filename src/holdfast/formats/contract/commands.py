@@ -1,0 +1,197 @@
+"""The commands of the contract: who acknowledged it, whether that still holds, and a summary of its directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError
+from holdfast.core.wording import count, one_line
+from holdfast.formats.mirror.contract import acknowledgment, layout
+from holdfast.formats.mirror.contract.acknowledgment import Acknowledgment, Heading
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+_DEEPEST_HEADING = 2
+
+
+class Acknowledged(msgspec.Struct, frozen=True):
+    """An agent's acknowledgment, and whether it is of the text that was given."""
+
+    agent: str
+    date: str
+    version: str
+    checksum: str
+    holds: bool
+
+
+class FeatureSummary(msgspec.Struct, frozen=True):
+    """What the files of a feature say; `trouble` when one of them could not be used."""
+
+    feature_id: str
+    status: str | None = None
+    active_task: str | None = None
+    model: str | None = None
+    tasks_done: int = 0
+    tasks: int = 0
+    last_active: str | None = None
+    trouble: str | None = None
+
+
+class ContractSummary(msgspec.Struct, frozen=True):
+    directory: str
+    spec: str
+    version: str
+    checksum: str
+    headings: list[Heading]
+    features: list[FeatureSummary]
+    acknowledged: list[Acknowledged]
+    problems: list[str]
+
+
+def acknowledge(ws: Workspace, spec: str, agent: str | None, *, at: int | None = None) -> Acknowledgment:
+    """Write down that an agent (by default whoever acts) keeps to the given text."""
+    now = ws.now() if at is None else at
+    return acknowledgment.acknowledge(_root(ws), spec, agent or ws.recorder.actor, now=now)
+
+
+def verify(ws: Workspace, spec: str, agent: str | None) -> list[Acknowledgment]:
+    """The acknowledgments that hold: all of them, or one agent's. Raises for one that does not."""
+    return acknowledgment.verify(_root(ws), spec, agent)
+
+
+def summary(ws: Workspace, spec: str, agent: str | None) -> ContractSummary:
+    """What the directory and the given text hold. Never fails because a file in the directory is damaged."""
+    root = _root(ws)
+    text = acknowledgment.specification(spec)
+    features: list[FeatureSummary] = []
+    problems: list[str] = []
+    sections: list[Acknowledgment] = []
+    if layout.is_there(root):
+        features, problems = _features(root)
+        try:
+            sections = acknowledgment.acknowledged(root)
+        except HoldfastError as error:
+            problems.append(error.message)
+    return ContractSummary(
+        root, text.file, text.version, text.checksum, text.headings, features,
+        [
+            Acknowledged(
+                item.agent, item.date, item.version, item.checksum,
+                (item.version, item.checksum.lower()) == (text.version, text.checksum),
+            )
+            for item in sections if agent in (None, item.agent)
+        ],
+        problems,
+    )  # fmt: skip
+
+
+def _root(ws: Workspace) -> str:
+    return layout.root_of(ws.place.root)
+
+
+def _features(root: str) -> tuple[list[FeatureSummary], list[str]]:
+    from holdfast.formats.mirror.contract import create, registry
+
+    problems: list[str] = []
+    entries: list[dict[str, Json]] = []
+    try:
+        create.settle(root)
+        entries = registry.entries(root)
+    except HoldfastError as error:
+        problems.append(error.message)
+    listed = {str(entry.get("feature_id")): entry for entry in entries}
+    there = {feature.id for feature in layout.features(root)}
+    return [_feature(root, name, listed.get(name, {}), name in there) for name in sorted({*there, *listed})], problems
+
+
+def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> FeatureSummary:
+    from holdfast.formats.mirror.contract import update
+
+    status, last = _text(entry.get("status")), _text(entry.get("last_active"))
+    if not there:
+        return FeatureSummary(name, status, last_active=last, trouble="its directory is missing")
+    try:
+        files = update.read(root, name)
+    except HoldfastError as error:
+        return FeatureSummary(name, status, last_active=last, trouble=error.message)
+    now = files.state.value.get("current_state") if files.state else None
+    now = now if isinstance(now, dict) else {}
+    statuses = _statuses(files.plan.value if files.plan else {})
+    missing = [word for word, file in (("state", files.state), ("plan", files.plan)) if file is None]
+    return FeatureSummary(
+        name, status, _text(now.get("active_task")), _text(now.get("model_in_use")),
+        statuses.count("completed"), len(statuses), last or _text(now.get("last_updated")),
+        f"its {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else None,
+    )  # fmt: skip
+
+
+def _statuses(plan: dict[str, Json]) -> list[str]:
+    phases = plan.get("phases")
+    found: list[str] = []
+    for phase in phases if isinstance(phases, list) else []:
+        tasks = phase.get("tasks") if isinstance(phase, dict) else None
+        found += [
+            str(task.get("status")) for task in (tasks if isinstance(tasks, list) else []) if isinstance(task, dict)
+        ]
+    return found
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# ── as Markdown ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_markdown(found: ContractSummary) -> str:
+    """The summary for people and agents to read."""
+    lines = [
+        "# Contract summary", "",
+        f"- Specification: {one_line(found.spec)}, version {found.version}",
+        f"- Checksum (SHA-256): {found.checksum}",
+        f"- Directory: {one_line(found.directory)}",
+        "", "## What the specification covers", "",
+    ]  # fmt: skip
+    covered = [heading for heading in found.headings if heading.level <= _DEEPEST_HEADING]
+    lines += [f"{'  ' * (heading.level - 1)}- {one_line(heading.text)}" for heading in covered] or [
+        "It has no headings."
+    ]
+    lines += [
+        "",
+        "## Features",
+        "",
+        *([_feature_line(feature) for feature in found.features] or ["There are none yet."]),
+    ]
+    lines += [
+        "",
+        "## Acknowledged by",
+        "",
+        *([_agent_line(acknowledged) for acknowledged in found.acknowledged] or ["Nobody yet."]),
+    ]
+    if found.problems:
+        lines += ["", "## To look at", "", *(f"- {one_line(problem)}" for problem in found.problems)]
+    return "\n".join(lines) + "\n"
+
+
+def _feature_line(one: FeatureSummary) -> str:
+    facts = [one_line(one.status) if one.status else "not listed"]
+    if one.tasks:
+        facts.append(f"{one.tasks_done} of {count(one.tasks, 'task')} done")
+    if one.active_task:
+        facts.append(f"working on {one_line(one.active_task)}")
+    if one.model:
+        facts.append(f"model {one_line(one.model)}")
+    if one.last_active:
+        facts.append(f"last active {one_line(one.last_active)}")
+    if one.trouble:
+        facts.append(f"**{one_line(one.trouble)}**")
+    return f"- `{one_line(one.feature_id)}`: {', '.join(facts)}"
+
+
+def _agent_line(one: Acknowledged) -> str:
+    fits = "holds" if one.holds else "**does not hold for this text**"
+    return f"- {one_line(one.agent)}, {one_line(one.date)}, version {one_line(one.version)}: {fits}"

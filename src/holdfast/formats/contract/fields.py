@@ -1,0 +1,141 @@
+"""The words of the contract: its files, its closed lists, and how its ids and models are named.
+
+A document of this format is what stands in a feature's directory, put together: `state` (state.yaml), `plan`
+(implementation-plan.yaml), `entry` (this feature's line in active-features.yaml) and `history` (history.jsonl).
+Only `state` is always there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import identifier
+from holdfast.formats.base import Document
+
+VERSION: Final = "1.0"
+STATE, PLAN, REGISTRY, HISTORY = "contract-state", "contract-plan", "contract-registry", "contract-history"
+
+PLAN_FILE: Final = "implementation-plan.yaml"
+HISTORY_FILE: Final = "history.jsonl"
+STATE_FILE: Final = "state.yaml"
+
+MODELS: Final = ("gemini", "opus", "sonnet")
+USUAL_MODEL: Final = "sonnet"
+# In a mapping of models: whichever is not named.
+ANY_MODEL: Final = "*"
+
+# Holdfast's own keys in other people's files: the whole event in a history line, and what the lists cannot say.
+OWN: Final = "x-holdfast"
+# Events that came from other programs' lines, which stand there already: they ride along with the next of ours.
+OWN_ALSO: Final = "x-holdfast-also"
+OWN_STATUS: Final = "x-holdfast-status"
+OWN_MODEL: Final = "x-holdfast-model"
+# What a key is followed by where its value is kept that could not be used.
+AS_FOUND: Final = "_as_found"
+
+# Where tasks go that belong to no phase.
+LOOSE: Final = "tasks"
+LOOSE_NAME: Final = "Tasks"
+
+_FEATURE: Final = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)-([0-9]{4}-[0-9]{2}-[0-9]{2})\Z")
+
+
+def feature_parts(feature_id: str) -> tuple[str, str] | None:
+    """Slug and day of a feature id; None when it is none, or its day is not in the calendar."""
+    match = _FEATURE.match(feature_id)
+    if match is None:
+        return None
+    try:
+        date.fromisoformat(match[2])
+    except ValueError:
+        return None
+    return match[1], match[2]
+
+
+def looks_like_feature_id(name: str) -> bool:
+    return _FEATURE.match(name) is not None
+
+
+def is_feature_id(feature_id: str) -> bool:
+    return feature_parts(feature_id) is not None
+
+
+def is_task_name(task_id: str) -> bool:
+    """Can a task be called this on the command line?"""
+    try:
+        identifier(task_id, "a task's id")
+    except Invalid:
+        return False
+    return True
+
+
+def model_name(real: str | None, models: Mapping[str, str]) -> str:
+    """The name under which the contract knows a model: its own family, what the settings say, or `sonnet`."""
+    plain = (real or "").lower()
+    for family in MODELS:
+        if family in plain:
+            return family
+    mapped = models.get(real or "") or models.get(ANY_MODEL)
+    return mapped if mapped in MODELS else USUAL_MODEL
+
+
+def model_note(real: str | None, models: Mapping[str, str]) -> str | None:
+    """What is to be said when a model goes under another's name."""
+    if real is None or any(family in real.lower() for family in MODELS):
+        return None
+    return f"the contract has no name for the model {real[:60]!a}: it is written as {model_name(real, models)}"
+
+
+def obj(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def lst(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def current(document: Document) -> dict[str, Json]:
+    return obj(obj(document.get("state")).get("current_state"))
+
+
+def feature(document: Document) -> dict[str, Json]:
+    return obj(obj(document.get("plan")).get("feature"))
+
+
+def phases(document: Document) -> list[dict[str, Json]]:
+    return [obj(phase) for phase in lst(obj(document.get("plan")).get("phases"))]
+
+
+def planned(document: Document) -> Iterator[tuple[dict[str, Json], dict[str, Json]]]:
+    """Every task of the plan, with its phase."""
+    for phase in phases(document):
+        for task in lst(phase.get("tasks")):
+            yield phase, obj(task)
+
+
+def lines(document: Document) -> list[Json]:
+    return lst(document.get("history"))
+
+
+def is_foreign(line: Json) -> bool:
+    """Is this a line of history that Holdfast did not write?"""
+    return isinstance(line, dict) and OWN not in line
+
+
+def is_dropped(task: Mapping[str, Json]) -> bool:
+    """The contract has no word for a task that was dropped: it is shown as blocked, with a key of ours."""
+    return task.get(OWN_STATUS) == "dropped" and task.get("status") == "blocked"
+
+
+def without_history(document: Document) -> Document:
+    """The parts that are rewritten: history is only ever added to, and never kept twice."""
+    return {name: part for name, part in document.items() if name != "history"}

@@ -1,0 +1,397 @@
+"""Documents of the contract as they are met in the wild, put right: what was assumed is noted, nothing is dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import shorten, slug
+from holdfast.core.times import millis
+from holdfast.formats import document_paths, timestamps
+from holdfast.formats.base import Document, ImportContext, Place, Tidied
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract.fields import AS_FOUND, OWN_MODEL, lst, obj, text
+from holdfast.formats.contract.repair_notes import Notes, at_end, number_text, renamed
+from holdfast.formats.contract.repairs_plan import plan_tidied
+from holdfast.formats.layout_versions import is_newer, parts
+
+_NAMES: Final = {
+    "time": "timestamp", "at": "timestamp", "ts": "timestamp", "cmd": "command", "args": "arguments",
+    "duration": "duration_ms", "result": "status", "agent_id": "agent",
+}  # fmt: skip
+_STATUSES: Final = {
+    "ok": "success", "succeeded": "success", "successful": "success", "done": "success", "complete": "success",
+    "completed": "success", "fail": "failure", "failed": "failure", "error": "failure", "aborted": "failure",
+    "timeout": "failure",
+}  # fmt: skip
+# Who acted, when nobody says.
+_NOBODY: Final = "person"
+
+
+def lines_tidied(given: Json, state: Document, notes: Notes) -> list[Json]:
+    """The lines that say something, as the contract wants them."""
+    if not isinstance(given, list):
+        notes.say(("history",), "is not a list of lines, and was left out")
+        return []
+    made: list[Json] = []
+    for number, line in enumerate(given):
+        try:
+            made.append(_line(line, state, notes, ("history", number)))
+        except Invalid as error:
+            notes.say(("history", number), f"was left out: {error.message}")
+    return made
+
+
+def _line(given: Json, state: Document, notes: Notes, place: Place) -> Json:
+    if not isinstance(given, dict):
+        raise Invalid("it is not an object")
+    line = renamed(given, _NAMES, place, notes)
+    command = text(line.get("command")) or ""
+    if not command.strip():
+        raise Invalid("it names no command")
+    values: Document = {"timestamp": notes.time(line.get("timestamp"), (*place, "timestamp")), "command": command}
+    values["arguments"] = _arguments(line, notes, place)
+    model = line.get("model")
+    if model not in words.MODELS:
+        usual = text(obj(state.get("current_state")).get("model_in_use"))
+        model = words.model_name(model, notes.ground.models) if isinstance(model, str) else usual
+        notes.say((*place, "model"), f"is read as {model}")
+    values["model"] = model
+    agent = number_text(line.get("agent")) and (text(line.get("agent")) or number_text(line.get("agent")))
+    if not agent:
+        notes.say((*place, "agent"), f"is missing: {_NOBODY} is assumed")
+    values["agent"] = agent or _NOBODY
+    task = line.get("task_id")
+    values["task_id"] = task if isinstance(task, str) and task else number_text(task) or None
+    if "task_id" not in line or values["task_id"] != task:
+        notes.say((*place, "task_id"), "is missing: null is assumed" if values["task_id"] is None else "is not text")
+    return _outcome(at_end(line, values), notes, place)
+
+
+def _arguments(line: Mapping[str, Json], notes: Notes, place: Place) -> str:
+    given = line.get("arguments")
+    if isinstance(given, str):
+        return given
+    notes.say((*place, "arguments"), "is missing: none is assumed" if given is None else "is not text: it is joined")
+    if isinstance(given, list):
+        return " ".join(number_text(item) for item in given)
+    if isinstance(given, dict):
+        return " ".join(f"{key}={number_text(item)}" for key, item in given.items())
+    return number_text(given)
+
+
+def _outcome(line: Document, notes: Notes, place: Place) -> Json:
+    error = text(line.get("error")) or ""
+    usual = "failure" if error.strip() else "success"
+    status = notes.word(line.get("status"), ("success", "failure"), _STATUSES, (*place, "status"), usual)
+    made = {
+        **line,
+        "status": status,
+        "duration_ms": _duration(line.get("duration_ms"), notes, (*place, "duration_ms")),
+    }
+    if status == "failure" and not error.strip():
+        notes.say((*place, "error"), "is missing: nothing says what went wrong")
+        made["error"] = "not said"
+    if status == "success" and "error" in made:
+        made.pop("error")
+        if error.strip():
+            notes.say((*place, "error"), f"stands beside a success, and was left out: {shorten(error, 60)}")
+            made["x-error"] = error
+        else:
+            notes.say((*place, "error"), "is empty, and was left out")
+    return made
+
+
+def _duration(given: Json, notes: Notes, place: Place) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= LARGEST:
+        return given
+    try:
+        made = min(max(round(float(number_text(given) or "0")), 0), LARGEST)
+    except (ValueError, OverflowError):
+        made = 0
+    notes.say(place, f"is read as {made}")
+    return made
+
+
+_PARTS: Final = ("state", "plan", "entry", "history")
+_CURRENT: Final = ("active_task", "model_in_use", "started_at", "last_updated")
+_OTHER_NAMES: Final = {
+    "started": "started_at", "start_time": "started_at", "created_at": "started_at", "updated": "last_updated",
+    "updated_at": "last_updated", "last_active": "last_updated", "model": "model_in_use",
+    "current_task": "active_task", "task": "active_task", "task_id": "active_task",
+}  # fmt: skip
+_ENTRY_NAMES: Final = {
+    "id": "feature_id", "started": "started_at", "created_at": "started_at", "updated_at": "last_active",
+    "last_updated": "last_active", "last_activity": "last_active", "state": "status",
+}  # fmt: skip
+_ENTRY_STATUSES: Final = {
+    "in_progress": "active", "created": "active", "started": "active", "running": "active", "open": "active",
+    "error": "active", "on_hold": "paused", "complete": "completed", "done": "completed", "finished": "completed",
+    "closed": "completed", "aborted": "completed", "archived": "completed",
+}  # fmt: skip
+_DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
+
+
+def tidied(value: Json, ground: ImportContext) -> Tidied:
+    """The document as the contract wants it. Raises `Invalid` when it cannot be had."""
+    notes = Notes(ground)
+    document = _put_together(value)
+    given = obj(document.get("state"))
+    state = _state(document, notes) if given or "state" in document else _derived_state(document, notes)
+    made: Document = {}
+    for name, part in document.items():
+        made[name] = state if name == "state" else part
+    made = made if "state" in made else {"state": state, **made}
+    if document.get("plan") is not None:
+        made["plan"] = plan_tidied(document["plan"], state, notes)
+    _set_unknown_task_aside(made, notes)
+    if document.get("entry") is not None:
+        made["entry"] = _entry(document["entry"], state, notes)
+    if document.get("history") is not None:
+        made["history"] = lines_tidied(document["history"], state, notes)
+    return Tidied({name: part for name, part in made.items() if part is not None}, notes.told)
+
+
+def _put_together(value: Json) -> Document:
+    """A bare file, or the files of a feature put together."""
+    if not isinstance(value, dict):
+        raise Invalid("the document is not an object", hint="A feature's state.yaml is a mapping of keys.")
+    if "current_state" in value or "feature_id" in value:
+        return {"state": value}
+    if "phases" in value or isinstance(value.get("feature"), dict):
+        return {"plan": value}
+    if isinstance(value.get("state"), dict) or isinstance(value.get("plan"), dict):
+        return value
+    if "active_features" in value:
+        raise Invalid(
+            "this is the list of features, which says too little of each",
+            hint="Give a feature's state.yaml, or the .ai-session directory.",
+        )
+    raise Invalid(
+        "there is neither a state (feature_id, current_state) nor a plan (feature, phases) in it",
+        hint="Give a feature's state.yaml or implementation-plan.yaml.",
+    )
+
+
+# ── state ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _state(document: Document, notes: Notes) -> Document:
+    place: Place = ("state",)
+    state = dict(obj(document["state"]))
+    _version(state, notes)
+    raised = {key: state[key] for key in _loose(state)}
+    if raised and not isinstance(state.get("current_state"), dict):
+        notes.say((*place, "current_state"), "is missing: what belongs in it stood beside it")
+        state = {key: value for key, value in state.items() if key not in raised}
+        state["current_state"] = raised
+    held = state.get("current_state")
+    current = renamed(held if isinstance(held, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
+    if not isinstance(held, dict):
+        notes.say((*place, "current_state"), "is missing and was derived")
+    current = _current(current, document, state, notes)
+    state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
+    state["current_state"] = current
+    for name, usual in (("implementation_plan", words.PLAN_FILE), ("history_log", words.HISTORY_FILE)):
+        if name in state and not (text(state[name]) or "").strip():
+            notes.say((*place, name), f"names no file: {usual} is assumed")
+            state[name] = usual
+    return state
+
+
+def _loose(state: Document) -> list[str]:
+    """Keys of `current_state` that stand beside it."""
+    return [key for key in state if key in _CURRENT or key in _OTHER_NAMES]
+
+
+def _version(state: Document, notes: Notes) -> None:
+    if "version" not in state:
+        notes.say(("state", "version"), "is missing: 1.0 is assumed")
+        return
+    unknown = unknown_version(state)
+    if unknown is not None:
+        raise Invalid(
+            f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.written(('version',))})",
+            hint=f"Holdfast knows version {words.VERSION}.",
+        )
+    if state["version"] != words.VERSION:
+        notes.say(("state", "version"), 'is read as "1.0"')
+        state["version"] = words.VERSION
+
+
+def unknown_version(state: Document) -> str | None:
+    """The version that a state says it is of, where Holdfast does not know that."""
+    plain = _plain_version(state) if "version" in state else words.VERSION
+    if plain in ("", words.VERSION) or (parts(plain) is not None and not is_newer(plain, words.VERSION)):
+        return None
+    return plain
+
+
+def _plain_version(state: Document) -> str:
+    return number_text(state["version"]).removeprefix("v")
+
+
+def _current(current: Document, document: Document, state: Document, notes: Notes) -> Document:
+    place: Place = ("state", "current_state")
+    entry, feature = obj(document.get("entry")), words.feature(document)
+    current = dict(current)
+    day = words.feature_parts(text(state.get("feature_id")) or "")
+    began = [
+        current.get("started_at"), entry.get("started_at"), feature.get("created_at"),
+        current.get("last_updated"), entry.get("last_active"), None if day is None else f"{day[1]}T00:00:00Z",
+    ]  # fmt: skip
+    started = notes.first_time(began, (*place, "started_at"))
+    if started is None:
+        raise Invalid(
+            f"nothing says when the session began ({document_paths.written((*place, 'started_at')[1:])})",
+            hint="Give current_state.started_at, for instance 2026-11-15T09:30:00Z.",
+        )
+    updated = notes.first_time(
+        [current.get("last_updated"), entry.get("last_active"), started], (*place, "last_updated")
+    )
+    assert updated is not None
+    if millis(updated) < millis(started):
+        notes.say((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
+        updated = started
+    task = current.get("active_task")
+    if task is not None or "active_task" not in current:
+        task = notes.task_name(task, (*place, "active_task"), missing="active_task" not in current)
+    values: Document = {"active_task": task, **_model(current, notes), "started_at": started, "last_updated": updated}
+    return at_end(current, values)
+
+
+def _set_unknown_task_aside(document: Document, notes: Notes) -> None:
+    """An active task that neither the plan nor the session has is not a task: it is reported, and kept as it is."""
+    known = notes.ground.tasks
+    if known is None and not isinstance(document.get("plan"), dict):
+        return  # there is no plan to know it
+    state, current = obj(document["state"]), words.current(document)
+    active = text(current.get("active_task"))
+    planned = {task.get("task_id") for _, task in words.planned(document)}
+    if active is None or active in planned or active in (known or ()):
+        return
+    kept = f"active_task{AS_FOUND}"
+    notes.say(
+        ("state", "current_state", "active_task"),
+        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept}",
+    )
+    document["state"] = {**state, "current_state": {**current, "active_task": None, kept: active}}
+
+
+def _model(current: Document, notes: Notes) -> Document:
+    place: Place = ("state", "current_state", "model_in_use")
+    given = current.get("model_in_use")
+    if given in words.MODELS:
+        return {"model_in_use": given}
+    if not isinstance(given, str) or not given.strip():
+        notes.say(place, f"is missing: {words.USUAL_MODEL} is assumed")
+        return {"model_in_use": words.USUAL_MODEL}
+    mapped = words.model_name(given, notes.ground.models)
+    notes.say(place, f"{shorten(given, 60)!a} is not one of the contract's models: it is read as {mapped}")
+    return {"model_in_use": mapped, OWN_MODEL: given}
+
+
+def _feature_id(given: Json, document: Document, current: Document, notes: Notes) -> str:
+    place: Place = ("state", "feature_id")
+    name = text(given)
+    if name is not None and words.is_feature_id(name):
+        return name
+    candidates = (
+        name, text(words.feature(document).get("id")), text(obj(document.get("entry")).get("feature_id")),
+        text(words.feature(document).get("name")),
+    )  # fmt: skip
+    source = next((candidate for candidate in candidates if candidate and candidate.strip()), None)
+    if source is None:
+        raise Invalid(
+            f"nothing names the feature ({document_paths.written(place[1:])})",
+            hint="Give feature_id, as slug-YYYY-MM-DD.",
+        )
+    made = feature_id_of(source, text(current.get("started_at")) or "")
+    notes.say(place, f"is read as {made}" if name else f"is missing: {made} is assumed")
+    return made
+
+
+def feature_id_of(source: str, began: str) -> str:
+    """A feature id made of any text: its own day if it ends with one, else the day the session began."""
+    if words.is_feature_id(source):
+        return source
+    match = _DAY_AT_END.search(source)
+    if match is not None:
+        made = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
+        if words.is_feature_id(made):
+            return made
+    return f"{slug(source, 60)}-{began[:10]}"
+
+
+def _derived_state(document: Document, notes: Notes) -> Document:
+    """The state of a feature of which there is only a plan."""
+    notes.say(("state",), "there is no state.yaml: it was derived from the plan")
+    plan = obj(document.get("plan"))
+    times = [plan_time for plan_time in _times(plan, notes.ground) if plan_time is not None]
+    began = notes.first_time(
+        [words.feature(document).get("created_at"), *times[:1]], ("plan", "feature", "created_at")
+    )
+    if began is None:
+        began = timestamps.shortest(notes.ground.now // 1000 * 1000)
+        notes.say(("state", "current_state", "started_at"), "nothing says when the plan was made: now is assumed")
+    at_work = [
+        task.get("task_id")
+        for phase in map(obj, lst(plan.get("phases")))
+        for task in map(obj, lst(phase.get("tasks")))
+        if task.get("status") == "in_progress" and isinstance(task.get("task_id"), str)
+    ]
+    current: Document = {
+        "active_task": at_work[-1] if at_work else None,
+        "model_in_use": words.USUAL_MODEL,
+        "started_at": began,
+        "last_updated": max([began, *times], key=millis),
+    }
+    quiet = Notes(notes.ground)
+    name = _feature_id(None, document, current, quiet)
+    if current["active_task"] is not None:
+        current["active_task"] = quiet.task_name(current["active_task"], (), missing=False)
+    return {"version": words.VERSION, "feature_id": name, "current_state": current}
+
+
+def _times(plan: Mapping[str, Json], ground: ImportContext) -> list[str | None]:
+    quiet = Notes(ground)
+    return [
+        quiet.time(task.get(name), ())
+        for phase in map(obj, lst(plan.get("phases")))
+        for task in map(obj, lst(phase.get("tasks")))
+        for name in ("started_at", "completed_at")
+        if task.get(name) is not None
+    ]
+
+
+# ── registry ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _entry(given: Json, state: Document, notes: Notes) -> Json:
+    place: Place = ("entry",)
+    if not isinstance(given, dict):
+        notes.say(place, "is not an object, and was left out")
+        return None
+    entry = renamed(given, _ENTRY_NAMES, place, notes)
+    current = obj(state.get("current_state"))
+    if entry.get("feature_id") != state["feature_id"]:
+        notes.say((*place, "feature_id"), f"is read as {state['feature_id']}, as in state.yaml")
+    started = notes.first_time([entry.get("started_at"), current.get("started_at")], (*place, "started_at"))
+    active = notes.first_time([entry.get("last_active"), current.get("last_updated")], (*place, "last_active"))
+    assert started is not None
+    assert active is not None
+    if millis(active) < millis(started):
+        notes.say((*place, "last_active"), "is earlier than started_at, which is assumed instead")
+        active = started
+    return at_end(
+        entry,
+        {
+            "feature_id": state["feature_id"], "started_at": started, "last_active": active,
+            "status": notes.word(
+                entry.get("status"), ("active", "paused", "completed"), _ENTRY_STATUSES, (*place, "status"), "active"
+            ),
+        },
+    )  # fmt: skip

@@ -1,0 +1,222 @@
+"""Plans as people write them: tasks that are mere sentences, ids left out, other words for a status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import slug
+from holdfast.core.times import millis
+from holdfast.formats import document_paths
+from holdfast.formats.base import Document, Place
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract.fields import OWN_STATUS, obj, text
+from holdfast.formats.contract.repair_notes import Notes, at_end, number_text, renamed, task_name_of
+
+_TASK_NAMES: Final = {
+    "id": "task_id", "name": "description", "title": "description", "text": "description", "task": "description",
+    "assigned_to": "agent", "assignee": "agent", "assigned_agent": "agent", "state": "status",
+    "started": "started_at", "completed": "completed_at", "finished_at": "completed_at", "ended_at": "completed_at",
+    "files": "artifacts",
+}  # fmt: skip
+_PHASE_NAMES: Final = {"id": "phase_id", "title": "name"}
+_FEATURE_NAMES: Final = {"feature_id": "id", "title": "name", "created": "created_at", "started_at": "created_at"}
+_STATUSES: Final = {
+    "todo": "pending", "to_do": "pending", "open": "pending", "planned": "pending", "not_started": "pending",
+    "active": "in_progress", "started": "in_progress", "running": "in_progress", "doing": "in_progress",
+    "complete": "completed", "done": "completed", "finished": "completed", "waiting": "blocked",
+    "paused": "blocked", "on_hold": "blocked", "failed": "blocked",
+}  # fmt: skip
+_DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "abandoned"})
+_TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
+
+
+def plan_tidied(given: Json, state: Document, notes: Notes) -> Json:
+    """The plan as the contract wants it. `state` is tidy already."""
+    if not isinstance(given, dict):
+        raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
+    plan = dict(given)
+    plan["feature"] = _feature(plan.get("feature"), state, notes)
+    found = plan.get("phases")
+    if found is None and isinstance(plan.get("tasks"), list):
+        notes.say(("plan", "phases"), "is missing: the tasks are taken as one phase")
+        found = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": plan.pop("tasks")}]
+    if isinstance(found, dict):
+        notes.say(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
+        found = [{"phase_id": key, **obj(phase)} for key, phase in found.items()]
+    if found is None:
+        notes.say(("plan", "phases"), "is missing: none is assumed")
+        found = []
+    if not isinstance(found, list):
+        raise Invalid(f"{document_paths.written(('phases',))} is not a list", hint="It is a list of phases.")
+    plan["phases"] = _Phases(state, notes).tidied(found)
+    return plan
+
+
+def _feature(given: Json, state: Document, notes: Notes) -> Json:
+    place: Place = ("plan", "feature")
+    name = text(state.get("feature_id")) or ""
+    if isinstance(given, str):
+        notes.say(place, "is text: it is taken as the feature's name")
+        given = {"name": given}
+    elif not isinstance(given, dict):
+        notes.say(place, "is missing and was derived from state.yaml")
+        given = {}
+    feature = renamed(given, _FEATURE_NAMES, place, notes)
+    if feature.get("id") != name:
+        notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
+    title, about = text(feature.get("name")) or "", feature.get("description")
+    if not title.strip():
+        title = (words.feature_parts(name) or (name, ""))[0].replace("-", " ")
+        notes.say((*place, "name"), f"is missing: {title!a} is assumed")
+    if not isinstance(about, str):
+        notes.say((*place, "description"), "is missing: the name is assumed")
+        about = title
+    began = obj(state.get("current_state")).get("started_at")
+    created = notes.first_time([feature.get("created_at"), began], (*place, "created_at"))
+    return at_end(feature, {"id": name, "name": title, "description": about, "created_at": created})
+
+
+class _Phases:
+    """The phases of one plan: ids are unique across all of it."""
+
+    def __init__(self, state: Document, notes: Notes) -> None:
+        self._notes = notes
+        current = obj(state.get("current_state"))
+        self._last = text(current.get("last_updated")) or ""
+        self._phase_ids: set[str] = set()
+        self._task_ids: set[str] = set()
+
+    def tidied(self, found: list[Json]) -> list[Json]:
+        return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(found)]
+
+    def _phase(self, given: Json, number: int, place: Place) -> Json:
+        if isinstance(given, str):
+            self._notes.say(place, "is text: it is taken as the phase's name")
+            given = {"name": given}
+        if not isinstance(given, dict):
+            raise Invalid(
+                f"{document_paths.written(place[1:])} is not an object", hint="A phase has phase_id, name and tasks."
+            )
+        phase = renamed(given, _PHASE_NAMES, place, self._notes)
+        name, id_ = number_text(phase.get("name")), phase.get("phase_id")
+        known = id_ if isinstance(id_, str) and id_ else number_text(id_)
+        if not known:
+            known = slug(name) if name else f"phase-{number + 1}"
+            self._notes.say((*place, "phase_id"), f"is missing: {known} is assumed")
+        known = self._once(known, self._phase_ids, (*place, "phase_id"))
+        if not name:
+            self._notes.say((*place, "name"), "is missing: the id is assumed")
+        tasks = phase.get("tasks")
+        if tasks is None:
+            self._notes.say((*place, "tasks"), "is missing: none is assumed")
+            tasks = []
+        if not isinstance(tasks, list):
+            raise Invalid(
+                f"{document_paths.written((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
+            )
+        held = phase.get("name")
+        values: Document = {"phase_id": known, "name": held if isinstance(held, str) and name else name or known}
+        values["tasks"] = [self._task(task, (*place, "tasks", position)) for position, task in enumerate(tasks)]
+        return at_end(phase, values)
+
+    def _once(self, name: str, known: set[str], place: Place) -> str:
+        made, number = name, 2
+        while made in known:
+            made = f"{name[:95]}-{number}"
+            number += 1
+        if made != name:
+            self._notes.say(place, f"stands there twice: {made} is assumed")
+        known.add(made)
+        return made
+
+    def _task(self, given: Json, place: Place) -> Json:
+        notes = self._notes
+        if isinstance(given, str):
+            notes.say(place, "is text: it is taken as the task's description")
+            given = {"description": given}
+        if not isinstance(given, dict):
+            raise Invalid(
+                f"{document_paths.written(place[1:])} is not an object", hint="A task has task_id and description."
+            )
+        task = renamed(given, _TASK_NAMES, place, notes)
+        told = number_text(task.get("description"))
+        id_ = self._task_id(task.get("task_id"), place)
+        if not told:
+            notes.say((*place, "description"), "is missing: the id is assumed")
+        held = task.get("description")
+        values: Document = {"task_id": id_, "description": held if isinstance(held, str) and told else told or id_}
+        values["agent"] = self._agent(task, place)
+        values.update(self._progress(task, place))
+        values["artifacts"] = self._artifacts(task, place)
+        return at_end(task, values)
+
+    def _task_id(self, given: Json, place: Place) -> str:
+        plain = given if isinstance(given, str) else number_text(given)
+        made = task_name_of(plain)
+        if not made:
+            number = len(self._task_ids) + 1
+            while f"t{number}" in self._task_ids:
+                number += 1
+            made = f"t{number}"
+        if made != given:
+            self._notes.say((*place, "task_id"), f"is read as {made}" if plain else f"is missing: {made} is assumed")
+        return self._once(made, self._task_ids, (*place, "task_id"))
+
+    def _agent(self, task: Mapping[str, Json], place: Place) -> str | None:
+        agent = task.get("agent")
+        if "agent" not in task:
+            self._notes.say((*place, "agent"), "is missing: nobody is assumed")
+        elif isinstance(agent, dict):
+            self._notes.say((*place, "agent"), "is an object: its name is taken")
+            agent = agent.get("id") or agent.get("name")
+        elif agent is not None and not isinstance(agent, str):
+            self._notes.say((*place, "agent"), "is not text")
+            agent = number_text(agent) or None
+        return text(agent)
+
+    def _progress(self, task: Mapping[str, Json], place: Place) -> Document:
+        notes = self._notes
+        given = task.get("status")
+        plain = given.strip().lower() if isinstance(given, str) else ""
+        values: Document = {}
+        if plain in _DROPPED:
+            notes.say((*place, "status"), f"{plain} is written as blocked, with {OWN_STATUS}")
+            values = {"status": "blocked", OWN_STATUS: "dropped"}
+        else:
+            values = {"status": notes.word(given, _TASK_STATUSES, _STATUSES, (*place, "status"), "pending")}
+        for name in ("started_at", "completed_at"):
+            if name not in task:
+                notes.say((*place, name), "is missing: null is assumed")
+            time = task.get(name)
+            values[name] = None if time is None or time == "" else notes.time(time, (*place, name))
+        started, completed = text(values["started_at"]), text(values["completed_at"])
+        if values["status"] == "completed" and completed is None:
+            completed = values["completed_at"] = max([self._last, started or self._last], key=millis)
+            notes.say((*place, "completed_at"), f"is missing: {completed} is assumed")
+        if started is not None and completed is not None and millis(completed) < millis(started):
+            notes.say((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
+            values["completed_at"] = started
+        return values
+
+    def _artifacts(self, task: Mapping[str, Json], place: Place) -> Json:
+        here: Place = (*place, "artifacts")
+        given = task.get("artifacts")
+        if given is None:
+            self._notes.say(here, "is missing: none is assumed")
+            return []
+        if isinstance(given, str):
+            self._notes.say(here, "is text: it is taken as one file")
+            given = [given]
+        if not isinstance(given, list):
+            raise Invalid(f"{document_paths.written(here[1:])} is not a list", hint="It is a list of files.")
+        made: list[Json] = []
+        for number, item in enumerate(given):
+            path = item if isinstance(item, str) else text(obj(item).get("path")) or text(obj(item).get("file"))
+            if path:
+                made.append(path)
+            if path != item or not path:
+                self._notes.say((*here, number), "is not the name of a file" if not path else "its path is taken")
+        return made

@@ -1,0 +1,294 @@
+"""A session as a craft document, as of its last event. Total: of whatever the state holds, a valid one is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.core import modes, view
+from holdfast.core.canonical import Json
+from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Session, SyncFacts
+from holdfast.core.state import State
+from holdfast.core.times import SECOND, millis
+from holdfast.formats.base import Document
+from holdfast.formats.craft import names as craft_names
+from holdfast.formats.craft import rules
+from holdfast.formats.craft.structs import AS_FOUND, PERSON, VERSION
+
+SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
+UNKNOWN_DEVICE: Final = "unknown"
+NO_GOAL: Final = "No goal was recorded"
+# Where the project is on other devices, as far as that is known.
+PATHS: Final = ("metadata", "project_paths")
+_SYNC: Final = {"none": None, "pending": "pending", "synced": "success", "error": "error"}
+_SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
+_COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+_ACTIONS: Final = frozenset({"created", "modified", "deleted"})
+
+
+def render(state: State) -> Document:
+    session = view.session(state, state.updated_at)
+    return {
+        "$schema": SCHEMA,
+        "schema_version": VERSION,
+        "session_id": craft_names.session_id(state),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "device": _device(session.device),
+        "project": project_path(session.project.path, session.project.name),
+        "goal": session.goal if session.goal.strip() else NO_GOAL,
+        "mode": session.mode if session.mode in modes.MODES else "default",
+        "status": craft_names.SESSION_STATUS.get(session.status, session.status),
+        "progress": session.progress,
+        "agents": _agents(state, session),
+        "completed_work": [task.text for task in session.tasks if task.status == "completed"],
+        "pending_tasks": [task.text for task in session.tasks if task.status not in ("completed", "dropped")],
+        "decisions_made": [
+            {
+                "timestamp": decision.at,
+                "context": decision.context or "",
+                "options": _options(decision),
+                "chosen": decision.chosen,
+                "reasoning": decision.why,
+            }
+            for decision in sorted(session.decisions, key=lambda decision: decision.at)
+        ],
+        "files_modified": _files(session),
+        "context_usage": {
+            "estimated_tokens": max(0, view.tokens_said(state) or 0),
+            "compression_count": session.context.compressions,
+            "last_compression": session.context.last_compression,
+            "by_agent": {name: max(0, tokens) for name, tokens in sorted(session.context.by_agent.items())},
+        },
+        "teleportation": _teleportation(session),
+        "metadata": _metadata(state, session),
+    }
+
+
+def index(rows: list[Row], names: Mapping[str, str] | None = None) -> Document:
+    """The file that stands beside the sessions and lists them, the one changed last first.
+
+    `names`: how files are called, without their ending, where that is not the session's id.
+    """
+    ordered = sorted(sorted(rows, key=lambda row: row.id), key=lambda row: row.updated_at, reverse=True)
+    return {
+        "schema_version": VERSION,
+        "sessions": [
+            {
+                "session_id": row.id,
+                "goal": row.goal,
+                "status": craft_names.SESSION_STATUS.get(row.status, row.status),
+                "progress": row.progress,
+                "created_at": row.created_at,
+                "updated_at": row.updated_at,
+                "device": _device(row.device),
+                "file": f"{(names or {}).get(row.id, row.id)}.json",
+            }
+            for row in ordered
+        ],
+    }
+
+
+def project_path(path: str | None, name: str) -> str:
+    """An absolute path, even of a project that is known by its name alone."""
+    if path is not None and _ABSOLUTE.match(path):
+        return path
+    return "/" + (path or name).lstrip("/")
+
+
+def _device(name: str | None) -> str:
+    return name if name is not None and name.strip() else UNKNOWN_DEVICE
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _agents(state: State, session: Session) -> list[Json]:
+    names = list(craft_names.shown_agents(state))
+    waits = _waits(names, session.agents)
+    return [_agent(agent, name, waits.get(name)) for name, agent in zip(names, session.agents, strict=True)]
+
+
+def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
+    """Which agent waits for which: only for agents that are there, and never in a circle."""
+    waits: dict[str, str] = {}
+    for name, agent in zip(names, agents, strict=True):
+        other = None if agent.blocking_on is None else craft_names.as_name(agent.blocking_on)
+        if other is not None and other in names and other != name:
+            waits[name] = other
+            if rules.circles(waits):
+                del waits[name]
+    return waits
+
+
+def _agent(agent: Agent, name: str, waits_for: str | None) -> Document:
+    started, completed = agent.started_at, agent.completed_at
+    if started is not None and completed is not None and millis(completed) < millis(started):
+        completed = started  # two devices' clocks differ; no agent ends before it begins
+    took = None
+    if started is not None and completed is not None:
+        took = (millis(completed) - millis(started)) // SECOND
+    return {
+        "id": name,
+        "type": agent.type if agent.type.strip() else "custom",
+        "status": craft_names.AGENT_STATUS.get(agent.status, agent.status),
+        "started_at": started,
+        "completed_at": completed,
+        "duration_seconds": took,
+        "progress": agent.progress,
+        "result": craft_names.AGENT_RESULT.get(agent.status),
+        "blocking_on": waits_for,
+        "error": _error(agent),
+        "output_summary": agent.summary,
+        "artifacts": _artifacts(agent.files),
+    }
+
+
+def _error(agent: Agent) -> Json:
+    error = agent.error
+    if agent.status == "interrupted":
+        retried = None if error is None else error.last_retry_at
+        error = AgentError(
+            category="transient", message=craft_names.INTERRUPTED, retry_count=agent.retries, last_retry_at=retried
+        )
+    if error is None:
+        return None
+    return {
+        "category": error.category if error.category in craft_names.CATEGORIES else "logical",
+        "message": error.message,
+        "retry_count": error.retry_count,
+        "last_retry_at": error.last_retry_at,
+    }
+
+
+def _artifacts(files: AgentFiles) -> Document:
+    return {
+        "files_created": [path for path in files.created if rules.is_inside(path)],
+        "files_modified": [path for path in files.modified if rules.is_inside(path)],
+        "files_deleted": [path for path in files.deleted if rules.is_inside(path)],
+    }
+
+
+# ── the rest ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _files(session: Session) -> list[Json]:
+    return [
+        {
+            "path": file.path,
+            "action": file.action if file.action in _ACTIONS else "modified",
+            "agent_id": PERSON if file.agent is None else craft_names.as_name(file.agent),
+            "timestamp": file.at,
+            "lines_added": _count(file.lines_added),
+            "lines_removed": _count(file.lines_removed),
+            "hash_before": _hash(file.hash_before),
+            "hash_after": _hash(file.hash_after),
+        }
+        for file in sorted(session.files, key=lambda file: file.at)
+        if rules.is_inside(file.path)
+    ]
+
+
+def _options(decision: Decision) -> list[Json]:
+    """What there was to choose from: also what somebody chose who had none of these in mind."""
+    options: list[Json] = [*decision.options]
+    return options if rules.is_among(decision.chosen, options) else [*options, decision.chosen]
+
+
+def _count(value: int | None) -> int | None:
+    return value if value is not None and value >= 0 else None
+
+
+def _hash(value: str | None) -> str | None:
+    return value if value is not None and _SHA256.match(value) else None
+
+
+def _teleportation(session: Session) -> Document:
+    """How the session travels: of itself, not at all."""
+    return {
+        "enabled": False,
+        "last_sync": None,
+        "sync_status": None,
+        "sync_error": None,
+        "devices": list(session.devices),
+        "storage_backend": "local",
+        "encrypted": False,
+        "shared_with": None,
+    }
+
+
+def travelling(document: Document, travel: SyncFacts) -> Document:
+    """The document of a session that has a remote. Who wrote to it, its events say."""
+    sync, block = travel.sync, document.get("teleportation")
+    return {
+        **document,
+        "teleportation": {
+            **(block if isinstance(block, dict) else {}),
+            "enabled": True,
+            "last_sync": sync.last_sync,
+            "sync_status": _SYNC[sync.status],
+            "sync_error": sync.error,
+            "storage_backend": travel.backend,
+            "encrypted": True,  # there is no unencrypted way to travel
+            "shared_with": list(sync.shared_with) or None,
+        },
+    }
+
+
+def placed(document: Document, path: str) -> Document:
+    """The document with the project where it is on this device; where it was said to be stays beside it."""
+    here, metadata = project_path(path, ""), document.get("metadata")
+    there = document.get("project")
+    if there == here:
+        return document
+    known = metadata if isinstance(metadata, dict) else {}
+    return {**document, "project": here, "metadata": {**known, PATHS[1]: [there]}}
+
+
+def _metadata(state: State, session: Session) -> Document:
+    commit = session.project.git_commit
+    made: Document = {
+        "git_branch": session.project.git_branch,
+        "git_commit": commit if commit is not None and _COMMIT.match(commit) else None,
+        "craft_version": VERSION,
+        "tags": list(session.tags),
+        "notes": "\n".join(note.text for note in session.notes) or None,
+    }
+    foreign = craft_names.foreign_id(state)
+    if foreign is not None:
+        made["holdfast"] = {"alias": foreign}
+    return made
+
+
+def as_its_program_has_it(document: Document) -> Document:
+    """The document as the program that began it knows it: under its own id, UUID or not, and with values that craft
+    cannot use where they stood, as long as nothing else has come there.
+    """
+    metadata = document.get("metadata")
+    inner = metadata.get("holdfast") if isinstance(metadata, dict) else None
+    alias = inner.get("alias") if isinstance(inner, dict) else None
+    made = _put_back(document)
+    assert isinstance(made, dict)
+    if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
+        rest = {key: value for key, value in inner.items() if key != "alias"}
+        more = {key: value for key, value in metadata.items() if key != "holdfast"} | (
+            {"holdfast": rest} if rest else {}
+        )
+        made["session_id"] = alias
+        made["metadata"] = _put_back(more)
+    return made
+
+
+def _put_back(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_put_back(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key for key in value if key.endswith(AS_FOUND) and value.get(key.removesuffix(AS_FOUND), "") is None}
+    return {
+        key: value[f"{key}{AS_FOUND}"] if f"{key}{AS_FOUND}" in kept else _put_back(inner)
+        for key, inner in value.items()
+        if key not in kept
+    }

@@ -1,0 +1,53 @@
+"""Places in documents: how they are written for people, and which pattern covers which place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.formats.base import FormatNote, Place
+
+_PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
+_LONGEST_SHOWN: Final = 60
+
+
+def written(place: Place) -> str:
+    """As a JSON path: `$.agents[0].status`."""
+    parts = ["$"]
+    for step in place:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif len(step) <= _LONGEST_SHOWN and _PLAIN.match(step):
+            parts.append(f".{step}")
+        else:
+            parts.append(f"[{step[:_LONGEST_SHOWN]!a}]")
+    return "".join(parts)
+
+
+def note_words(note: FormatNote) -> str:
+    """An assumption in words: `agents[0].status was left out`."""
+    where = written(note.place)[2:]
+    return f"{where} {note.message}" if where else note.message
+
+
+def covers(pattern: Place, place: Place) -> bool:
+    """Does a pattern, in which `*` stands for any one step, mean exactly this place?"""
+    return len(pattern) == len(place) and all(p in ("*", step) for p, step in zip(pattern, place, strict=True))
+
+
+def covered(patterns: Iterable[Place], place: Place) -> bool:
+    return any(covers(pattern, place) for pattern in patterns)
+
+
+def at(value: Json, place: Place) -> Json:
+    """What stands at a place; None where there is none."""
+    for step in place:
+        if isinstance(value, dict) and isinstance(step, str):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int) and -len(value) <= step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value

@@ -1,0 +1,89 @@
+"""A contract document written as the whole layout, into a directory that has no feature of that id yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Conflict, NotFound
+from holdfast.core.lifecycle import FINISHED
+from holdfast.formats.base import Document, Format, FormatNote
+from holdfast.formats.contract import ContractFormat
+from holdfast.formats.mirror.contract import create, layout
+from holdfast.formats.mirror.contract.yaml_files import Mapping
+from holdfast.formats.stored_remainder import shown
+from holdfast.machine import files
+from holdfast.sessions.locate import path_here
+
+if TYPE_CHECKING:
+    from holdfast.core.state import State
+    from holdfast.workspace.workspace import Workspace
+
+
+def put_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] = ()) -> list[str]:
+    """Make the feature in the directory at `path`; `lines` are its history beside what the document has."""
+    others = document.get("history")
+    told = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
+    feature = create.create(path, _whole(document), history=[*told, *lines])
+    return [feature.state, feature.plan, feature.history, layout.registry(path)]
+
+
+def _whole(document: Mapping) -> Mapping:
+    """With a plan and an entry, whatever the document lacks: the layout has all three."""
+    state = document.get("state")
+    state = state if isinstance(state, dict) else {}
+    now = state.get("current_state")
+    now = now if isinstance(now, dict) else {}
+    feature_id, began = state.get("feature_id"), now.get("started_at")
+    plan: Json = document.get("plan")
+    if not isinstance(plan, dict):
+        name = os.path.basename(str(feature_id))
+        plan = {"feature": {"id": feature_id, "name": name, "description": "", "created_at": began}, "phases": []}
+    entry = document.get("entry")
+    if not isinstance(entry, dict):
+        entry = {
+            "feature_id": feature_id, "started_at": began, "last_active": now.get("last_updated"), "status": "active",
+        }  # fmt: skip
+    return {**document, "plan": plan, "entry": entry}
+
+
+def exported(ws: Workspace, state: State, rules: Format) -> tuple[Document, list[FormatNote]]:
+    """The document, and what there is to say about it."""
+    notes: list[FormatNote] = []
+    status = view.status_of(state)
+    if rules.name == "timer" and status in FINISHED:
+        notes.append(
+            FormatNote(("status",), f"the timer format knows no session that is {status}: shown as it was then")
+        )
+    if isinstance(rules, ContractFormat) and (renamed := rules.model_note(state)) is not None:
+        notes.append(FormatNote(("state", "current_state", "model_in_use"), renamed))
+    path = path_here(ws, state) if rules.located else None
+    return shown(state, rules, ws.sync_facts(state), path), notes
+
+
+def is_layout(path: str | None, rules: Format) -> bool:
+    """Would a document of this format be written there as several files? So it is with contract's directories."""
+    named = path is not None and path != "-" and not path.lower().endswith((".yaml", ".yml"))
+    return rules.name == "contract" and named
+
+
+def put(path: str, document: Document, rules: Format) -> list[str]:
+    """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
+    above = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(above):
+        where = files.shown(os.path.dirname(path.rstrip("/")) or above)
+        raise NotFound(
+            f"there is no directory {where}",
+            hint="Make it first, or name another place.",
+            operation="write",
+            file=path,
+        )
+    if is_layout(path, rules):
+        return put_layout(path, document)
+    if os.path.isdir(path):
+        raise Conflict(f"{files.shown(path)} is a directory", hint="Name the file that is to be written.", file=path)
+    files.write_atomic(path, rules.write(document))
+    return [path]

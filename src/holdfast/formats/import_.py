@@ -1,0 +1,239 @@
+"""Importing: a document of one of the four formats becomes a session, or is united with the one it came from.
+
+The session keeps the id the document names as an alias, and everything the model has no place for, so that an
+export gives the document again. Importing the same document twice, or on two machines, is importing it once: the
+session's own id and the key of every event follow from the document.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.events import DeviceJoined, SessionStarted
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.secrets.documents import redact_document
+from holdfast.core.state import State
+from holdfast.core.times import SECOND, millis
+from holdfast.formats.base import Document, Format, FormatNote, ImportContext
+from holdfast.formats.discover import FoundDocument, sources
+from holdfast.formats.import_context import import_context
+from holdfast.formats.mirror.base_version import OLDER, is_older, nearest
+from holdfast.formats.mirror.merge_edits import absorb
+from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.text.json import written
+from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
+from holdfast.sessions import open_sessions
+from holdfast.sessions.format_names import session_id
+from holdfast.store import origin
+from holdfast.store.interface import Draft, Filter, Store, Transaction
+from holdfast.workspace import projects
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+class ImportedDocument(NamedTuple):
+    """What became of a document: the session it is, whether that is new here, and how many events it brought."""
+
+    session: str
+    new: bool
+    events: int
+    conflicts: int
+    notes: list[FormatNote]
+
+
+def take_in(
+    ws: Workspace, value: Json, rules: Format, *, make_current: bool = False, of_project: bool = False
+) -> ImportedDocument:
+    """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded.
+
+    `of_project`: it came with the project, and may be of no session of another one.
+    """
+    seen = projects.observe(ws.place, "")
+    here = import_context(ws, seen)
+    document, notes = readied(ws, value, rules, here)
+    store = ws.store()
+    with ws.transaction() as transaction:
+        project = projects.find_project(store, seen)
+        here = here._replace(project=project)
+        known = known_as(ws, rules, rules.alias(document), project.id, document, here)
+        if known is None:
+            session, events = _begin(ws, transaction, document, rules, here)
+            conflicts = 0
+        else:
+            session = known
+            if transaction.state(session).deleted:
+                raise Refused("this session was deleted, and deleted sessions stay deleted", session=session)
+            if of_project:
+                _refuse_other_project(ws, transaction.state(session))
+            told = list(store.events(session))
+            base = nearest(told, rules, document)
+            if is_older(document, base, rules):
+                return ImportedDocument(session, False, 0, 0, [*notes, FormatNote((), OLDER)])
+            taken = absorb(
+                ws.recorder, transaction, session, document, rules, base=base, ground=here,
+                known={event.key for event in told},
+            )  # fmt: skip
+            events, conflicts = taken.events, taken.conflicts
+        transaction.know_project(project)
+        state = transaction.state(session)
+        if make_current and view.status_of(state) not in FINISHED:
+            open_sessions.make_current(ws, transaction, session)
+    return ImportedDocument(session, known is None, events, conflicts, notes)
+
+
+def _refuse_other_project(ws: Workspace, state: State) -> None:
+    """A session's id is no secret: a file in a repository must not read or change one of another project."""
+    store, project = ws.store(), state.project
+    if project is None or projects.same(store, ws.place, project):
+        return
+    if projects.only_a_path(project) and not projects.directories(store, project):
+        return  # seen on another device only, under a path that means nothing here
+    raise Refused(
+        "the file has the id of a session of another project",
+        hint="If it belongs here: holdfast import FILE, and then holdfast resume ID",
+        session=state.session,
+    )
+
+
+def readied(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
+    """The document as it may be stored: put right, and without secrets."""
+    document, notes = rules.tidy(value, here)
+    clean, found = redact_document(document)
+    assert isinstance(clean, dict)
+    for kind, count in found.items():
+        ws.recorder.tally.redacted[kind] = ws.recorder.tally.redacted.get(kind, 0) + count
+        notes = [*notes, FormatNote((), f"secrets were cut out before anything was stored: {count} {kind}")]
+    return clean, notes
+
+
+def known_as(
+    ws: Workspace, rules: Format, alias: str, project: str, document: Document, here: ImportContext
+) -> str | None:
+    """The session a document is of, if the store has it: by its id, its alias, or the name we would give it."""
+    store = ws.store()
+    began = rules.changes(None, document, None, here)[0].at
+    own = session_id(ws, rules.name, alias, began)
+    if store.state(own) is not None:
+        return own
+    for found in store.find(alias):
+        state = store.state(found) if is_own(store, found) else None
+        if state is None or state.aliases.get(rules.name) != alias or not named_by_us(ws, found, alias):
+            continue
+        if state.project is not None and state.project.id == project:
+            return found
+    if rules.name == "craft":
+        return None
+    for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
+        # The same name is not enough: two sessions of one day may have the same goal.
+        near = abs(millis(row.created_at) - began) < SECOND
+        state = store.state(row.id) if near and is_own(store, row.id) else None
+        given = state is not None and state.aliases.get(rules.name) is not None
+        if given and not named_by_us(ws, row.id, alias):
+            continue
+        if state is not None and rules.alias(shown(state, rules)) == alias:
+            return row.id
+    return None
+
+
+def named_by_us(ws: Workspace, session: str, alias: str) -> bool:
+    """Whether a device of ours gave the session this name: a guest's must not draw our documents there."""
+    if not os.path.lexists(ws.home.remotes):
+        return True
+    from holdfast.sessions.own_devices import device_test
+    from holdfast.workspace.keys.device_keys import is_certified
+
+    is_ours = device_test(ws)
+    writers = (
+        event.writer
+        for event in ws.store().events(session)
+        if event.type in ("session.started", "alias.given") and alias.encode() in (event.data or b"")
+    )
+    return any(is_ours(writer) or not is_certified(writer) for writer in writers)
+
+
+def is_own(store: Store, session: str) -> bool:
+    """Nobody can have what we import go into a session of theirs."""
+    return origin.share_of(store, session) is None and store.may_repair(session)
+
+
+def _begin(
+    ws: Workspace, transaction: Transaction, document: Document, rules: Format, here: ImportContext
+) -> tuple[str, int]:
+    heard = rules.changes(None, document, None, here)
+    first = heard[0].data
+    assert isinstance(first, SessionStarted)
+    session = session_id(ws, rules.name, rules.alias(document), heard[0].at)
+    source = digest(written(document))[:32]
+    actor = ws.recorder.actor
+    for number, (at, data) in enumerate(heard):
+        draft = Draft(ws.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
+        transaction.record(session, draft)
+    state = transaction.state(session)
+    if first.device != here.device:
+        # Whatever happens from now on is done here, whoever began it.
+        transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
+    # A document says where its project was: that stays so until something happens to the session here.
+    rest = keep(state, rules, document, always=bool(rules.located))
+    if rest is not None:
+        transaction.record(session, Draft(rest, state.updated_at, actor, f"file:{rules.name}:{source}:rest"))
+    return session, state.count
+
+
+class Imported(NamedTuple):
+    """What became of one file."""
+
+    path: str
+    format: str | None
+    session: str | None
+    # `new`, `united` (something was added to a session that was here), `known` (nothing new), or `not read`.
+    result: str
+    events: int
+    notes: list[FormatNote]
+    error: HoldfastError | None = None
+
+
+def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salvage: bool) -> list[Imported]:
+    """Every session in these files and directories. Raises only where a path is not there at all."""
+    found: list[Imported] = []
+    for source in sources(paths, name):
+        if isinstance(source, FoundDocument):
+            taken = _take(ws, source)
+            # With --salvage, what a format refuses is kept as well.
+            salvaged = salvage and isinstance(taken.error, Invalid)
+            found.append(_salvage(ws, source.path, source.value, taken.error) if salvaged else taken)
+        elif salvage and isinstance(source.error, Invalid) and not isinstance(source.error, NoDocument):
+            found.append(_salvage(ws, source.path, source.value))
+        else:
+            found.append(Imported(source.path, name, None, "not read", 0, [], source.error))
+    return found
+
+
+def _take(ws: Workspace, source: FoundDocument) -> Imported:
+    try:
+        taken = take_in(ws, source.value, source.rules)
+    except HoldfastError as error:
+        return Imported(source.path, source.rules.name, None, "not read", 0, source.notes, error)
+    notes = [*source.notes, *taken.notes]
+    return Imported(source.path, source.rules.name, taken.session, _result(taken), taken.events, notes)
+
+
+def _salvage(ws: Workspace, path: str, value: Json, refused: HoldfastError | None = None) -> Imported:
+    from holdfast.formats.salvage import take_in_salvaged
+
+    try:
+        taken = take_in_salvaged(ws, value, path)
+    except HoldfastError as error:
+        error.hint = error.hint or "holdfast start GOAL begins a session without it."
+        return Imported(path, None, None, "not read", 0, [], error)
+    notes = taken.notes if refused is None else [FormatNote((), refused.message), *taken.notes]
+    return Imported(path, None, taken.session, _result(taken), taken.events, notes)
+
+
+def _result(taken: ImportedDocument) -> str:
+    return "new" if taken.new else "united" if taken.events else "known"

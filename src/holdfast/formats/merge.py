@@ -1,0 +1,157 @@
+"""Three versions of a document made one: what we wrote, what is there, what is true now.
+
+Both sides' changes survive. Omission never removes: who leaves a task out has not dropped it. Where both sides
+changed one value, ours stays and theirs is told; the keeper makes it a conflict. Derived places are ours alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.times import millis
+from holdfast.formats.base import Document, Format, Place
+from holdfast.formats.document_paths import covers
+from holdfast.formats.entries import led_to, named, same
+
+
+class MergeConflict(NamedTuple):
+    """One place that both sides changed. Entries of lists are named in the place, not counted.
+
+    What we no longer show at all is None on our side.
+    """
+
+    place: Place
+    ours: Json
+    theirs: Json
+
+
+class Merged(NamedTuple):
+    document: Document
+    clashes: list[MergeConflict]
+
+
+class _Missing:
+    pass
+
+
+_MISSING: Final = _Missing()
+_Value = Json | _Missing
+
+
+def merged(
+    base: Document | None, ours: Document, theirs: Document, rules: Format, *, in_their_words: bool = False
+) -> Merged:
+    """`base` is the nearest version we wrote; without one, everything in theirs is new.
+
+    `in_their_words`: ours says what theirs led to, so where both differ from the base, theirs is how it was put.
+    """
+    merging = _Merging(rules, in_their_words=in_their_words)
+    made = merging.value(_MISSING if base is None else base, ours, theirs, ())
+    assert isinstance(made, dict)
+    return Merged(made, merging.clashes)
+
+
+def distance(one: Json, other: Json, rules: Format) -> int:
+    """In how many values two versions differ, whatever their order: the nearest is the one another was made from.
+
+    What one of them lacks counts with everything in it. Derived values tell most of all, though they are never taken
+    as changes: whoever edits a copy seldom touches them, and each version has its own.
+    """
+    return _apart(one, other, rules, ())
+
+
+def _apart(one: _Value, other: _Value, rules: Format, place: Place) -> int:
+    if not isinstance(one, _Missing) and not isinstance(other, _Missing):
+        if same(one, other):
+            return 0
+        if isinstance(one, dict) and isinstance(other, dict):
+            return sum(
+                _apart(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
+                for key in {**one, **other}
+            )
+        if isinstance(one, list) and isinstance(other, list):
+            left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
+            return sum(
+                _apart(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
+                for name in {**left, **right}
+            )
+    weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
+    return weight * max(_size(one), _size(other))
+
+
+def _size(value: _Value) -> int:
+    if isinstance(value, dict):
+        return sum(_size(inner) for inner in value.values()) or 1
+    if isinstance(value, list):
+        return sum(_size(inner) for inner in value) or 1
+    return 1
+
+
+class _Merging:
+    def __init__(self, rules: Format, *, in_their_words: bool) -> None:
+        self._rules = rules
+        self._in_their_words = in_their_words
+        self.clashes: list[MergeConflict] = []
+
+    def value(self, base: _Value, ours: _Value, theirs: _Value, place: Place) -> _Value:
+        if isinstance(theirs, _Missing) or any(covers(pattern, place) for pattern in self._rules.derived):
+            return ours
+        if isinstance(ours, _Missing):
+            if isinstance(base, _Missing):
+                return theirs
+            # We stopped showing it. Who kept it has said nothing; who went on changing it has, and is heard.
+            meant = self.value(base, base, theirs, place)
+            if isinstance(meant, _Missing) or same(base, meant):
+                return _MISSING
+            if self._in_their_words:
+                return theirs
+            if theirs is not None:
+                self.clashes.append(MergeConflict(place, None, theirs))
+            return _MISSING
+        if not isinstance(base, _Missing) and same(base, theirs):
+            return ours
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            return self._objects(base if isinstance(base, dict) else {}, ours, theirs, place)
+        if isinstance(ours, list) and isinstance(theirs, list):
+            return self._lists(base if isinstance(base, list) else [], ours, theirs, place)
+        if self._in_their_words:
+            return theirs
+        if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
+            return max(ours, theirs, key=millis)
+        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+            return theirs
+        self.clashes.append(MergeConflict(place, ours, theirs))
+        return ours
+
+    def _objects(self, base: dict[str, Json], ours: dict[str, Json], theirs: dict[str, Json], place: Place) -> Json:
+        made: dict[str, Json] = {}
+        for key in {**ours, **theirs}:
+            one = self.value(
+                base.get(key, _MISSING), ours.get(key, _MISSING), theirs.get(key, _MISSING), (*place, key)
+            )
+            if not isinstance(one, _Missing):
+                made[key] = one
+        return made
+
+    def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
+        before, here, there = (dict(named(side, place, self._rules.identities)) for side in (base, ours, theirs))
+        if self._in_their_words:
+            here = self._without_what_theirs_became(before, here, there)
+        made: list[Json] = []
+        for name in {**here, **there}:
+            one = self.value(
+                before.get(name, _MISSING), here.get(name, _MISSING), there.get(name, _MISSING), (*place, name)
+            )
+            if not isinstance(one, _Missing):
+                made.append(one)
+        return made
+
+    def _without_what_theirs_became(
+        self, before: dict[str, Json], here: dict[str, Json], there: dict[str, Json]
+    ) -> dict[str, Json]:
+        """A new entry of theirs that has another name with us is still one entry, and theirs says it."""
+        new = {name: entry for name, entry in there.items() if name not in before and name not in here}
+        since = {name: entry for name, entry in here.items() if name not in before and name not in there}
+        ours = set(led_to(new, since).values())
+        return {name: entry for name, entry in here.items() if name not in ours}

@@ -1,0 +1,181 @@
+"""Migrating: a document of an older or looser version written as the version Holdfast knows, beside the old one.
+
+Nothing is edited in place. The new document is made and checked first: it must be valid and must tell the same
+session. Only then does it get the old one's name, in one step; the old file stays beside it under a name that says
+what it is, and `back` brings it back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Usage
+from holdfast.formats.base import Document, Format, FormatNote, ImportContext
+from holdfast.formats.convert import state_of
+from holdfast.formats.discover import FoundDocument, sources
+from holdfast.formats.entries import same
+from holdfast.formats.import_context import import_context
+from holdfast.formats.text.read import LIMIT
+from holdfast.machine import files
+from holdfast.machine.os_errors import shown
+from holdfast.machine.quarantine_names import free_name, stamp
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.workspace.workspace import Workspace
+
+# Where each format says its version; timer has none.
+_VERSIONS: Final = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
+_KEPT: Final = re.compile(r"(?P<path>.+)\.before-(?P<stamp>\d{8}T\d{6}Z)(?:-\d+)?\Z")
+# The files of a contract document, by its parts.
+_PARTS: Final = {"state": "state.yaml", "plan": "implementation-plan.yaml"}
+
+
+class Migrated(NamedTuple):
+    """What became of one file: `migrated`, `current` (nothing to do), `refused`, or `brought back`."""
+
+    path: str
+    format: str | None
+    version: str | None
+    result: str
+    kept: str | None
+    notes: list[FormatNote]
+    error: HoldfastError | None = None
+
+
+def migrate(ws: Workspace, path: str) -> list[Migrated]:
+    """Every document at a path: a file, a feature's directory, or a whole project."""
+    if path == "-":
+        raise Usage("migrate writes files anew, and standard input is none", hint="Name the file.")
+    here = import_context(ws)
+    found: list[Migrated] = []
+    for source in sources([path]):
+        if isinstance(source, FoundDocument):
+            found += _migrated(source, here, ws.now())
+        else:
+            found.append(Migrated(source.path, None, None, "refused", None, [], source.error))
+    return found
+
+
+def back(path: str) -> list[Migrated]:
+    """Undo the last migration of the files at a path: the old ones get their names again, the new ones stay aside."""
+    latest: dict[str, tuple[str, str]] = {}
+    for item in _beside(path):
+        match = _KEPT.match(item)
+        if match is not None and (os.path.isdir(path) or match["path"] == path):
+            latest[match["path"]] = (match[0], match["stamp"])
+    if not latest:
+        raise NotFound(
+            f"nothing at {shown(path)} was migrated",
+            hint="What migrate replaced is kept as FILE.before-TIME, and none is there.",
+            file=path,
+        )
+    found: list[Migrated] = []
+    for name, (kept, moment) in sorted(latest.items()):
+        _refuse_link(name)
+        old = files.read_limited(kept, LIMIT, what="the file from before")
+        aside = free_name(f"{name}.after-{moment}")
+        if os.path.lexists(name):
+            _copy(name, aside)
+        files.write_atomic(name, old)
+        os.unlink(kept)
+        found.append(Migrated(name, None, None, "brought back", aside if os.path.lexists(aside) else None, []))
+    return found
+
+
+def _beside(path: str) -> list[str]:
+    """Every file in a directory, at any depth, or beside a file; oldest migration first."""
+    if os.path.isdir(path):
+        return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
+    folder = os.path.dirname(path)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder or "."))
+    except OSError as error:
+        raise files.explain(error, "read", path) from error
+
+
+def _migrated(source: FoundDocument, here: ImportContext, now: int) -> list[Migrated]:
+    rules = source.rules
+    version = version_of(source.value, rules)
+    try:
+        document, notes = rules.tidy(source.value, here)
+        new = _texts(source, document)
+        if not new:
+            return [Migrated(source.path, rules.name, version, "current", None, [])]
+        _check(document, rules, here)
+        for path in new:
+            _refuse_link(path)
+        return [
+            Migrated(path, rules.name, version, "migrated", _switch(path, data, now), [*source.notes, *notes])
+            for path, data in new.items()
+        ]
+    except HoldfastError as error:
+        return [Migrated(source.path, rules.name, version, "refused", None, source.notes, error)]
+
+
+def version_of(value: Json, rules: Format) -> str | None:
+    """The version a document names; None when it names none."""
+    key = _VERSIONS.get(rules.name)
+    held = value.get("state", value) if isinstance(value, dict) else None
+    named = held.get(key) if key is not None and isinstance(held, dict) else None
+    return None if named is None else str(named)
+
+
+def _texts(source: FoundDocument, document: Document) -> dict[str, bytes]:
+    """The files that must change, with what they become."""
+    if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
+        return {} if same(document, source.value) else {source.path: source.rules.write(document)}
+    from holdfast.formats.text.yaml import written
+
+    folder = source.path if os.path.isdir(source.path) else os.path.dirname(source.path)
+    found: dict[str, bytes] = {}
+    for part, name in _PARTS.items():
+        if part in source.value and not same(document.get(part), source.value[part]):
+            path = os.path.join(folder, name)
+            over = files.read_limited(path, LIMIT, what=name).decode("utf-8-sig", "replace")
+            found[path] = written(document[part], over=over).encode()
+    return found
+
+
+def _check(document: Document, rules: Format, here: ImportContext) -> None:
+    """Before anything is switched: is the new document valid, and does it tell a session?"""
+    wrong = [
+        problem
+        for kind, value in rules.files(document)
+        for problem in rules.problems(value, kind)
+        if problem.severity == "error"
+    ]
+    if wrong:
+        raise Invalid(f"the migrated document would not be valid: {wrong[0].message}")
+    state = state_of(document, rules, here)
+    if state.clashes or state.not_applied:
+        raise Failed("the migrated document would not tell the same session")
+
+
+def _switch(path: str, data: bytes, now: int) -> str:
+    kept = free_name(f"{path}.before-{stamp(now)}")
+    _copy(path, kept)
+    try:
+        files.write_atomic(path, data)
+    except HoldfastError:
+        os.unlink(kept)  # nothing was migrated, and the old file is where it was
+        raise
+    return kept
+
+
+def _refuse_link(path: str) -> None:
+    """Asked before anything is written: what a link leads to belongs to another place."""
+    if os.path.islink(path):
+        raise Refused(
+            f"{shown(path)} is a symbolic link, and a file is migrated where it stands",
+            hint=f"Migrate what it leads to: holdfast migrate {shown(os.path.realpath(path))}",
+            operation="write",
+            file=path,
+        )
+
+
+def _copy(path: str, other: str) -> None:
+    """On the disk under a second name, before anything is done to the first."""
+    files.write_atomic(other, files.read_limited(path, LIMIT, what="the old file"))

@@ -1,0 +1,183 @@
+"""The doctor's checks of mirrored files: what was set aside, what is left alone, what cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.times import HOUR
+from holdfast.core.wording import count
+from holdfast.formats import project_files
+from holdfast.formats.mirror import fingerprint
+from holdfast.formats.mirror.follower import mirrors_of
+from holdfast.formats.mirror.layouts import inside
+from holdfast.machine import files
+from holdfast.sessions import history as session_history
+from holdfast.workspace.followers import REPAIR, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.core.envelope import Event
+    from holdfast.core.state import State
+    from holdfast.formats.mirror.contract.layout import Feature
+    from holdfast.store.interface import Store
+    from holdfast.workspace.workspace import Workspace
+
+_SHOWN = 3
+
+
+def mirrors(ws: Workspace, _: Store | None) -> Check:
+    ws.collect()
+    found = mirrors_of(ws).status()
+    unkept = _unkept(ws)
+    if not found:
+        return unkept or Check("mirrors", "ok", "nothing is mirrored here")
+    trouble = [f"{mirrored.format} cannot be written: {mirrored.trouble}" for mirrored in found if mirrored.trouble]
+    if trouble:
+        return Check("mirrors", "warning", "; ".join(trouble), "Put that right; the next command writes the files.")
+    held = [f"{path} is left alone: {reason}" for mirrored in found for path, reason in mirrored.held.items()]
+    if held:
+        return Check(
+            "mirrors",
+            "warning",
+            "; ".join(held[:_SHOWN]),
+            "Put that right, or move it away; the next command goes on.",
+        )
+    committed = [path for item in mirrors_of(ws).formats() for path in mirrors_of(ws).committed(item)]
+    if committed:
+        return Check(
+            "mirrors", "warning", f"git tracks {', '.join(committed)}, and the next commit takes it",
+            f"git rm --cached {' '.join(committed)}",
+        )  # fmt: skip
+    aside = [f"{bad.aside}: {bad.reason}" for mirrored in found for bad in mirrored.rejected if _there(ws, bad.aside)]
+    if aside:
+        return Check(
+            "mirrors", "warning", f"set aside: {'; '.join(aside[-_SHOWN:])}",
+            "Look at what was set aside, take over what you need, then remove it.",
+        )  # fmt: skip
+    return unkept or Check("mirrors", "ok", f"{', '.join(mirrored.format for mirrored in found)} as they should be")
+
+
+def _unkept(ws: Workspace) -> Check | None:
+    """Session files that no mirror keeps, and that the log does not know."""
+    at_work = session_history.current_session(ws) is not None
+    files_found = [file for file in project_files.files(ws, at_work=at_work) if not file.foreign]
+    if not files_found:
+        return None
+    said = [project_files.description(file) for file in files_found[:_SHOWN]]
+    fix = project_files.options(ws, files_found[0])
+    return Check("mirrors", "warning", "; ".join(said), "; or ".join(fix))
+
+
+def _there(ws: Workspace, path: str) -> bool:
+    return os.path.lexists(os.path.join(ws.place.root, *path.split("/")))
+
+
+def contract(ws: Workspace, store: Store | None) -> Check:
+    """The contract's directory, whether it is mirrored or not: another program's files can be damaged too."""
+    from holdfast.formats.mirror.contract import check, layout
+
+    root = layout.root_of(ws.place.root)
+    if not os.path.isdir(root):
+        return Check("contract", "ok", "there is no .ai-session here")
+    found = check.examine(root)
+    if not found:
+        return Check("contract", "ok", f"{root} is sound")
+    gaps = store is not None and any(finding.kind in ("lacking", "missing") for finding in found)
+    known = {feature.id for feature, _, _ in _lost_lines(root, store)} if gaps and store is not None else set[str]()
+    mended = [
+        finding
+        for finding in found
+        if finding.advice is None or (finding.kind == "lacking" and finding.feature in known)
+    ]
+    first = mended or found
+    told = "; ".join(finding.detail for finding in first[:_SHOWN])
+    more = f"; and {len(found) - len(first[:_SHOWN])} more" if len(found) > len(first[:_SHOWN]) else ""
+    if mended:
+        return Check("contract", "failed", told + more, REPAIR)
+    advice = dict.fromkeys(finding.advice for finding in found[:_SHOWN] if finding.advice is not None)
+    return Check("contract", "warning", told + more, " ".join(advice))
+
+
+def restore_contract(ws: Workspace) -> Iterator[str]:
+    """Bring back what is damaged or missing, from the history alone; and into the history what the store knows."""
+    from holdfast.formats.mirror.contract import layout, restore
+
+    root = layout.root_of(ws.place.root)
+    if not os.path.isdir(root):
+        return
+    with contextlib.suppress(HoldfastError):  # the doctor has said so
+        ws.collect()  # what people wrote comes first
+    yield from _lines_again(ws, root)
+    yield from restore.restore(root, now=ws.now())
+
+
+# ── lines that were taken out of a history ───────────────────────────────────────────────────────────────
+
+
+def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
+    """A history is only ever added to: what is missing in it comes at its end."""
+    from holdfast.core.fold import read as data_of
+    from holdfast.formats.contract.history import as_of_each, line
+    from holdfast.formats.import_context import models
+    from holdfast.formats.mirror.contract import history, layout
+
+    store = ws.existing_store() if layout.is_there(root) else None
+    if store is None:
+        return
+    for feature, state, events in _lost_lines(root, store):
+        each = as_of_each(events, state, partial(store.events, state.session))
+        lines = [line(event, data_of(event), then, models(ws)) for event, then in each]
+        added = history.append(feature.history, lines, thorough=True)
+        if added:
+            yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store knows: added at its end."
+
+
+def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[Event]]]:
+    """The features whose history lacks events that the store knows, and these events."""
+    from holdfast.formats.mirror.contract import history_index, layout
+
+    for feature in layout.kept(root):
+        try:
+            lacking = history_index.recorded(feature.history).lacking
+        except HoldfastError:
+            continue  # what is wrong with it is told elsewhere
+        is_gone = not os.path.lexists(feature.history)
+        if lacking is None and not is_gone:
+            continue
+        for session in store.find(feature.id):
+            state = store.state(session)
+            if state is None or state.aliases.get("contract") != feature.id:
+                continue
+            events = [event for event in store.events(session) if is_gone or (lacking and lacking.has(event))]
+            if events:
+                yield feature, state, events
+
+
+def settle_mirrors(ws: Workspace) -> Iterator[str]:
+    """Write every mirrored file anew where it is not as it should be, and sweep up after writers that were killed."""
+    try:
+        ws.collect()
+        yield from _swept(ws)
+    except HoldfastError as error:
+        yield f"The mirrored files could not be written: {error.message}."
+
+
+def _swept(ws: Workspace) -> Iterator[str]:
+    """Temporary files beside mirrored ones: ours are removed; what somebody else wrote is only told of."""
+    root, mirrors = ws.place.root, mirrors_of(ws)
+    folders = {os.path.dirname(inside(root, path)) for path in mirrors.paths()}
+    for folder in sorted(folders):
+        for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
+            found = fingerprint.look(path, 0)
+            if found is None or found.changed // 1_000_000 > ws.now() - HOUR:
+                continue  # its writer may still be at work
+            if mirrors.memory.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
+                os.unlink(path)
+                yield f"{path}, left by a writer that was killed, is removed."
+            else:
+                yield f"{path} was left by a writer that was killed: look what is in it, then remove it."

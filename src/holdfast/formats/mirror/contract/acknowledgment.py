@@ -1,0 +1,213 @@
+"""`contract-acknowledgment.md`: which agent read which version of the contract, by the checksum of its text.
+
+One section per agent, each in the shape the contract gives. What people wrote around the sections stays.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.text import LONGEST_NAME, clean
+from holdfast.core.times import text as time_text
+from holdfast.formats.contract.fields import VERSION
+from holdfast.formats.mirror.contract import layout, yaml_files
+from holdfast.machine.files import read_limited, write_atomic
+from holdfast.machine.locks import locked
+from holdfast.machine.os_errors import shown
+
+LIMIT: Final = 4 << 20
+_HEADING: Final = "# Contract Acknowledgment"
+_FIELD: Final = re.compile(r"(Agent|Date|Contract Version|Checksum):[ \t]*(.*?)[ \t]*\Z")
+_VERSION: Final = re.compile(r"^[^\w\n]*version[^\w\n]*[:=|][^\w\n]*v?(\d+(?:\.\d+)*)", re.IGNORECASE | re.MULTILINE)
+_TITLE: Final = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
+_FENCE: Final = re.compile(r"[ \t]{0,3}(```+|~~~+)")
+
+
+class Heading(msgspec.Struct, frozen=True):
+    level: int
+    text: str
+
+
+class Specification(msgspec.Struct, frozen=True):
+    """The text that is acknowledged."""
+
+    file: str
+    version: str
+    checksum: str
+    headings: list[Heading]
+
+
+class Acknowledgment(msgspec.Struct, frozen=True):
+    """One agent's section."""
+
+    agent: str
+    date: str
+    version: str
+    checksum: str
+
+
+class _Section(NamedTuple):
+    """An acknowledgment and the lines it takes in the file."""
+
+    told: Acknowledgment
+    begin: int
+    end: int
+
+
+def specification(file: str) -> Specification:
+    """The given text: its version (1.0 when it names none), its checksum, its headings."""
+    import hashlib
+
+    raw = read_limited(file, LIMIT, what="the specification")
+    if not raw.strip():
+        raise Invalid(f"{shown(file)} is empty", hint="Name the text of the contract.", operation="read", file=file)
+    words = raw.decode("utf-8", "replace")
+    version = _VERSION.search(words)
+    return Specification(file, version[1] if version else VERSION, hashlib.sha256(raw).hexdigest(), _headings(words))
+
+
+def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowledgment:
+    """Write down that `agent` keeps to the given text: adds its section, or renews the one it has."""
+    path = layout.acknowledgment(root)
+    name = _agent(agent)
+    spec = specification(spec_file)
+    told = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
+    with layout.concerning("update", file=path):
+        layout.made(root)
+        with locked(layout.acknowledgment_lock(root), what=f"acknowledging for {name}"):
+            write_atomic(path, _renewed(_text(path) or "", told).encode())
+    return told
+
+
+def acknowledged(root: str) -> list[Acknowledgment]:
+    """Every agent's section, in the order of the file; none when there is no file."""
+    with layout.concerning("read", file=layout.acknowledgment(root)):
+        if not layout.is_there(root):
+            return []
+        return [section.told for section in _sections((_text(layout.acknowledgment(root)) or "").split("\n"))]
+
+
+def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
+    """The sections (of one agent, or all) that hold for the given text; raises for the first that does not.
+
+    `NotFound` when nobody, or not this agent, acknowledged anything; `Invalid` when a section lacks a line;
+    `Refused` when another version was acknowledged, or the text has changed since.
+    """
+    path = layout.acknowledgment(root)
+    spec = specification(spec_file)
+    with layout.concerning("read", file=path):
+        found = acknowledged(root)
+        if agent is not None:
+            found = [acknowledgment for acknowledgment in found if acknowledgment.agent == _agent(agent)]
+        if not found:
+            who = "nobody" if agent is None else f"agent {shown(_agent(agent))}"
+            raise NotFound(f"{who} has not acknowledged the contract", hint=_command(spec_file, agent))
+        for acknowledgment in found:
+            _check(acknowledgment, spec)
+    return found
+
+
+def _check(told: Acknowledgment, spec: Specification) -> None:
+    again = f"Read it, then: {_command(spec.file, told.agent)}"
+    missing = [name for name in ("date", "version", "checksum") if not getattr(told, name)]
+    if missing:
+        raise Invalid(f"the acknowledgment of {shown(told.agent)} has no {missing[0]}", hint=again)
+    if told.version != spec.version:
+        raise Refused(
+            f"{shown(told.agent)} acknowledged version {shown(told.version)}, and this is version {spec.version}",
+            hint=again,
+        )
+    if told.checksum.lower() != spec.checksum:
+        raise Refused(f"the contract has changed since {shown(told.agent)} acknowledged it", hint=again)
+
+
+def _command(spec_file: str, agent: str | None) -> str:
+    from shlex import quote
+
+    whom = "" if agent is None else f" --agent {quote(shown(agent))}"
+    return f"holdfast contract acknowledge --spec {quote(shown(spec_file))}{whom}"
+
+
+def _agent(name: str) -> str:
+    plain = clean(name, "the agent's name", longest=LONGEST_NAME).strip()
+    if not plain.isprintable():
+        raise Invalid("the agent's name holds control characters", hint="Use one line of plain text.")
+    return plain
+
+
+def _text(path: str) -> str | None:
+    raw = yaml_files.raw_of(path)
+    if raw is None:
+        return None
+    if yaml_files.unmerged(raw):
+        raise yaml_files.unfinished(path)
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise Invalid(
+            f"{shown(path)} is not UTF-8", hint="Save it as UTF-8, or move it away.", operation="read", file=path
+        ) from None
+
+
+# ── sections ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sections(lines: list[str]) -> list[_Section]:
+    """A section reaches from its `Agent:` line over the lines that say more about it, to its sentence."""
+    found: list[_Section] = []
+    number = 0
+    while number < len(lines):
+        first = _FIELD.match(lines[number])
+        if first is None or first[1] != "Agent" or not first[2]:
+            number += 1
+            continue
+        begin, told = number, {"Agent": first[2]}
+        number += 1
+        while number < len(lines) and (more := _FIELD.match(lines[number])) is not None and more[1] != "Agent":
+            told.setdefault(more[1], more[2])
+            number += 1
+        after = number
+        while after < len(lines) and not lines[after].strip():
+            after += 1
+        if after < len(lines) and lines[after].startswith("I acknowledge "):
+            number = after + 1
+        made = Acknowledgment(*(told.get(name, "") for name in ("Agent", "Date", "Contract Version", "Checksum")))
+        found.append(_Section(made, begin, number))
+    return found
+
+
+def _renewed(text: str, told: Acknowledgment) -> str:
+    lines = text.split("\n") if text.strip() else []
+    section = [
+        f"Agent: {told.agent}",
+        f"Date: {told.date}",
+        f"Contract Version: {told.version}",
+        f"Checksum: {told.checksum}",
+        "",
+        f"I acknowledge that I have read and will adhere to the Session State Specification v{told.version}.",
+    ]
+    own = [section for section in _sections(lines) if section.told.agent == told.agent]
+    if own:
+        lines[own[0].begin : own[0].end] = section
+    else:
+        while lines and not lines[-1].strip():
+            lines.pop()
+        lines += [*([""] if lines else []), _HEADING, "", *section]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _headings(words: str) -> list[Heading]:
+    found: list[Heading] = []
+    fence = ""
+    for line in words.splitlines():
+        mark = _FENCE.match(line)
+        if mark is not None and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+        title = None if fence else _TITLE.match(line)
+        if title is not None:
+            found.append(Heading(len(title[1]), title[2]))
+    return found

@@ -1,0 +1,274 @@
+"""What is missing, damaged or doubtful in an `.ai-session/` directory, by the contract's own strict rules.
+
+Looking changes nothing. A file that is valid and only says something else than the history is no damage: people may
+edit these files. What a person has to decide (an unfinished merge, a version nobody here knows, lines of history that
+cannot be read, a feature that is listed but not there) is told apart from what `restoring` puts right.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core import limits
+from holdfast.core.errors import Conflict, Damaged, HoldfastError
+from holdfast.core.text import shorten
+from holdfast.formats import document_paths
+from holdfast.formats.base import Problem
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, obj
+from holdfast.formats.contract.repair_notes import number_text
+from holdfast.formats.mirror.contract import history_index, layout, rebuild, registry, yaml_files
+from holdfast.formats.mirror.contract.history_index import Faults, HistoryIndex
+from holdfast.formats.mirror.contract.layout import Feature, count
+from holdfast.formats.mirror.contract.yaml_files import YamlFile
+
+Kind = Literal[
+    "missing",
+    "folder",
+    "damaged",
+    "unlisted",
+    "unreadable",
+    "unmerged",
+    "unknown",
+    "unused",
+    "changed",
+    "large",
+    "lacking",
+    "absent",
+]
+# What is put right; the others are left alone.
+MENDED: Final = frozenset({"missing", "folder", "damaged", "unlisted"})
+_SHOWN: Final = 3
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
+_KNOWN: Final = frozenset({"", "1", words.VERSION, "1.0.0"})
+
+_ADVICE: Final[Mapping[Kind, str]] = {
+    "folder": "Git keeps no empty directory: holdfast doctor --repair makes it again, and so does the next write.",
+    "unreadable": "Move away what stands in its place, or make it readable.",
+    "unmerged": "Settle the merge: decide in the file what is to stay, and remove the marks.",
+    "unknown": f"Holdfast knows version {words.VERSION}: upgrade it, or put the version right.",
+    "unused": "History is never changed: look at these lines, and write what they should have said as new ones.",
+    "changed": "History is never changed by Holdfast: bring the lines back from git or a backup.",
+    "large": "Move its older lines into a file of their own.",
+    "lacking": "Bring the lines back from git or a backup; what they said is not certain until then.",
+    "absent": "Bring its directory back, or take its entry out of the registry.",
+}
+
+
+class Fault(NamedTuple):
+    """What is wrong with one file."""
+
+    path: str
+    kind: Kind
+    why: str = ""
+    feature: str | None = None
+
+    def sentence(self, root: str) -> str:
+        name = os.path.relpath(self.path, root)
+        match self.kind:
+            case "missing" | "folder":
+                return f"{name} is missing"
+            case "damaged" | "unreadable" | "unmerged":
+                return f"{name} is {self.kind}: {self.why}"
+            case "unlisted":
+                return f"{self.feature} is not listed in the registry"
+        return f"{name} {self.why}"
+
+
+class ContractFinding(NamedTuple):
+    """What was found, for people; `advice` is what only they can do, None for what `restore` puts right."""
+
+    detail: str
+    kind: Kind
+    feature: str | None
+    advice: str | None
+
+
+def examine(root: str) -> list[ContractFinding]:
+    """Everything that `restore` would put right, or could not. Changes nothing."""
+    with layout.concerning("read", file=root):
+        if not layout.is_there(root):
+            return []
+        found = [fault for feature in layout.kept(root) for fault in (*faults(root, feature), *doubts(feature))]
+        found += around(root)
+        return [
+            ContractFinding(fault.sentence(root), fault.kind, fault.feature, _ADVICE.get(fault.kind))
+            for fault in found
+        ]
+
+
+# ── one feature ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def faults(root: str, feature: Feature) -> list[Fault]:
+    """What is wrong with a feature's files."""
+    state, state_fault = _look(feature.state, feature.id, lambda one: _in_state(one, feature.id))
+    version = _unknown_version(feature)
+    if version is not None:
+        # By rules that nobody here knows, the others may be as they should.
+        why = f"is of version {shorten(version, 20)} of the contract, which Holdfast does not know"
+        return [Fault(feature.state, "unknown", why, feature.id)]
+    plan, plan_fault = _look(feature.plan, feature.id, lambda one: _in_plan(one, feature))
+    if state is not None and plan is not None:
+        misfit = _misfit(root, feature, state, plan)
+        if misfit is not None:
+            return [misfit]
+    missing = None if os.path.lexists(feature.history) else Fault(feature.history, "missing", "", feature.id)
+    folder = None if os.path.lexists(feature.artifacts) else Fault(feature.artifacts, "folder", "", feature.id)
+    return [fault for fault in (state_fault, plan_fault, missing, folder) if fault is not None]
+
+
+def _unknown_version(feature: Feature) -> str | None:
+    try:
+        found = yaml_files.load(feature.state)
+    except HoldfastError:
+        return None
+    version = number_text(found.value.get("version")).removeprefix("v") if found is not None else ""
+    return version if version not in _KNOWN and _NUMBER.match(version) else None
+
+
+def _in_state(found: YamlFile, feature_id: str) -> str | None:
+    named = found.value.get("feature_id", feature_id)
+    if named != feature_id:
+        return f"it is of another feature, {shorten(str(named), 60)!a}"
+    return error_of(FORMAT.problems(found.value, STATE))
+
+
+def _in_plan(found: YamlFile, feature: Feature) -> str | None:
+    named = obj(found.value.get("feature")).get("id", feature.id)
+    if named != feature.id:
+        return f"it is of another feature, {shorten(str(named), 60)!a}"
+    wrong = error_of(FORMAT.problems(found.value, PLAN))
+    if wrong is not None or any(True for _ in words.planned({"plan": found.value})):
+        return wrong
+    known = rebuild.tasks_in_events(feature)
+    return f"its tasks are gone, and the history knows {known}" if known else None
+
+
+def _misfit(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fault | None:
+    """Two files, each sound by itself, that contradict each other: the one that the history does not bear out."""
+    why = error_of(FORMAT.problems_together({"state": state.value, "plan": plan.value}))
+    if why is None:
+        return None
+    active = words.current({"state": state.value}).get("active_task")
+    try:
+        told = rebuild.rebuilt(root, feature).plan
+    except HoldfastError:
+        told = {}
+    is_known = any(task.get("task_id") == active for _, task in words.planned({"plan": told}))
+    return Fault(feature.plan if is_known else feature.state, "damaged", why, feature.id)
+
+
+def _look(
+    path: str, feature_id: str | None, wrong: Callable[[YamlFile], str | None]
+) -> tuple[YamlFile | None, Fault | None]:
+    """What a file says if there is nothing wrong with it, else what is."""
+    try:
+        found = yaml_files.load(path)
+        if found is None:
+            return None, Fault(path, "missing", "", feature_id)
+        why = wrong(found)
+        return (found, None) if why is None else (None, Fault(path, "damaged", why, feature_id))
+    except Damaged as error:
+        return None, Fault(path, "damaged", error.message, feature_id)
+    except Conflict as error:
+        return None, Fault(path, "unmerged", error.message, feature_id)
+    except HoldfastError as error:
+        return None, Fault(path, "unreadable", error.message, feature_id)
+
+
+def error_of(problems: list[Problem]) -> str | None:
+    """The first error in words, and how many there are beside it; None when there is none."""
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if not errors:
+        return None
+    more = f" (and {count(len(errors) - 1, 'more problem')})" if len(errors) > 1 else ""
+    return f"{document_paths.written(errors[0].place)} {errors[0].message}{more}"
+
+
+# ── history ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def doubts(feature: Feature) -> list[Fault]:
+    """What is doubtful about a history, which is never touched."""
+    try:
+        found = history_index.recorded(feature.history, strict=True)
+    except HoldfastError as error:
+        return [Fault(feature.history, "unreadable", error.message, feature.id)]
+    return [Fault(feature.history, kind, why, feature.id) for kind, why in _doubts(found)]
+
+
+def _doubts(found: HistoryIndex) -> list[tuple[Kind, str]]:
+    made: list[tuple[Kind, str]] = []
+    counted: tuple[tuple[Kind, Faults, str], ...] = (
+        ("unused", found.unreadable, "that cannot be read"),
+        ("changed", found.changed, "changed since Holdfast wrote it"),
+    )
+    for kind, faults, what in counted:
+        if faults.number:
+            made.append((kind, f"has {count(faults.number, 'line')} {what}: {_listed(faults)}"))
+    if found.wrong.number:
+        told = count(found.wrong.number, "line")
+        made.append(
+            ("unused", f"has {told} that the contract does not allow: line {found.wrong.first[0]}, {found.why}")
+        )
+    if found.untaken is not None:
+        most = f"{limits.DOCUMENT >> 20} MiB"
+        made.append(
+            ("large", f"has more than {most} of other programs: those from line {found.untaken} on are left out")
+        )
+    if found.lacking is not None:
+        told = count(found.lacking.number, "event")
+        spans = [
+            str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
+            for span in found.lacking.spans
+        ]
+        made.append(("lacking", f"lacks {told} of session {found.lacking.session[:8]}: number {', '.join(spans)}"))
+    return made
+
+
+def _listed(faults: Faults) -> str:
+    more = f" and {faults.number - _SHOWN} more" if faults.number > _SHOWN else ""
+    return f"line {', '.join(map(str, faults.first[:_SHOWN]))}{more}"
+
+
+# ── what stands beside the features ──────────────────────────────────────────────────────────────────────
+
+
+def around(root: str) -> list[Fault]:
+    """What is wrong with the registry, or missing beside it."""
+    fault = registry_fault(root)
+    found = [] if fault is None else [fault]
+    if fault is None:
+        named = [str(entry.get("feature_id")) for entry in registry.entries(root)]
+        there = {feature.id for feature in layout.features(root)}
+        path = layout.registry(root)
+        found += [Fault(path, "unlisted", "", feature.id) for feature in layout.kept(root) if feature.id not in named]
+        found += [
+            Fault(path, "absent", f"lists {name}, which has no directory here", name)
+            for name in named if name not in there
+        ]  # fmt: skip
+    if is_bare(root):
+        found.append(Fault(layout.readme(root), "missing"))
+    return found
+
+
+def is_bare(root: str) -> bool:
+    """Whether the README is missing from a directory that is in use."""
+    used = os.path.lexists(layout.registry(root)) or layout.kept(root)
+    return bool(used) and not os.path.lexists(layout.readme(root))
+
+
+def registry_fault(root: str) -> Fault | None:
+    path = layout.registry(root)
+    _, fault = _look(path, None, lambda found: _in_registry(found, path))
+    return None if fault is not None and fault.kind == "missing" and not layout.kept(root) else fault
+
+
+def _in_registry(found: YamlFile, path: str) -> str | None:
+    registry.listed(found, path)
+    return error_of(FORMAT.problems(found.value, REGISTRY))

@@ -1,0 +1,284 @@
+"""`history.jsonl`: one JSON object per line, only ever appended to.
+
+A line is one write at the end of the file, so that programs which know no lock cannot mix theirs with ours. What a
+crash cut off stays a bad line of its own: nothing that was written is ever changed or removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.canonical import Json
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Failed, Invalid, NotFound
+from holdfast.formats.contract.fields import OWN
+from holdfast.machine.files import sync_directory
+from holdfast.machine.locks import locked
+from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.private_paths import open_private
+
+LIMIT: Final = limits.HISTORY
+_MARK: Final = f'"{OWN}"'.encode()
+_TAIL: Final = 64 << 10
+_BOM: Final = b"\xef\xbb\xbf"
+# Stands for a line that is longer than any program writes.
+_TOO_LONG: Final = b"!\n"
+_MOST_CUT: Final = 50  # lines that were cut off within: one for each writer that was killed
+
+Line = dict[str, Json]
+
+_objects = msgspec.json.Decoder(decodable(dict[str, Json]))
+_encode = msgspec.json.Encoder().encode
+
+
+class WrittenEvents(NamedTuple):
+    """Which of Holdfast's events a file holds: all of them, or those of its last lines."""
+
+    hashes: frozenset[str]
+    latest: Mapping[str, int]  # the number of each writer's last event
+    whole: bool
+
+    def has(self, line: Mapping[str, Json]) -> bool | None:
+        """Whether this line's event is there; None when the last lines alone cannot tell.
+
+        Every writer's events are appended in their order, so one that is there vouches for those before it.
+        """
+        event = event_of(line)
+        if event is None:
+            return False
+        if event.hash in self.hashes:
+            return True
+        if self.whole:
+            return False
+        latest = self.latest.get(event.writer)
+        return None if latest is None else event.seq <= latest
+
+
+class EventMark(NamedTuple):
+    """What tells one event from all others, and its place in its writer's stream."""
+
+    hash: str
+    writer: str
+    seq: int
+
+
+def event_of(line: Mapping[str, Json]) -> EventMark | None:
+    """The mark of the event a line carries; None for lines of other programs."""
+    event = line.get(OWN)
+    if not isinstance(event, dict):
+        return None
+    name, writer, seq = event.get("hash"), event.get("writer"), event.get("seq")
+    if isinstance(name, str) and isinstance(writer, str) and type(seq) is int:
+        return EventMark(name, writer, seq)
+    return None
+
+
+def size_of(line: Mapping[str, Json]) -> int:
+    """How many bytes a line takes as JSON, with its end."""
+    return len(_encode(line)) + 1
+
+
+def lock_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name.partition('.')[0]}.lock")
+
+
+# ── appending ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = False) -> int:
+    """Add lines at the end, each in one write; those whose event is there already are left out. How many were added.
+
+    `thorough` believes no line about the events before it, nor one that was changed: for histories with gaps. When
+    this returns, the lines survive a power cut.
+    """
+    if not lines:
+        return 0
+    encoded = [(line, msgspec.json.encode(line) + b"\n") for line in lines]
+    with locked(lock_of(path), what="appending to history"):
+        fresh = not os.path.lexists(path)
+        fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            new = _missing(fd, encoded, thorough=thorough)
+            if new and not _ends_well(fd):
+                _write(fd, b"\n", path)
+            for data in new:
+                _write(fd, data, path)
+            if new:
+                again(os.fsync, fd)
+            if fresh:
+                sync_directory(os.path.dirname(path))
+        except OSError as error:
+            raise explain(error, "write", path) from error
+        finally:
+            os.close(fd)
+    return len(new)
+
+
+def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
+    there = _intact(fd) if thorough else _written(fd, _TAIL)
+    if not there.whole and any(there.has(line) is None for line, _ in encoded):
+        there = _written(fd, None)
+    found: list[bytes] = []
+    hashes: set[str] = set()
+    for line, data in encoded:
+        event = event_of(line)
+        if there.has(line) or (event is not None and event.hash in hashes):
+            continue
+        if event is not None:
+            hashes.add(event.hash)
+        found.append(data)
+    return found
+
+
+def _ends_well(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    if not size:
+        return True
+    os.lseek(fd, size - 1, os.SEEK_SET)
+    return os.read(fd, 1) == b"\n"
+
+
+def _write(fd: int, data: bytes, path: str) -> None:
+    written = again(os.write, fd, data)
+    if written != len(data):
+        # The rest must not follow: another program may have appended since. The next writer ends the line.
+        raise Failed(
+            f"cannot write {shown(path)}: only a part of a line found room",
+            hint="Free some space and run the command again; the line is added anew.",
+            operation="write",
+            file=path,
+        )
+
+
+# ── what is there ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def last_events(path: str, *, whole: bool = False) -> WrittenEvents:
+    """Which of Holdfast's events are in the file, by its last lines alone unless the `whole` is asked for."""
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except NotFound:
+        return WrittenEvents(frozenset(), {}, whole=True)
+    try:
+        return _written(fd, None if whole else _TAIL)
+    except OSError as error:
+        raise explain(error, "read", path) from error
+    finally:
+        os.close(fd)
+
+
+def _written(fd: int, tail: int | None) -> WrittenEvents:
+    size = os.fstat(fd).st_size
+    whole = tail is None or size <= tail
+    hashes: set[str] = set()
+    latest: dict[str, int] = {}
+    os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
+    with os.fdopen(os.dup(fd), "rb") as file:
+        lines = _lines_of(file)
+        if not whole:
+            next(lines, None)  # begins somewhere within a line
+        for raw in lines:
+            event = event_of(_line(raw)) if _MARK in raw else None
+            if event is not None:
+                hashes.add(event.hash)
+                latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
+    return WrittenEvents(frozenset(hashes), latest, whole)
+
+
+def _intact(fd: int) -> WrittenEvents:
+    """The events of those lines that are still as they were written."""
+    from holdfast.formats.contract.history import event_of as verified
+
+    os.lseek(fd, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(fd), "rb") as file:
+        found = (verified(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
+        return WrittenEvents(frozenset(event.hash for event in found if event is not None), {}, whole=True)
+
+
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Every line, with its end, one at a time. Raises `Invalid` where there is more than any history has."""
+    if os.fstat(file.fileno()).st_size > LIMIT:
+        raise _too_much(f"is larger than {LIMIT >> 20} MiB")
+    number = 0
+    while raw := file.readline(limits.HISTORY_LINE):
+        number += 1
+        if number > limits.HISTORY_LINES:
+            raise _too_much(f"has more than {limits.HISTORY_LINES:,} lines")
+        if len(raw) == limits.HISTORY_LINE and not raw.endswith(b"\n"):
+            while (more := file.readline(limits.HISTORY_LINE)) and not more.endswith(b"\n"):
+                pass
+            raw = _TOO_LONG
+        yield raw
+
+
+def _too_much(why: str) -> Invalid:
+    return Invalid(f"the history {why}", hint="Move its older lines into a file of their own.", operation="read")
+
+
+def _line(raw: bytes) -> Line:
+    try:
+        return _objects.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
+    """Every line with its number, from 1: the object, or what is wrong with it. Empty lines are passed over."""
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        file = os.fdopen(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+    with file:
+        try:
+            for number, raw in enumerate(_lines_of(file), 1):
+                plain = raw.removeprefix(_BOM) if number == 1 else raw
+                if plain.strip():
+                    yield number, _checked(plain, path, number)
+        except Invalid as error:
+            error.file = path
+            raise
+        except OSError as error:
+            raise explain(error, "read", path) from error
+
+
+def told_again(path: str, numbers: Collection[int]) -> set[int]:
+    """Which of these lines, of the first fifty, were cut off within, and stand whole further below: nothing is
+    missing of them.
+
+    So it looks where a writer was killed while appending, and the next one added the line anew.
+    """
+    found: set[int] = set()
+    cut: dict[int, bytes] = {}
+    looked_for = set(sorted(numbers)[:_MOST_CUT])
+    fd = open_private(path, os.O_RDONLY)
+    with os.fdopen(fd, "rb") as file:
+        for number, raw in enumerate(_lines_of(file), 1):
+            found.update(number for number, begun in cut.items() if raw.startswith(begun) and _line(raw))
+            if number in looked_for:
+                cut[number] = raw.rstrip(b"\r\n")
+    return found
+
+
+def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
+    try:
+        return _objects.decode(raw)
+    except msgspec.ValidationError:
+        why = "it is not a JSON object"
+    except RecursionError:
+        why = "it is nested too deeply"
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        why = "it is not JSON" if raw.endswith(b"\n") else "it was cut off"
+        if raw is _TOO_LONG:
+            why = f"it is longer than {limits.HISTORY_LINE >> 20} MiB"
+    return Invalid(f"{shown(path)}, line {number}: {why}", operation="read", file=path)

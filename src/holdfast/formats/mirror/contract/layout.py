@@ -1,0 +1,201 @@
+"""Where things stand in an `.ai-session/` directory, and what may stand there.
+
+Nothing but feature directories and the files of the contract is visible in it: locks and temporaries begin with a
+dot. A link or a file where a directory belongs is refused, because writing through it would write elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
+from holdfast.formats.contract.fields import is_feature_id
+from holdfast.machine.files import write_atomic
+from holdfast.machine.os_errors import explain, shown
+from holdfast.machine.private_paths import make_private_dir
+from holdfast.machine.unsafe_files import foreign, refuse_foreign_links
+from holdfast.machine.wall import Wall
+
+NAME: Final = ".ai-session"
+_LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
+
+_IGNORED: Final = b"# Locks and temporary files belong to this machine alone.\n.*\n!.gitignore\n"
+
+# The words the contract has for what was being done when something went wrong.
+Operation = Literal["create", "read", "update", "delete"]
+
+
+class Feature(NamedTuple):
+    """The paths of one feature."""
+
+    id: str
+    path: str
+
+    @property
+    def state(self) -> str:
+        return os.path.join(self.path, "state.yaml")
+
+    @property
+    def plan(self) -> str:
+        return os.path.join(self.path, "implementation-plan.yaml")
+
+    @property
+    def history(self) -> str:
+        return os.path.join(self.path, "history.jsonl")
+
+    @property
+    def artifacts(self) -> str:
+        return os.path.join(self.path, "artifacts")
+
+    @property
+    def lock(self) -> str:
+        """Of state and plan: alone for writing them, shared for reading."""
+        return os.path.join(self.path, ".state.lock")
+
+    @property
+    def unregistered(self) -> str:
+        """There from before the directory gets its name until its entry is in the registry: holds that entry."""
+        return os.path.join(self.path, ".unregistered")
+
+    @property
+    def deleted(self) -> str:
+        """There when the feature was deleted, and others' lines or artifacts are what is left of it."""
+        return os.path.join(self.path, ".deleted")
+
+
+def registry(root: str) -> str:
+    return os.path.join(root, "active-features.yaml")
+
+
+def registry_lock(root: str) -> str:
+    return os.path.join(root, ".active-features.lock")
+
+
+def creating_lock(root: str) -> str:
+    return os.path.join(root, ".creating.lock")
+
+
+def acknowledgment(root: str) -> str:
+    return os.path.join(root, "contract-acknowledgment.md")
+
+
+def acknowledgment_lock(root: str) -> str:
+    return os.path.join(root, ".contract-acknowledgment.lock")
+
+
+def readme(root: str) -> str:
+    return os.path.join(root, "README.md")
+
+
+def root_of(project: str) -> str:
+    return os.path.join(project, NAME)
+
+
+def feature(root: str, feature_id: str) -> Feature:
+    """The paths of a feature, once its id is known to be one: no id can lead out of the directory."""
+    return Feature(checked_id(feature_id), os.path.join(root, feature_id))
+
+
+def is_id(name: str) -> bool:
+    """`slug-YYYY-MM-DD`, with a day that the calendar has."""
+    return len(name) <= _LONGEST_NAME and is_feature_id(name)
+
+
+def checked_id(name: str) -> str:
+    if not is_id(name):
+        raise Invalid(
+            f"{name[:80]!a} is not a feature id",
+            hint="A feature id is words in small letters joined by dashes, and a day: add-login-2026-11-15.",
+        )
+    return name
+
+
+def features(root: str) -> list[Feature]:
+    """Every feature directory, by name; links are none."""
+    try:
+        with os.scandir(root) as found:
+            names = sorted(entry.name for entry in found if is_id(entry.name) and entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise explain(error, "list", root) from error
+    return [feature(root, name) for name in names]
+
+
+def kept(root: str) -> list[Feature]:
+    """The features that were not deleted: of one that was, only what others wrote is left."""
+    return [item for item in features(root) if not was_deleted(item)]
+
+
+def was_deleted(feature: Feature) -> bool:
+    return os.path.lexists(feature.deleted) and not (os.path.lexists(feature.state) or os.path.lexists(feature.plan))
+
+
+def make_artifacts(feature: Feature) -> None:
+    """Make the directory for what the work produced: a clone lacks it, because git keeps no empty directory."""
+    if not os.path.lexists(feature.artifacts):
+        make_private_dir(feature.artifacts, within=os.path.dirname(os.path.dirname(feature.path)))
+
+
+def is_there(root: str) -> bool:
+    """Whether there is such a directory; raises when something else stands in its place."""
+    try:
+        refuse_foreign_links(os.path.dirname(os.path.abspath(root)))
+        info = os.lstat(root)
+        above = os.stat(os.path.dirname(os.path.abspath(root)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise explain(error, "look at", root) from error
+    if stat.S_ISLNK(info.st_mode):
+        raise Refused(
+            f"{shown(root)} is a link, and Holdfast does not write through it",
+            hint="Replace it with a directory of its own.",
+            file=root,
+        )
+    if not stat.S_ISDIR(info.st_mode):
+        raise Invalid(
+            f"{shown(root)} is in the way: it is not a directory", hint="Move it away and try again.", file=root
+        )
+    if foreign(info, above):
+        raise Refused(f"{shown(root)} belongs to another user", hint="Choose another place.", file=root)
+    return True
+
+
+def need(root: str) -> None:
+    if not is_there(root):
+        raise NotFound(
+            f"there is no {shown(root)}",
+            hint="It is made with the first feature: holdfast mirror on contract.",
+            operation="read",
+            file=root,
+        )
+
+
+def made(root: str) -> None:
+    """See to it that the directory is there, and that git passes over its locks."""
+    if not is_there(root):
+        make_private_dir(root)
+        is_there(root)
+    ignoring = os.path.join(root, ".gitignore")
+    if not os.path.lexists(ignoring):
+        write_atomic(ignoring, _IGNORED)
+
+
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+@contextlib.contextmanager
+def concerning(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
+    """What goes wrong inside says what was being done, to which file and feature, as the contract asks."""
+    try:
+        yield
+    except HoldfastError as error:
+        error.operation = operation
+        error.file = error.file or file
+        error.feature_id = error.feature_id or feature_id
+        error.timestamp = error.timestamp or Wall().now()
+        raise

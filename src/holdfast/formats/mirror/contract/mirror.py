@@ -1,0 +1,361 @@
+"""The contract's directory as a mirror: features made, brought up to date and added to, under the contract's locks.
+
+State and plan are written over what people made of them; history only grows, a line for every event, which holds the
+whole event. Of each file is told what it holds if it is ours: what somebody wrote since must not pass for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.envelope import Event
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.events import CommandRan
+from holdfast.core.fold import read as event_data
+from holdfast.formats.base import Document, Format, Place
+from holdfast.formats.contract import configured
+from holdfast.formats.contract.events import commands
+from holdfast.formats.contract.history import as_of_each, line
+from holdfast.formats.mirror.contract import create, erase, history, layout, registry, update, yaml_files
+from holdfast.formats.mirror.contract.read import foreign, gathered
+from holdfast.formats.mirror.fingerprint import Print, hash_of
+from holdfast.formats.mirror.layouts import MirrorLayout, Showing, WantedFile, inside, safe_name
+from holdfast.formats.mirror.state import WrittenFile
+from holdfast.formats.stored_remainder import shown
+from holdfast.formats.text.read import read, read_yaml
+from holdfast.machine.files import read_limited, write_atomic
+from holdfast.machine.locks import locked
+
+HOME: Final = ".ai-session"
+REGISTRY: Final = f"{HOME}/active-features.yaml"
+_STATE, _PLAN, _HISTORY = "state.yaml", "implementation-plan.yaml", "history.jsonl"
+_PARTS: Final = (_STATE, _PLAN, _HISTORY)
+_NOWHERE: Final = Print(0, 0, 0, 0)
+# In the place of a hash: the next look reads the file.
+_UNSURE: Final = "?"
+# Times that are never taken back, whatever we say.
+_DATED: Final = frozenset({"last_updated", "last_active"})
+_LAST_ACTIVE: Final = re.compile(rb"^ *(- )?last_active:.*$", re.MULTILINE)
+
+
+class ContractLayout(MirrorLayout):
+    name = "contract"
+    fixed = (REGISTRY,)
+    folders = (HOME,)
+    writes_itself = True
+
+    @property
+    def rules(self) -> Format:
+        return configured(self.models)
+
+    def notes(self, showing: Showing) -> list[str]:
+        note = configured(self.models).model_note(showing.state)
+        return [] if note is None else [note]
+
+    def holds(self, path: str) -> bool:
+        parts = path.split("/")
+        return path == REGISTRY or (len(parts) == 3 and parts[0] == HOME and parts[2] in _PARTS)
+
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],  # noqa: ARG002
+        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        known: Mapping[str, WrittenFile],  # noqa: ARG002
+    ) -> dict[str, WantedFile]:
+        return {}  # it writes its files itself
+
+    def listed(self, root: str) -> list[str]:
+        home = layout.root_of(root)
+        return [f"{HOME}/{feature.id}/{_STATE}" for feature in layout.features(home)] if os.path.isdir(home) else []
+
+    def content(self, root: str, path: str) -> bytes:
+        if path.endswith(_HISTORY):
+            return read_limited(inside(root, path), history.LIMIT, what="a history")
+        return super().content(root, path)
+
+    def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        if path != REGISTRY:
+            return [(path, gathered(os.path.dirname(inside(root, path))))]
+        home = layout.root_of(root)
+        listed = _entries(data).keys()  # raises when it is no registry
+        there = {feature.id for feature in layout.features(home)}
+        if there - listed and listed - there:
+            raise Invalid("an entry was given the name of a feature that is not there", operation="read")
+        found: list[tuple[str, Json]] = []
+        for feature in layout.features(home):
+            document = _readable(feature)
+            if document is not None:  # else its own files tell what is wrong with it
+                found.append((f"{HOME}/{feature.id}/{_STATE}", document))
+        return found
+
+    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """One file as it was, with the others as they are."""
+        if path == REGISTRY:
+            entries = _entries(data)
+            found = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
+            return [
+                (where, {**value, "entry": entries.get(where.split("/")[1], value.get("entry"))})
+                for where, value in found
+            ]
+        if path.endswith(_HISTORY):
+            return self.gather(root, path, data)
+        document = gathered(os.path.dirname(inside(root, path)))
+        return [(path, {**document, "plan" if path.endswith(_PLAN) else "state": read(data, path).value})]
+
+    def is_torn(self, path: str, data: bytes) -> bool:
+        return not data.strip() or super().is_torn(path, data)
+
+    def part(self, path: str, place: Place) -> str:
+        name = {"state": _STATE, "plan": _PLAN}.get(str(place[0]) if place else "state")
+        return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
+
+    def may_go(self, path: str) -> bool:
+        return not path.endswith(_HISTORY)  # what restores the others is not touched
+
+    def is_shared(self, path: str, data: bytes) -> bool:
+        if path != REGISTRY:
+            return False
+        try:
+            return bool(_entries(data))
+        except HoldfastError:
+            return False
+
+    def salvaged(self, path: str, data: bytes) -> bytes | None:
+        from holdfast.formats.mirror.contract.restore import salvaged
+        from holdfast.formats.text import yaml
+
+        text = data.decode("utf-8", "replace")
+        entries = salvaged(text) if path == REGISTRY else []
+        return yaml.written({registry.LIST: [*entries]}, over=text).encode() if entries else None
+
+    def bring_up(
+        self,
+        root: str,
+        due: Sequence[Showing],
+        known: Mapping[str, WrittenFile],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, WrittenFile]:
+        home = layout.root_of(root)
+        create.settle(home)
+        register = layout.registry(home)
+        if _is_another(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
+            return {}  # changed since it was taken in: that comes first
+        _furnish(home)
+        before = yaml_files.raw_of(register) or b""
+        found: dict[str, WrittenFile] = {}
+        entries: dict[str, Json] = {}
+        for showing in due:
+            document = shown(showing.state, self.rules)
+            feature = layout.feature(home, safe_name(self.rules.alias(document)))
+            ours = f"{HOME}/{feature.id}/{_STATE}" in known or not os.path.lexists(feature.state)
+            if not ours and _readable(feature) is None:
+                continue  # another program's, damaged or of a newer version: it is left alone
+            found.update(_brought_up(root, home, feature, document, showing, known, displaced, self.models))
+            entries[feature.id] = document["entry"]
+        after = yaml_files.raw_of(register) or b""
+        as_left = _undated(before) == _undated(after) or _only_ours(before, after, entries)
+        found[REGISTRY] = WrittenFile("", hash_of(after) if as_left else _UNSURE, _NOWHERE, "", 0)
+        return found
+
+    def erase(
+        self,
+        root: str,
+        feature_ids: Collection[str],
+        known: Mapping[str, WrittenFile],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, WrittenFile]:
+        home = layout.root_of(root)
+        register = layout.registry(home)
+        before = yaml_files.raw_of(register) or b""
+        for name in feature_ids:
+            if layout.is_id(name):
+                erase.erase(layout.feature(home, name))
+                registry.drop(home, name, _told_within(root, displaced))
+        after = yaml_files.raw_of(register) or b""
+        left = known.get(REGISTRY)
+        ours = left is not None and left.hash == hash_of(before) and _only_ours(before, after, {}, feature_ids)
+        return {REGISTRY: WrittenFile("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)}
+
+
+def _brought_up(
+    root: str,
+    home: str,
+    feature: layout.Feature,
+    document: Document,
+    one: Showing,
+    known: Mapping[str, WrittenFile],
+    displaced: Callable[[str, str], bool],
+    models: Mapping[str, str],
+) -> Iterator[tuple[str, WrittenFile]]:
+    within = f"{HOME}/{feature.id}"
+    changed = [
+        name
+        for name in (_STATE, _PLAN)
+        if _is_another(f"{feature.path}/{name}", known.get(f"{within}/{name}"))
+        and displaced(f"{within}/{name}", f"{feature.path}/{name}")
+    ]
+    if changed:
+        return
+    told = known.get(f"{within}/{_HISTORY}")
+    there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
+    if told is not None and told.print.size != there:
+        told = None  # somebody has added to it, or brought an earlier one back
+    if told is not None and _ends_riding(one, told):
+        told = None  # what rode along with nothing yet goes with the next line
+    lines = [*_lines(one, told, models, feature.history)]
+    size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
+    if not os.path.lexists(feature.path):
+        create.create(home, document, history=lines, known=True)
+    else:
+        size = 0 if told is None else size + there
+        update.update(home, document, lines, displaced=_told_within(root, displaced))
+    for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
+        raw = yaml_files.raw_of(os.path.join(feature.path, name)) or b""
+        hashed = hash_of(raw) if _says(raw, part) else _UNSURE
+        yield f"{within}/{name}", WrittenFile(one.state.session, hashed, _NOWHERE, one.as_of, 0, one.state.count)
+    last = one.state.last
+    yield (
+        f"{within}/{_HISTORY}",
+        WrittenFile(
+            one.state.session, "", Print(0, size, 0, 0), one.as_of, 0, one.state.count, last[0] if last else 0
+        ),
+    )  # fmt: skip
+
+
+def _readable(feature: layout.Feature) -> dict[str, Json] | None:
+    """The document of a feature; None when a file of it cannot be read, or is of a version that is not known."""
+    from holdfast.formats.contract.repairs import unknown_version
+
+    try:
+        document = gathered(feature.path)
+    except HoldfastError:
+        return None
+    state = document.get("state")
+    return None if isinstance(state, dict) and unknown_version(state) is not None else document
+
+
+def _is_another(path: str, left: WrittenFile | None) -> bool:
+    """Whether a file is there that is not as it was when it was written or taken in."""
+    raw = None if left is None or not os.path.lexists(path) else yaml_files.raw_of(path)
+    return left is not None and raw is not None and hash_of(raw) != left.hash
+
+
+def _furnish(home: str) -> None:
+    """The directory without any feature: README and an empty registry."""
+    layout.made(home)
+    if not os.path.lexists(layout.readme(home)):
+        with locked(layout.creating_lock(home), what="creating"):
+            create.furnish(home)
+    if not os.path.lexists(layout.registry(home)):
+        with locked(layout.registry_lock(home), what="beginning the registry"):
+            if not os.path.lexists(layout.registry(home)):
+                empty = yaml_files.written_anew(layout.registry(home), {registry.LIST: []})
+                write_atomic(layout.registry(home), empty)
+
+
+# ── is it ours? ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _says(raw: bytes, part: Json) -> bool:
+    """Whether a file says what we wrote, however it is spelled and whatever else stands in it."""
+    if isinstance(part, dict) and raw == yaml_files.written(part):
+        return True
+    try:
+        return _holds(read_yaml(raw, "").value, part)
+    except HoldfastError:
+        return False
+
+
+def _holds(value: Json, part: Json) -> bool:
+    if isinstance(part, dict):
+        return isinstance(value, dict) and all(
+            key in value and (key in _DATED or _holds(value[key], inner)) for key, inner in part.items()
+        )
+    if isinstance(part, list):
+        return (
+            isinstance(value, list)
+            and len(value) == len(part)
+            and all(_holds(item, other) for item, other in zip(value, part, strict=True))
+        )
+    return value == part
+
+
+def _undated(raw: bytes) -> bytes:
+    return _LAST_ACTIVE.sub(b"", raw)
+
+
+def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], gone: Collection[str] = ()) -> bool:
+    """Whether nothing but these entries is another in the registry, or gone from it."""
+    try:
+        was, now = (_entries(raw) for raw in (before, after))
+    except HoldfastError:
+        return False
+    others = {name: entry for name, entry in was.items() if name not in entries and name not in gone}
+    return others == {name: entry for name, entry in now.items() if name not in entries} and all(
+        _holds(now.get(name), entry) for name, entry in entries.items()
+    )
+
+
+def _entries(raw: bytes) -> dict[str, Json]:
+    value = read_yaml(raw, REGISTRY).value if raw.strip() else {}
+    if not isinstance(value, dict):
+        raise Invalid("it is not a list of features", operation="read")
+    found = registry.listed(yaml_files.YamlFile(value, ""), REGISTRY)
+    return {str(entry["feature_id"]): entry for entry in found}
+
+
+def _told_within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
+    def told(path: str, old: str) -> None:
+        displaced(os.path.relpath(path, root).replace(os.sep, "/"), old)
+
+    return told
+
+
+def _ends_riding(one: Showing, before: WrittenFile) -> bool:
+    return any(event.hash == before.as_of and _from_a_line(event) for event in one.events(before.clock))
+
+
+def _from_a_line(event: Event) -> bool:
+    """Was this heard from a line of a history?"""
+    return (event.key or "").startswith("file:contract:") and isinstance(event_data(event), CommandRan)
+
+
+def _told_by_others(path: str) -> Counter[bytes]:
+    """What the lines of other programs tell, as events."""
+    return Counter(msgspec.json.encode(heard.data) for _, heard in commands({"history": foreign(path)}))
+
+
+def _lines(
+    one: Showing, before: WrittenFile | None, models: Mapping[str, str], path: str
+) -> Iterator[dict[str, Json]]:
+    """A line for every event that is not in the history yet; for all, when that is not certain.
+
+    An event that was heard from a line of this very history has its line.
+    """
+    since = 0
+    if before is not None and before.session == one.state.session and before.clock:
+        tail = [event for event in one.events(before.clock) if event.hash != before.as_of]
+        if before.events + len(tail) == one.state.count:
+            since = before.clock
+    theirs: Counter[bytes] | None = None
+    riding: list[Event] = []
+    due = [event for event in one.events(since) if before is None or not since or event.hash != before.as_of]
+    for event, state in as_of_each(due, one.state, lambda: one.events(0), latest=True):
+        data = event_data(event)
+        if _from_a_line(event):
+            theirs = _told_by_others(path) if theirs is None else theirs
+            said = msgspec.json.encode(data)
+            if theirs[said]:
+                theirs[said] -= 1
+                riding.append(event)
+                continue
+        yield line(event, data, state, models, riding)
+        riding = []

@@ -1,0 +1,364 @@
+"""What a feature's files must have said: from its history first, then from whatever its other files still say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import limits, view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.text import shorten
+from holdfast.core.times import millis
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract import fields as words
+from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, lst, obj
+from holdfast.formats.contract.history import restored
+from holdfast.formats.mirror.contract import history, history_index, layout, registry, yaml_files
+from holdfast.formats.mirror.contract.history_index import HistoryIndex
+from holdfast.formats.mirror.contract.layout import Feature, count
+from holdfast.formats.mirror.contract.yaml_files import Mapping
+from holdfast.formats.timestamps import in_seconds
+
+_DAY: Final = len("2026-11-15")
+
+
+class FromHistory(NamedTuple):
+    """The files of a feature, rebuilt, and where that comes from, for people."""
+
+    state: Mapping
+    plan: Mapping
+    entry: Mapping
+    source: str
+    by_events: bool = False
+
+
+class _Dated(NamedTuple):
+    at: int
+    line: Mapping
+
+
+Lines = Callable[[], Iterator[Mapping]]
+
+
+def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
+    """Rebuild the files of a feature. `lines` reads its history, anew each time.
+
+    `hints` are what else is known: `started_at`, `last_active`.
+    """
+    by_events = _from_events(feature_id, lines)
+    if by_events is not None:
+        return by_events
+    dated = _sorted(lines())
+    if dated:
+        source = (
+            f"from {count(len(dated), 'line')} of its history, without events of Holdfast: "
+            "start, last activity, model and tasks are known, the rest is not"
+        )
+        return _inferred(feature_id, dated, dated[0].at, dated[-1].at, source)
+    started = _moment_or_none(hints.get("started_at")) or millis(f"{feature_id[-_DAY:]}T00:00:00Z")
+    last = max(started, _moment_or_none(hints.get("last_active")) or started)
+    source = "without its history, which is empty: only when it began is known"
+    return _inferred(feature_id, [], started, last, source)
+
+
+def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
+    from holdfast.formats.contract import configured
+    from holdfast.formats.contract.history import event_of, restored
+    from holdfast.formats.stored_remainder import shown
+
+    session = restored(lines())
+    if session is None:
+        return None
+    # The name its model went by then, which a setting may have chosen.
+    named: Json = None
+    for line in lines():
+        named = line.get("model") if event_of(line) is not None else named
+    document = shown(session, configured({words.ANY_MODEL: str(named)}))
+    state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
+    assert isinstance(state, dict)
+    assert isinstance(plan, dict)
+    assert isinstance(entry, dict)
+    about = plan.get("feature")
+    # The directory's name is the feature's id, whatever the session is called elsewhere.
+    return FromHistory(
+        {**state, "feature_id": feature_id},
+        {**plan, "feature": {**about, "id": feature_id}} if isinstance(about, dict) else plan,
+        {**entry, "feature_id": feature_id},
+        "from the events in its history",
+        by_events=True,
+    )
+
+
+def name_of(feature_id: str) -> str:
+    """What a feature may be called when nothing says so: the words in its id."""
+    return feature_id[: -_DAY - 1].replace("-", " ").capitalize()
+
+
+def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, source: str) -> FromHistory:
+    begin, end = in_seconds(started), in_seconds(last)
+    latest = dated[-1].line if dated else {}
+    task = latest.get("task_id")
+    model = latest.get("model")
+    state: Mapping = {
+        "version": words.VERSION,
+        "feature_id": feature_id,
+        "current_state": {
+            "active_task": task if isinstance(task, str) else None,
+            "model_in_use": model if model in words.MODELS else words.USUAL_MODEL,
+            "started_at": begin,
+            "last_updated": end,
+        },
+    }
+    name = name_of(feature_id)
+    tasks = _tasks(dated)
+    phases: list[Json] = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": tasks}] if tasks else []
+    plan: Mapping = {
+        "feature": {"id": feature_id, "name": name, "description": name, "created_at": begin},
+        "phases": phases,
+    }
+    entry: Mapping = {"feature_id": feature_id, "started_at": begin, "last_active": end, "status": "active"}
+    return FromHistory(state, plan, entry, source)
+
+
+def _tasks(dated: list[_Dated]) -> list[Json]:
+    """Tasks that lines name. That one was worked on is all that a line proves."""
+    found: dict[str, Mapping] = {}
+    for at, line in dated:
+        task = line.get("task_id")
+        if not isinstance(task, str) or not task:
+            continue
+        words = " ".join(str(line.get(key) or "") for key in ("command", "arguments"))
+        agent = line.get("agent")
+        found.setdefault(
+            task,
+            {
+                "task_id": task,
+                "description": shorten(words, 200) or task,
+                "agent": agent if isinstance(agent, str) and agent else None,
+                "status": "in_progress",
+                "started_at": in_seconds(at),
+                "completed_at": None,
+                "artifacts": [],
+            },
+        )
+    return [*found.values()]
+
+
+def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
+    """By time, each once: a merge of two branches may have mixed and doubled them. No more than a document holds."""
+    found: dict[bytes, _Dated] = {}
+    room = limits.DOCUMENT
+    for line in lines:
+        written = msgspec.json.encode(line, order="sorted")
+        room -= len(written)
+        if room < 0:
+            break
+        at = _moment_or_none(line.get("timestamp"))
+        if at is not None:
+            found.setdefault(written, _Dated(at, line))
+    return sorted(found.values(), key=lambda one: one.at)
+
+
+def _moment_or_none(written: Json) -> int | None:
+    try:
+        return millis(written) if isinstance(written, str) else None
+    except Invalid:
+        return None
+
+
+_STARTED: Final = "started_at"
+_NEW_TASK: Final[Mapping] = {
+    "agent": None, "status": "pending", "started_at": None, "completed_at": None, "artifacts": [],
+}  # fmt: skip
+
+
+def rebuilt(root: str, feature: Feature) -> FromHistory:
+    """What the feature's files must have said."""
+    found = history_index.recorded(feature.history)
+    state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
+    begun = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
+    hints: Mapping = {
+        _STARTED: min((item for item in begun if _is_time(item)), key=_moment, default=None),
+        "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
+    }
+    told = from_history(feature.id, lambda: _lines(feature), hints)
+    if told.by_events:
+        told = told._replace(source=told.source + _uncertain(found))
+        if found.lacking is None and not found.changed.number:
+            return told
+        told = _begun(_named(told, feature.id, _has_goal(feature)), hints)
+    made_plan = _plan(told, plan)
+    return told._replace(plan=made_plan, state=_state(told, state, made_plan), entry=entry_over(told.entry, entry))
+
+
+def tasks_in_events(feature: Feature) -> str | None:
+    """How many tasks the events in a history know, in words; None when they know none."""
+    try:
+        session = restored(_lines(feature))
+    except HoldfastError:  # what is wrong with it is told of it
+        return None
+    return count(len(session.tasks), "task") if session is not None and session.tasks else None
+
+
+def entry_over(base: Mapping, entry: Mapping) -> Mapping:
+    """An entry of the registry with everything that another says and the contract allows."""
+    said = {key: value for key, value in entry.items() if key != "feature_id"}
+    return _over(base, said, lambda one: _is_allowed({registry.LIST: [one]}, REGISTRY))
+
+
+def _lines(feature: Feature) -> Iterator[Mapping]:
+    """The lines of a history, one after the other: all of them at once may be too many."""
+    for _, line in history.read(feature.history) if os.path.lexists(feature.history) else ():
+        if isinstance(line, dict):
+            yield line
+
+
+# ── what the files still say ─────────────────────────────────────────────────────────────────────────────
+
+
+def _read(path: str) -> Mapping:
+    try:
+        found = yaml_files.load(path)
+    except HoldfastError:
+        return {}
+    return {} if found is None else found.value
+
+
+def _listed(root: str, feature_id: str) -> Mapping:
+    """The feature's entry; nothing when it stands there twice, because then neither is known to be right."""
+    entries = [obj(item) for item in lst(_read(layout.registry(root)).get(registry.LIST))]
+    named = [entry for entry in entries if entry.get("feature_id") == feature_id]
+    return named[0] if len(named) == 1 else {}
+
+
+def _current(state: Mapping) -> Mapping:
+    return obj(state.get("current_state"))
+
+
+def _over(base: Mapping, said: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+    """`base` with every value of `said` that is allowed there."""
+    made = base
+    for _ in range(2):  # a value may only be allowed beside one that comes after it
+        for key, value in said.items():
+            if made.get(key, ...) != value and is_allowed({**made, key: value}):
+                made = {**made, key: value}
+    return made
+
+
+def _is_allowed(value: Json, kind: str) -> bool:
+    return not any(problem.severity == "error" for problem in FORMAT.problems(value, kind))
+
+
+def _state(told: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
+    tasks = {task.get("task_id") for _, task in words.planned({"plan": plan})}
+
+    def allowed(now: Mapping) -> bool:
+        return now.get("active_task") in {None, *tasks} and _is_allowed({**told.state, "current_state": now}, STATE)
+
+    now = _current(told.state)
+    if now.get("active_task") not in tasks:
+        now = {**now, "active_task": None}
+    now = _over(now, _current(state), allowed)
+    others = {key: value for key, value in state.items() if key not in ("current_state", "feature_id", "version")}
+    return _over({**told.state, "current_state": now}, others, lambda one: _is_allowed(one, STATE))
+
+
+def _plan(told: FromHistory, plan: Mapping) -> Mapping:
+    """The tasks of the file as far as they can be read; those that only events know of are added."""
+    about = {key: value for key, value in obj(plan.get("feature")).items() if key != "id"}
+    feature = _over(
+        obj(told.plan.get("feature")), about, lambda one: _is_allowed({"feature": one, "phases": []}, PLAN)
+    )
+    known = {str(task["task_id"]): (phase, task) for phase, task in words.planned({"plan": told.plan})}
+    phases: dict[str, Mapping] = {}
+    done: set[str] = set()
+    for phase, task in words.planned({"plan": plan}):
+        name = task.get("task_id")
+        if isinstance(name, str) and name and name not in done:
+            base = known[name][1] if name in known else {"task_id": name, "description": name, **_NEW_TASK}
+            _put(phases, phase, _over(base, task, _is_task))
+            done.add(name)
+    if told.by_events or not done:
+        for name, (phase, task) in known.items():
+            if name not in done:
+                _put(phases, phase, task)
+    return {**told.plan, "feature": feature, "phases": [*phases.values()]}
+
+
+def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
+    given, name = phase.get("phase_id"), phase.get("name")
+    key = given if isinstance(given, str) and given else words.LOOSE
+    usual = words.LOOSE_NAME if key == words.LOOSE else key
+    base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
+    if isinstance(name, str):
+        base = _over(base, {"name": name}, _is_phase)
+    there = phases.setdefault(key, base)
+    phases[key] = {**there, "tasks": [*lst(there.get("tasks")), task]}
+
+
+def _is_task(task: Mapping) -> bool:
+    return _is_phase({"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": [task]})
+
+
+def _is_phase(phase: Mapping) -> bool:
+    problems = FORMAT.problems({"phases": [phase]}, PLAN)
+    return not any(problem.severity == "error" and problem.place[:1] == ("phases",) for problem in problems)
+
+
+# ── a history with gaps ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _has_goal(feature: Feature) -> bool:
+    session = restored(_lines(feature))
+    return session is not None and bool(view.word(session, "goal"))
+
+
+def _named(told: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
+    """Without its beginning, a session has no goal: the feature's name has to do."""
+    if has_goal:
+        return told
+    name = name_of(feature_id)
+    about: Mapping = {**obj(told.plan.get("feature")), "name": name, "description": name}
+    return told._replace(plan={**told.plan, "feature": about})
+
+
+def _begun(told: FromHistory, hints: Mapping) -> FromHistory:
+    """As early as any file says."""
+    started = hints.get(_STARTED)
+    now = _current(told.state)
+    if not _is_time(started) or _moment(started) >= _moment(now.get(_STARTED)):
+        return told
+    return told._replace(
+        state={**told.state, "current_state": {**now, _STARTED: started}},
+        plan={**told.plan, "feature": {**obj(told.plan.get("feature")), "created_at": started}},
+        entry={**told.entry, _STARTED: started},
+    )
+
+
+def _uncertain(found: HistoryIndex) -> str:
+    """What keeps a history from being the whole truth, and what that means."""
+    said: list[str] = []
+    if found.lacking is not None:
+        said.append(f"lacks {count(found.lacking.number, 'event')}")
+    if found.changed.number:
+        said.append(f"has {count(found.changed.number, 'line')} that somebody changed")
+    lost = bool(said)
+    if found.unreadable.number:
+        said.append(f"has {count(found.unreadable.number, 'line')} that cannot be read")
+    kept = ": what stood there is not certain, and what the files still said is kept" if lost else ""
+    return f", which {' and '.join(said)}{kept}" if said else ""
+
+
+def _is_time(value: Json) -> bool:
+    try:
+        return isinstance(value, str) and millis(value) is not None
+    except Invalid:
+        return False
+
+
+def _moment(value: Json) -> int:
+    return millis(value) if isinstance(value, str) and _is_time(value) else 2**62

@@ -1,0 +1,174 @@
+"""`active-features.yaml`: which features there are, since when, last active when, and whether they go on.
+
+Many processes and many people's branches write it. Entries are changed under a lock, one by one, by their feature
+id; everybody else's entries, keys and comments stay as they are, and nobody's time goes backwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Damaged, Invalid, Refused
+from holdfast.core.times import millis
+from holdfast.formats.mirror.contract import layout, yaml_files
+from holdfast.formats.mirror.contract.yaml_files import Mapping, YamlFile
+from holdfast.formats.text import read, yaml
+from holdfast.machine.locks import locked
+from holdfast.machine.os_errors import shown
+
+LIST: Final = "active_features"
+# Dozens of processes may each want to add an entry at the same moment.
+PATIENCE: Final = 30.0
+_ENDED: Final = "completed"
+# A registry with nothing in it but entries of plain values, one to a line, and comments on lines of their own.
+_PLAIN: Final = re.compile(
+    rb"(?: *#[^\n]*\n|\n)*active_features:\n"
+    rb'(?: *#[^\n]*\n|\n| *- feature_id: [^\n]*\n| +[a-z_]+: (?:"[^"\\\n]*"|[A-Za-z0-9_.:+-]+)\n)*'
+)
+
+
+def entries(root: str) -> list[Mapping]:
+    """Every entry, in the file's order; none when there is no registry yet."""
+    with layout.concerning("read", file=layout.registry(root)):
+        found = _load(root) if layout.is_there(root) else None
+        return [] if found is None else listed(found, layout.registry(root))
+
+
+def entry(root: str, feature_id: str) -> Mapping | None:
+    return next((item for item in entries(root) if item.get("feature_id") == feature_id), None)
+
+
+def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None = None) -> None:
+    """Add an entry, or bring the one of this feature up to date. What the entry does not name stays.
+
+    `displaced` is told, with the path, where to find what somebody wrote in the very moment; it stays, with the entry
+    in it.
+    """
+    feature_id = entry.get("feature_id")
+    if not isinstance(feature_id, str):
+        raise Invalid("an entry of the registry needs a feature_id")
+    path = layout.registry(root)
+    with layout.concerning("update", feature_id=feature_id, file=path):
+        layout.checked_id(feature_id)
+        layout.need(root)
+        with locked(layout.registry_lock(root), patience=PATIENCE, what=f"registering {feature_id}"):
+            yaml_files.rewrite(path, partial(_with, path, feature_id, entry), _told(path, displaced))
+
+
+def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | None = None) -> None:
+    """Take a feature's entry out. Everybody else's entries and comments stay."""
+    path = layout.registry(root)
+    with layout.concerning("delete", feature_id=feature_id, file=path):
+        layout.checked_id(feature_id)
+        layout.need(root)
+        with locked(layout.registry_lock(root), patience=PATIENCE, what=f"removing {feature_id}"):
+            yaml_files.rewrite(path, partial(_without, path, feature_id), _told(path, displaced))
+
+
+def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> bytes | None:
+    if raw is None:
+        return yaml_files.written_anew(path, {LIST: [entry]})
+    quick = _in_place(raw, feature_id, entry)
+    if quick is not None:
+        return None if quick == raw else quick
+    found = yaml_files.parsed(raw, path)
+    known = listed(found, path)
+    at = next((n for n, item in enumerate(known) if item.get("feature_id") == feature_id), None)
+    old = None if at is None else known[at]
+    new = entry if old is None else _moved(old, entry)
+    if new == old:
+        return None
+    changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
+    return yaml_files.written({**found.value, LIST: [*changed]}, found)
+
+
+def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
+    """The registry with new values in one entry, without reading the others; None when that is not certain to do.
+
+    With hundreds of features, reading all of it would take longer than everything else that a command does.
+    """
+    named = re.compile(rb'^( *)- feature_id: "?' + re.escape(feature_id.encode()) + rb'"?\n', re.MULTILINE)
+    heads = list(named.finditer(raw))
+    if len(heads) != 1 or _PLAIN.fullmatch(raw) is None:
+        return None
+    start = heads[0].start()
+    after = re.compile(rb"^" + heads[0][1] + rb"- ", re.MULTILINE).search(raw, start + 1)
+    end = len(raw) if after is None else after.start()
+    block = raw[start:end]
+    value = read.read_yaml(block, "").value
+    old = value[0] if isinstance(value, list) and len(value) == 1 else None
+    if not isinstance(old, dict):
+        return None
+    new = _moved(old, entry)
+    if list(new) != list(old):
+        return None
+    for key in (key for key in new if new[key] != old[key]):
+        line = re.compile(rb"^( *(?:- )?" + key.encode() + rb": ).*$", re.MULTILINE)
+        if not isinstance(new[key], str) or len(line.findall(block)) != 1:
+            return None
+        said = yaml.inline(new[key]).encode()
+        block = line.sub(lambda found, said=said: found[1] + said, block)  # type: ignore[misc]
+    return raw[:start] + block + raw[end:]
+
+
+def _without(path: str, feature_id: str, raw: bytes | None) -> bytes | None:
+    found = None if raw is None else yaml_files.parsed(raw, path)
+    known = [] if found is None else listed(found, path)
+    left = [item for item in known if item.get("feature_id") != feature_id]
+    if found is None or len(left) == len(known):
+        return None
+    return yaml_files.written({**found.value, LIST: [*left]}, found)
+
+
+def _told(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
+    return None if displaced is None else partial(displaced, path)
+
+
+def listed(found: YamlFile, path: str) -> list[Mapping]:
+    """The entries of a registry; raises `Damaged` when it is none."""
+    value = found.value.get(LIST)
+    if value is None and (not found.value or LIST in found.value):
+        return []
+    if isinstance(value, list):
+        known = [item for item in value if isinstance(item, dict) and isinstance(item.get("feature_id"), str)]
+        if len(known) == len(value):
+            return known
+    raise Damaged(
+        f"{shown(path)} is not a list of features",
+        hint="holdfast doctor --repair sets it aside and makes it anew.",
+        operation="read",
+        file=path,
+    )
+
+
+def later(one: Json, other: Json) -> Json:
+    """Of two times as files write them, the later; what is no time counts as long past."""
+    return one if _moment(one) > _moment(other) else other
+
+
+def _moment(written: Json) -> int:
+    try:
+        return millis(written) if isinstance(written, str) else -(2**62)
+    except Invalid:
+        return -(2**62)
+
+
+def _load(root: str) -> YamlFile | None:
+    return yaml_files.load(layout.registry(root))
+
+
+def _moved(old: Mapping, new: Mapping) -> Mapping:
+    was, will = old.get("status"), new.get("status", old.get("status"))
+    if was == _ENDED and will != _ENDED:
+        raise Refused(
+            f"feature {old['feature_id']} is completed in the registry and cannot be {will} again",
+            hint="Going on means a new feature.",
+        )
+    made = {**old, **new}
+    if "last_active" in made:
+        made["last_active"] = later(old.get("last_active"), new.get("last_active"))
+    return made

@@ -1,0 +1,214 @@
+"""Bringing back what is missing or damaged in an `.ai-session/` directory, from history alone.
+
+No store is needed: a fresh clone, or a machine that never ran Holdfast before, restores as well. What cannot be
+understood is set aside under its own name, never deleted; what cannot be read, or waits for a person to decide, is
+left as it is and said. History itself is never written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.times import HOUR
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract.fields import REGISTRY
+from holdfast.formats.mirror.contract import create, layout, rebuild, registry, yaml_files
+from holdfast.formats.mirror.contract.check import MENDED, Fault, error_of, faults, is_bare, registry_fault
+from holdfast.formats.mirror.contract.layout import Feature, count
+from holdfast.formats.mirror.contract.rebuild import FromHistory, entry_over, rebuilt
+from holdfast.formats.mirror.contract.yaml_files import Mapping
+from holdfast.formats.text import read
+from holdfast.machine.files import temporaries, write_atomic
+from holdfast.machine.locks import locked
+from holdfast.machine.private_paths import open_private
+from holdfast.machine.wall import Wall
+
+_ITEM: Final = re.compile(r"^(?=[ \t]*-[ \t]+[\w\"'])", re.MULTILINE)
+# Files that contradict each other are put right one after the other.
+_ROUNDS: Final = 3
+
+
+def restore(root: str, *, now: int | None = None) -> list[str]:
+    """Put right what can be, feature by feature; sentences say what was done and what could not be."""
+    if not layout.is_there(root):
+        return []
+    moment = Wall().now() if now is None else now
+    said: list[str] = [] if _merging(root) else create.settle(root)
+    for feature in layout.kept(root):
+        said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
+    said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
+    said += _guarded(partial(_restore_readme, root), "README.md")
+    said += _guarded(partial(_sweep, root, moment), "temporary files")
+    return said + ([] if _merging(root) else create.settle(root))
+
+
+def _guarded(step: Callable[[], list[str]], what: str) -> list[str]:
+    """One that cannot be restored must not keep the others from it."""
+    try:
+        return step()
+    except HoldfastError as error:
+        return [f"{what} could not be restored: {error.message}."]
+
+
+def _merging(root: str) -> bool:
+    fault = registry_fault(root)
+    return fault is not None and fault.kind != "missing"
+
+
+def _sweep(root: str, now: int) -> list[str]:
+    """Remove what killed writers left: temporary files so old that no writer can still be at them."""
+    old: list[str] = []
+    for folder in (root, *(feature.path for feature in layout.features(root))):
+        for path in temporaries(folder):
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_mtime_ns // 1_000_000 < now - HOUR:
+                    os.unlink(path)
+                    old.append(path)
+    return [f"{count(len(old), 'temporary file')} that killed processes left behind: removed."] if old else []
+
+
+def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
+    if not faults(root, feature):
+        return []
+    said: list[str] = []
+    with locked(feature.lock, what=f"restoring {feature.id}"):
+        for _ in range(_ROUNDS):
+            found = faults(root, feature)  # again: another process may have been quicker
+            mended = [fault for fault in found if fault.kind in MENDED]
+            if not mended:
+                break
+            said += [_mend(feature, fault, partial(rebuilt, root, feature), now) for fault in mended]
+    return said + [f"Left alone: {fault.sentence(root)}." for fault in found if fault.kind not in MENDED]
+
+
+def _mend(feature: Feature, fault: Fault, told: Callable[[], FromHistory], now: int) -> str:
+    if fault.kind == "folder":
+        layout.make_artifacts(feature)
+        return f"{feature.id}/artifacts was missing: it is there again."
+    if fault.path == feature.history:
+        os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
+        return f"{feature.id}/history.jsonl was missing: there is an empty one now."
+    made = told()  # while the damaged one is still there: some of it may be readable
+    aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
+    value = made.state if fault.path == feature.state else made.plan
+    write_atomic(fault.path, yaml_files.written_anew(fault.path, value))
+    kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept}"
+
+
+def _restore_readme(root: str) -> list[str]:
+    if not is_bare(root):
+        return []
+    with locked(layout.creating_lock(root), patience=create.PATIENCE, what="restoring README.md"):
+        create.furnish(root)
+    return ["README.md was missing: it is there again."]
+
+
+# ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _restore_registry(root: str, now: int) -> list[str]:
+    fault = registry_fault(root)
+    if fault is not None and fault.kind not in MENDED:
+        return [f"Left alone: {fault.sentence(root)}."]
+    said: list[str] = []
+    if fault is not None:
+        with locked(layout.registry_lock(root), patience=registry.PATIENCE, what="restoring the registry"):
+            said = _remake(root, now)
+    known = {entry.get("feature_id") for entry in registry.entries(root)}
+    for feature in layout.kept(root):
+        if feature.id not in known:
+            registry.put(root, _entry(root, feature))
+            said.append(f"{feature.id} was not listed in the registry: it is now.")
+    return said
+
+
+def _remake(root: str, now: int) -> list[str]:
+    fault = registry_fault(root)
+    if fault is None or fault.kind not in MENDED:
+        return []
+    path = layout.registry(root)
+    raw = yaml_files.raw_of(path) or b""
+    found = _parsed(raw, path)
+    saved = salvaged(raw.decode("utf-8", "replace")) if found is None else _listed(found.value)
+    names = [str(entry["feature_id"]) for entry in saved]
+    kept = {feature.id: feature for feature in layout.kept(root)}
+    entries: dict[str, Mapping] = {}
+    for name, entry in zip(names, saved, strict=True):
+        # One that is listed once and as it should be stays; others are known better by their directory.
+        if names.count(name) == 1 and found is not None and _is_entry(entry):
+            entries[name] = entry
+        elif name not in entries:
+            entries[name] = entry_over(rebuild.from_history(name, lambda: iter(()), entry).entry, entry)
+            if name in kept:
+                entries[name] = {**entries[name], **_entry(root, kept[name])}
+    entries = {**entries, **{name: _entry(root, feature) for name, feature in kept.items() if name not in entries}}
+    aside = yaml_files.set_aside(path, now) if fault.kind == "damaged" else None
+    value: Mapping = {**(found.value if found else {}), registry.LIST: [*entries.values()]}
+    write_atomic(path, yaml_files.written_anew(path, value))
+    told = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{told}"]
+
+
+def _entry(root: str, feature: Feature) -> Mapping:
+    """The feature's entry by its history; times by its state, which may be later than its last line."""
+    entry = rebuilt(root, feature).entry
+    try:
+        state = yaml_files.load(feature.state)
+    except HoldfastError:  # unmerged, or nothing that could be read
+        return entry
+    now = state.value.get("current_state") if state is not None else None
+    if not isinstance(now, dict):
+        return entry
+    return {**entry, "last_active": registry.later(now.get("last_updated"), entry.get("last_active"))}
+
+
+def _parsed(raw: bytes, path: str) -> yaml_files.YamlFile | None:
+    try:
+        return yaml_files.parsed(raw, path)
+    except HoldfastError:
+        return None
+
+
+def _listed(value: Mapping) -> list[Mapping]:
+    entries = value.get(registry.LIST)
+    return [
+        entry
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, dict) and layout.is_id(str(entry.get("feature_id")))
+    ]
+
+
+def _is_entry(entry: Mapping) -> bool:
+    return error_of(FORMAT.problems({registry.LIST: [entry]}, REGISTRY)) is None
+
+
+def salvaged(text: str) -> list[Mapping]:
+    """The entries of a damaged registry that can be read one by one."""
+    found: list[Mapping] = []
+    for part in _ITEM.split(text):
+        lines = textwrap.dedent(part).splitlines()
+        for size in range(len(lines), max(0, len(lines) - 8), -1):
+            entry = _read_entry("\n".join(lines[:size]))
+            if entry is not None:
+                found.append(entry)
+                break
+    return found
+
+
+def _read_entry(text: str) -> Mapping | None:
+    try:
+        value = read.read_yaml(text.encode(), "").value
+    except Invalid:
+        return None
+    entry = value[0] if isinstance(value, list) and len(value) == 1 else None
+    if not isinstance(entry, dict) or not _is_entry(entry):
+        return None
+    return entry if layout.is_id(str(entry["feature_id"])) else None

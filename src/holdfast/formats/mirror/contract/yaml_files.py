@@ -1,0 +1,186 @@
+"""The contract's YAML files as data: read with care, and written over what people made of them.
+
+Comments, the order of keys and what other programs added survive a write. A file in which git left the marks of a
+merge is nobody's to write until a person has decided; one that cannot be understood can be set aside, never lost.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
+from holdfast.formats.mirror import git_ignore
+from holdfast.formats.text import read
+from holdfast.machine.files import sync_directory, write_atomic
+from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.private_paths import open_private
+from holdfast.machine.quarantine_names import free_name, stamp
+
+LIMIT: Final = read.LIMIT
+ASIDE: Final = ".rejected-"
+# Somebody who writes all the time is not waited for.
+_MOST_TRIES: Final = 5
+_WAITS: Final = (0.01, 0.02, 0.05, 0.1)
+
+Mapping = dict[str, Json]
+
+
+class YamlFile(NamedTuple):
+    """What a file says, and its own text, which the next version is written over."""
+
+    value: Mapping
+    text: str
+
+
+def load(path: str) -> YamlFile | None:
+    """The mapping in a YAML file; None when there is no file.
+
+    Raises `Conflict` for an unfinished merge, `Damaged` when it is no YAML mapping.
+    """
+    raw = raw_of(path)
+    if raw is None:
+        return None
+    return parsed(raw, path)
+
+
+def raw_of(path: str) -> bytes | None:
+    """The bytes of a file of ours: never through a link, never more than any such file can have."""
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except NotFound:
+        return None
+    try:
+        parts: list[bytes] = []
+        size = 0
+        while size <= LIMIT and (part := again(os.read, fd, 1 << 18)):
+            parts.append(part)
+            size += len(part)
+    except OSError as error:
+        raise explain(error, "read", path) from error
+    finally:
+        os.close(fd)
+    if size > LIMIT:
+        raise _damaged(path, f"{shown(path)} is larger than {LIMIT >> 20} MiB")
+    return b"".join(parts)
+
+
+def unmerged(raw: bytes) -> bool:
+    """Whether git left the marks of a conflict in it."""
+    return git_ignore.disputed(raw) is not None
+
+
+def unfinished(path: str) -> Conflict:
+    return Conflict(
+        f"{shown(path)} holds the marks of a merge that nobody finished",
+        hint="Decide in the file what is to stay, remove the marks (<<<<<<<, =======, >>>>>>>), and try again.",
+        operation="read",
+        file=path,
+    )
+
+
+def parsed(raw: bytes, path: str) -> YamlFile:
+    """What the bytes of a file say. Raises like `load`."""
+    if unmerged(raw):
+        raise unfinished(path)
+    try:
+        value = read.read_yaml(raw, path).value
+    except Invalid as error:
+        raise _damaged(path, error.message) from error
+    if not isinstance(value, dict):
+        raise _damaged(path, f"{shown(path)} is not a mapping of names to values")
+    return YamlFile(value, raw.decode())
+
+
+def rewrite(
+    path: str,
+    change: Callable[[bytes | None], bytes | None],
+    displaced: Callable[[str], None] | None = None,
+    *,
+    tell_first: bool = False,
+) -> None:
+    """Write what `change` makes of the file; None when it is as it should be.
+
+    Somebody who knows no lock may write between the reading and the writing. Then the change is made again, to what
+    they wrote, and `displaced` is told where that stands for a moment. With `tell_first` it is told of the file as it
+    is read, too: for whoever looked at it a while ago.
+    """
+    found = raw_of(path)
+    if tell_first and found is not None and displaced is not None:
+        displaced(path)
+    expected = found
+    for _ in range(_MOST_TRIES):
+        data = change(found)
+        if data is None:
+            return
+        late: list[bytes] = []
+
+        def look(stood: str, expected: bytes | None = expected, late: list[bytes] = late) -> None:
+            theirs = _finished(stood)
+            if theirs is None or theirs == expected:
+                return
+            if displaced is not None:
+                displaced(stood)
+            try:
+                parsed(theirs, path)
+                late.append(theirs)
+            except HoldfastError:
+                # Whoever was in the middle of writing has lost nothing: it stands beside.
+                edited = os.stat(stood).st_mtime_ns // 1_000_000
+                write_atomic(free_name(f"{path}{ASIDE}{stamp(edited)}"), theirs)
+
+        write_atomic(path, data, displaced=look)
+        if not late:
+            return
+        found, expected = late[0], data
+
+
+def _finished(path: str) -> bytes | None:
+    """A file's bytes. Who had just emptied it gets a moment to fill it."""
+    raw = raw_of(path)
+    for wait in _WAITS:
+        if raw is None or raw.strip():
+            break
+        time.sleep(wait)
+        raw = raw_of(path)
+    return raw
+
+
+def written(value: Mapping, over: YamlFile | None = None) -> bytes:
+    from holdfast.formats.text import yaml
+
+    return yaml.written(value, over=None if over is None else over.text).encode()
+
+
+def written_anew(path: str, value: Mapping) -> bytes:
+    """The value for a file that is missing: with comments and order of what was set aside there last, if anything."""
+    from holdfast.formats.text import yaml
+
+    folder, name = os.path.split(path)
+    try:
+        aside = max((item for item in os.listdir(folder) if item.startswith(f"{name}{ASIDE}")), default=None)
+        raw = None if aside is None else raw_of(os.path.join(folder, aside))
+    except (OSError, HoldfastError):
+        raw = None
+    over = None if raw is None or unmerged(raw) else raw.decode("utf-8", "replace")
+    return yaml.written(value, over=over).encode("utf-8", "replace")
+
+
+def set_aside(path: str, now: int) -> str:
+    """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
+    aside = free_name(f"{path}{ASIDE}{stamp(now)}")
+    try:
+        os.rename(path, aside)
+        sync_directory(os.path.dirname(path))
+    except OSError as error:
+        raise explain(error, "set aside", path) from error
+    return aside
+
+
+def _damaged(path: str, why: str) -> HoldfastError:
+    return Damaged(
+        why, hint="holdfast doctor --repair sets it aside and restores it from history.", operation="read", file=path
+    )

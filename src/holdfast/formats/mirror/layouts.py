@@ -1,0 +1,416 @@
+"""Where each format keeps its files in a work tree, and which of them a session is shown in.
+
+A layout is pure but for `gather`, which reads the document a file belongs to. A new format's layout is one class
+here (or a package beside, as contract's) and one line in `LAYOUTS`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.envelope import Event
+from holdfast.core.errors import Invalid
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import Row, SyncFacts
+from holdfast.core.state import State
+from holdfast.formats import registry
+from holdfast.formats.base import Document, Format, Place
+from holdfast.formats.craft import names as craft_names
+from holdfast.formats.mirror.fingerprint import hash_of
+from holdfast.formats.mirror.fingerprint import read as read_file
+from holdfast.formats.mirror.state import WrittenFile
+from holdfast.formats.stored_remainder import shown
+from holdfast.formats.text.read import read
+
+_SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
+
+
+class Showing(NamedTuple):
+    """A session that is shown in a work tree, and whether it is the one worked on there."""
+
+    state: State
+    current: bool
+    # Its events from a clock on, in log order.
+    events: Callable[[int], Iterable[Event]] = lambda _: ()
+    # How it reaches other devices; asked only when a file is written.
+    travel: Callable[[], SyncFacts | None] = lambda: None
+    # Where its project is on this device; asked only when a file is written that says so.
+    path: Callable[[], str | None] = lambda: None
+
+    @property
+    def as_of(self) -> str:
+        """The session's last event."""
+        return self.state.last[3] if self.state.last else ""
+
+    @property
+    def unfinished(self) -> bool:
+        return view.status_of(self.state) not in FINISHED
+
+
+class WantedFile(NamedTuple):
+    """What a file should hold, and of which session; no session for what is derived from several.
+
+    No data for a file that stands there as it should be.
+    """
+
+    session: str
+    data: bytes | None
+    # The hash of the file that the data was merged into; "" where none stood.
+    merged: str = ""
+
+
+class MirrorLayout(ABC):
+    name: ClassVar[str]
+    # Files that another program may put there at any time, and folders of such files.
+    fixed: ClassVar[tuple[str, ...]] = ()
+    folders: ClassVar[tuple[str, ...]] = ()
+    # What git must ignore, where the specification wants its files out of the repository.
+    ignored: ClassVar[tuple[str, ...]] = ()
+    # Files that list the sessions, in which other programs may list theirs.
+    indexes: ClassVar[tuple[str, ...]] = ()
+    # Whether deleting its file is how another program stops the session.
+    deleting_stops: ClassVar[bool] = False
+    # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
+    tells_travel: ClassVar[bool] = False
+    # Whether a session stays in the file that another program began it in, whatever that is called.
+    keeps_names: ClassVar[bool] = False
+    # Whether `bring_up` writes the files, or whoever asks for `wanted`.
+    writes_itself: ClassVar[bool] = False
+
+    def __init__(self, models: Mapping[str, str] | None = None) -> None:
+        """`models`: how models are named that a format has no name for."""
+        self.models = models or {}
+
+    @property
+    def rules(self) -> Format:
+        return registry.named(self.name)
+
+    def notes(self, showing: Showing) -> list[str]:  # noqa: ARG002
+        """What is shown otherwise than it is, to be told once."""
+        return []
+
+    @abstractmethod
+    def holds(self, path: str) -> bool:
+        """Could this file, by its path within the tree, be (part of) the document of a session?"""
+
+    @abstractmethod
+    def wanted(
+        self,
+        root: str,
+        sessions: Sequence[Showing],
+        left: Mapping[str, WrittenFile],
+        known: Mapping[str, WrittenFile],
+    ) -> dict[str, WantedFile]:
+        """Every file of these sessions, by its path within the tree.
+
+        `known` are all files that were written, `left` those of them that nobody touched since.
+        """
+
+    def usual_path(self, document: Document) -> str:
+        """Where the session of a document stands, in layouts that keep names."""
+        raise NotImplementedError
+
+    def check_index(self, path: str, data: bytes) -> None:  # noqa: B027
+        """Raises `Invalid` when one of `indexes` holds something that entries cannot be merged into."""
+
+    def listed(self, root: str) -> list[str]:
+        """The files that are in its folders now."""
+        return [f"{folder}/{name}" for folder in self.folders for name in _names(inside(root, folder))]
+
+    def content(self, root: str, path: str) -> bytes:
+        return read_file(inside(root, path))
+
+    def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:  # noqa: ARG002
+        """The documents that a file with this content is (part of), each with the path that tells its session.
+
+        Raises `Invalid` when it is none.
+        """
+        return [(path, read(data, path).value)]
+
+    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """The same of what stood at a path an instant ago, and is no longer there."""
+        return self.gather(root, path, data)
+
+    def is_torn(self, path: str, data: bytes) -> bool:
+        """Could this be a file that somebody is in the middle of writing?"""
+        try:
+            read(data, path)
+        except Invalid:
+            return True
+        return False
+
+    def part(self, path: str, place: Place) -> str:  # noqa: ARG002
+        """The file in which a place of the document stands that `path` tells the session of."""
+        return path
+
+    def may_go(self, path: str) -> bool:  # noqa: ARG002
+        """May the file be set aside when it breaks the rules?"""
+        return True
+
+    def is_shared(self, path: str, data: bytes) -> bool:  # noqa: ARG002
+        """Do several sessions stand in this file, and perhaps some of other programs, each still to be told apart?"""
+        return False
+
+    def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        """What of a file that was set aside goes on standing there: entries of others that can still be read."""
+        return None
+
+    def bring_up(
+        self,
+        root: str,
+        due: Sequence[Showing],
+        known: Mapping[str, WrittenFile],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, WrittenFile]:
+        """For layouts that write their files themselves, under locks of their own: how each was left.
+
+        `displaced` is told of a path where to find what stands or stood there, and says whether it is news.
+        What is given has the hash of what was written; for a file that is only added to, its size instead.
+        """
+        raise NotImplementedError
+
+    def erase(
+        self,
+        root: str,
+        feature_ids: Collection[str],
+        known: Mapping[str, WrittenFile],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, WrittenFile]:
+        """For the same layouts: take away what is left of deleted sessions. Gives files that have changed by it."""
+        raise NotImplementedError
+
+    def written(self, showing: Showing) -> tuple[Document, bytes]:
+        path = showing.path() if self.rules.located else None
+        document = shown(showing.state, self.rules, showing.travel(), path)
+        return document, self.rules.write(document)
+
+
+class OrchestratorLayout(MirrorLayout):
+    name = "orchestrator"
+    current = ".claude/orchestrator-session.json"
+    archive = ".claude/orchestrator-history"
+    fixed = (current,)
+    folders = (archive,)
+
+    def holds(self, path: str) -> bool:
+        return path == self.current or _is_json_in(path, self.archive)
+
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],
+        left: Mapping[str, WrittenFile],
+        known: Mapping[str, WrittenFile],  # noqa: ARG002
+    ) -> dict[str, WantedFile]:
+        found: dict[str, WantedFile] = {}
+        stands = _standing(left)
+        for session in sessions:
+            here = session.current and session.unfinished
+            before = stands.get((session.state.session, session.as_of, session.state.count))
+            if before is not None and here == (before == self.current):
+                found[before] = WantedFile(session.state.session, None)
+                continue
+            document, data = self.written(session)
+            path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
+            found[path] = WantedFile(session.state.session, data)
+        return found
+
+
+class TimerLayout(MirrorLayout):
+    name = "timer"
+    current = ".claude/session-state.json"
+    fixed = (current,)
+    ignored = (current, f"{current}.rejected-*")
+    deleting_stops = True
+
+    def holds(self, path: str) -> bool:
+        return path == self.current
+
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],
+        left: Mapping[str, WrittenFile],  # noqa: ARG002
+        known: Mapping[str, WrittenFile],  # noqa: ARG002
+    ) -> dict[str, WantedFile]:
+        here = next((session for session in sessions if session.current and session.unfinished), None)
+        return {} if here is None else {self.current: WantedFile(here.state.session, self.written(here)[1])}
+
+
+class CraftLayout(MirrorLayout):
+    name = "craft"
+    folder = ".craft/cache/orchestration-sessions"
+    index = f"{folder}/index.json"
+    folders = (folder,)
+    indexes = (index,)
+    tells_travel = True
+    keeps_names = True
+
+    def holds(self, path: str) -> bool:
+        return _is_json_in(path, self.folder) and path != self.index
+
+    def usual_path(self, document: Document) -> str:
+        return f"{self.folder}/{safe_name(self.rules.alias(document))}.json"
+
+    def written(self, showing: Showing) -> tuple[Document, bytes]:
+        from holdfast.formats.craft.render import as_its_program_has_it
+
+        document, _ = super().written(showing)
+        return document, self.rules.write(as_its_program_has_it(document))
+
+    def wanted(
+        self,
+        root: str,
+        sessions: Sequence[Showing],
+        left: Mapping[str, WrittenFile],
+        known: Mapping[str, WrittenFile],
+    ) -> dict[str, WantedFile]:
+        found: dict[str, WantedFile] = {}
+        stands, begun = _standing(left), {file.session: path for path, file in known.items() if file.session}
+        fresh: list[Row] = []
+        for session in sessions:
+            before = stands.get((session.state.session, session.as_of, session.state.count))
+            if before is not None:
+                found[before] = WantedFile(session.state.session, None)
+                continue
+            document, data = self.written(session)
+            path = begun.get(session.state.session) or self.usual_path(document)
+            found[path] = WantedFile(session.state.session, data)
+            fresh.append(_row(session.state))
+        index = self._indexed(root, sessions, found, fresh, known)
+        if index is not None:
+            found[self.index] = index
+        return found
+
+    def check_index(self, path: str, data: bytes) -> None:
+        from holdfast.formats.craft.index_file import entries
+
+        if data.strip():
+            entries(read(data, path).value)
+
+    def _indexed(
+        self,
+        root: str,
+        sessions: Sequence[Showing],
+        found: Mapping[str, WantedFile],
+        fresh: list[Row],
+        known: Mapping[str, WrittenFile],
+    ) -> WantedFile | None:
+        """The index that stands there, with the entries of our sessions brought up to date; None for an empty one.
+
+        What an index that nobody touched says of sessions that nothing happened in is still true.
+        """
+        from holdfast.formats.craft.index_file import is_empty, merged
+        from holdfast.formats.craft.index_file import names as names_in
+
+        names = {_id_of(path) for path in found}
+        stems = {wanted.session: _id_of(path) for path, wanted in found.items()}
+        files = {craft_names.shown_id(session.state): stems[session.state.session] for session in sessions}
+        ended = {_id_of(path) for path in known if self.holds(path)} - names
+        data, standing = self._standing_index(root)
+        listed, hashed = names_in(standing), "" if data is None else hash_of(data)
+        untouched = self.index in known and known[self.index].hash == hashed
+        if not untouched or names - listed - {files[row.id] for row in fresh}:
+            fresh = [_row(session.state) for session in sessions]
+        if standing and not names and listed.isdisjoint(ended) and not (untouched and is_empty(standing)):
+            return WantedFile("", None)  # others' alone
+        index = merged(standing, fresh, ended, files)
+        if is_empty(index) and (untouched or data is None):
+            return None
+        return WantedFile("", data if index == standing else self.rules.write(index), hashed)
+
+    def _standing_index(self, root: str) -> tuple[bytes | None, Document]:
+        """The index that stands there, and what it says: nothing where it is none."""
+        from holdfast.formats.craft.index_file import entries
+
+        path = inside(root, self.index)
+        if not os.path.lexists(path):
+            return None, {}
+        data = read_file(path)
+        try:
+            value = read(data, self.index).value
+            entries(value)
+        except Invalid:
+            return data, {}
+        assert isinstance(value, dict)
+        return data, value
+
+
+def _standing(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
+    """Where a session stands as of an event, and with how many."""
+    return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
+
+
+def _id_of(path: str) -> str:
+    return posixpath.basename(path).removesuffix(".json")
+
+
+def _row(state: State) -> Row:
+    listed = view.session(state, state.updated_at)
+    return Row(
+        id=craft_names.shown_id(state), goal=listed.goal, status=listed.status, progress=listed.progress,
+        project=listed.project.name, device=listed.device, created_at=listed.created_at, updated_at=listed.updated_at,
+        working_ms=listed.time.working_ms, archived=bool(state.archived),
+    )  # fmt: skip
+
+
+def _contract(models: Mapping[str, str] | None) -> MirrorLayout:
+    from holdfast.formats.mirror.contract.mirror import ContractLayout
+
+    return ContractLayout(models)
+
+
+LAYOUTS: Final[dict[str, Callable[[Mapping[str, str] | None], MirrorLayout]]] = {
+    "orchestrator": OrchestratorLayout,
+    "timer": TimerLayout,
+    "contract": _contract,
+    "craft": CraftLayout,
+}
+
+
+def layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLayout:
+    if name not in LAYOUTS:
+        raise Invalid(f"there is no format {name[:40]!a}", hint=f"Formats are {', '.join(LAYOUTS)}.")
+    return LAYOUTS[name](models)
+
+
+def inside(root: str, path: str) -> str:
+    """The file at a path within a work tree."""
+    return os.path.join(root, *path.split("/"))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return []
+
+
+def folder_stamp(folder: str) -> int:
+    """Changes whenever a name in the folder does; 0 while there is none."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def safe_name(alias: str) -> str:
+    """A file name for an id, whatever somebody wrote as an id."""
+    return alias if _SAFE.match(alias) else digest(alias.encode(errors="surrogatepass"))[:16]
+
+
+def _is_json_in(path: str, folder: str) -> bool:
+    parent, name = posixpath.split(path)
+    return parent == folder and name.endswith(".json") and not name.startswith(".")

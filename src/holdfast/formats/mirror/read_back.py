@@ -1,0 +1,282 @@
+"""Read a mirrored file that somebody changed: the session it shows, or a session nobody here began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core import agents, tasks, view
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINAL, FINISHED
+from holdfast.core.secrets.documents import redact_document
+from holdfast.core.text import shorten
+from holdfast.core.times import SECOND
+from holdfast.formats.base import FormatNote
+from holdfast.formats.document_paths import at, covered
+from holdfast.formats.entries import same
+from holdfast.formats.import_ import ImportedDocument, readied, take_in
+from holdfast.formats.import_context import configured, import_context
+from holdfast.formats.merge import merged
+from holdfast.formats.mirror.base_version import MOST, OLDER, is_older, made_from, remembered
+from holdfast.formats.mirror.edits import (
+    BrokenRule,
+    broken_rules,
+    describe,
+    moved_beginning,
+    set_aside,
+    without_assumptions,
+)
+from holdfast.formats.mirror.merge_edits import absorb
+from holdfast.formats.mirror.moved_tasks import PENDING, Remembered, TakenOut, pending
+from holdfast.formats.stored_remainder import shown as shown_as
+from holdfast.sessions.open_sessions import make_current
+from holdfast.sessions.start import put_away
+from holdfast.store import origin
+
+# Formats in which every session has a file or a directory under its own id.
+_BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
+# Few sessions are edited at a time in one work tree.
+_MOST_LINES: Final = 8
+# Tasks named in one notice.
+_MOST_NAMED: Final = 8
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.core.envelope import Position
+    from holdfast.core.state import State
+    from holdfast.formats.base import Document, Format, Place
+    from holdfast.store.interface import Store
+    from holdfast.workspace.workspace import Workspace
+
+
+def take_file(
+    ws: Workspace,
+    value: Json,
+    rules: Format,
+    *,
+    shown: str | None,
+    written: Callable[[str], bool],
+    lines: dict[str, list[str]],
+    made_current: bool,
+    edited: int | None = None,
+    file_of: Callable[[Place], str] | None = None,
+) -> ImportedDocument:
+    """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
+
+    `written` says of an event whether a file was written as of it. `lines` are, of each session, the version somebody
+    had and the events that came of their words, the last one twice where they wrote all that is shown since; they are
+    brought up to date. `edited` is when the file was changed,
+    if known. `file_of` names the file in which a place of the document stands.
+    """
+    store = ws.store()
+    state = None if shown is None else store.state(shown)
+    here = import_context(ws, state.project if state is not None else None)
+    if state is not None:
+        changed = _moment(edited, state, here.now)
+        here = here._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
+    rules = configured(rules, here.models)
+    ours = None if state is None or state.deleted else shown_as(state, rules)
+    tidied = rules.tidy(value, here)
+    differing = [
+        note
+        for note in tidied.notes
+        if _differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
+    ]
+    document: Json = tidied.document
+    if ours is not None:
+        tidy, document = document, without_assumptions(value, document, ours, rules)
+    assert isinstance(document, dict)
+    if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
+        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current or not _names_one(value)):
+            raise Refused(
+                "the id names the session and its file, and cannot be changed",
+                hint=f"Put it back to {rules.alias(ours)}.",
+                file=None if file_of is None else file_of(("state",)),
+            )
+        taken = take_in(ws, value, rules, of_project=True)
+        return _made_current(ws, taken, rules) if made_current else taken
+    assert isinstance(tidy, dict)
+    _refuse_contradictions(value, tidy, state, rules)
+    _refuse(broken_rules(value, tidy, rules, here), file_of)
+    events = list(store.events(shown))
+    said, _ = redact_document(without_assumptions(value, tidy, ours, rules, nulls=True))
+    assert isinstance(said, dict)
+    version = made_from(events, rules, said, written, lines.get(shown, ()))
+    base = None if version is None else version.document
+    if base is not None:
+        # What was left out is as it was in the version they had: what has changed since need not fit theirs.
+        document = without_assumptions(value, tidy, base, rules)
+    document, notes = readied(ws, document, rules, here)
+    if is_older(document, base, rules):
+        raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
+    _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
+    here = here._replace(now=changed)
+    guests = origin.guests(store, shown)
+    versions: Callable[[], Remembered] = partial(remembered, events, rules, written, lines.get(shown, ()))
+    if pending(ours) <= pending(said):
+        versions = Remembered  # a list that is left out as a whole removes nothing
+    with ws.transaction(about=shown) as transaction:
+        heard = absorb(
+            ws.recorder, transaction, shown, document, rules, base=base, ground=here,
+            known={event.key for event in events if event.writer not in guests},
+            after=() if version is None else version.line[1:],
+            versions=versions, edited=True,
+        )  # fmt: skip
+        last = transaction.state(shown).last
+        if view.status_of(transaction.state(shown)) in FINISHED and store.current(ws.place.root) == shown:
+            transaction.set_current(ws.place.root, None)
+    lines.pop(shown, None)
+    if version is not None and not heard.conflicts:
+        line = [*version.line, *_latest(store, shown, last, heard.events)]
+        if _stands(document, store, shown, rules):
+            line.append(line[-1])
+        lines[shown] = line if len(line) <= MOST else line[-1:]
+        for session in [*lines][:-_MOST_LINES]:
+            del lines[session]
+    return ImportedDocument(
+        shown, False, heard.events, heard.conflicts, [*differing, *notes, *_notes_of(heard.taken_out)]
+    )
+
+
+def _stands(document: Document, store: Store, session: str, rules: Format) -> bool:
+    """Whether the session is shown just as a document has it, apart from what is computed."""
+    state = store.state(session)
+    now = None if state is None or state.deleted else shown_as(state, rules)
+    return now is not None and same(merged(now, now, document, rules).document, now)
+
+
+def _notes_of(left_out: TakenOut) -> Iterator[FormatNote]:
+    dropped = [moved.text for moved in left_out.moved if moved.became is None]
+    if left_out.kept:
+        yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")
+    if dropped:
+        yield _note(dropped, "taken out of the pending tasks and dropped; to undo that: holdfast task reopen ID")
+    for text, became in left_out.moved:
+        if became is not None:
+            yield _note([text], f"taken out of the pending tasks, done as {shorten(became, 60)!r}")
+
+
+def _note(texts: Sequence[str], what: str) -> FormatNote:
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    named = ", ".join(repr(shorten(text, 60)) for text in texts[:_MOST_NAMED])
+    return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {what}")
+
+
+def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
+    """Whether somebody counted otherwise than what they wrote adds up to. Where times are in whole seconds, what is
+    less than one is no difference.
+    """
+    theirs, counted = at(value, place), at(made, place)
+    return (
+        covered(rules.checked, place)
+        and isinstance(theirs, int)
+        and isinstance(counted, int)
+        and abs(theirs - counted) >= SECOND
+    )
+
+
+def _set_aside(place: Place, value: Json, made: Document) -> bool:
+    holder = at(made, place[:-1])
+    return isinstance(holder, dict) and set_aside(str(place[-1]), at(value, place), holder)
+
+
+def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:
+    """The hashes of so many events of one writer, up to the last that it had recorded then."""
+    if last is None or not count:
+        return []
+    _, writer, until, _ = last
+    return [
+        event.hash for event in store.events(session) if event.writer == writer and until - count < event.seq <= until
+    ]
+
+
+def _names_one(value: Json) -> bool:
+    """Whether a file for one session at a time names one at all."""
+    found = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
+    return any(isinstance(match, str) and match.strip() for match in found)
+
+
+def _refuse(found: BrokenRule | None, file_of: Callable[[Place], str] | None) -> None:
+    if found is not None:
+        raise Refused(
+            describe(found),
+            hint="holdfast validate lists everything that is wrong with a file.",
+            file=None if file_of is None else file_of(found.place),
+        )
+
+
+def _refuse_contradictions(value: Json, document: Document, state: State, rules: Format) -> None:
+    """An end that is still there does not make an agent or a task ended that the file calls unfinished again.
+
+    An import reads such a document kindly. Here somebody changed a status that stood, and is to know that it stands.
+    """
+    ended = {
+        f"agents.{agent.id}.status" for agent in state.agents.values() if agents.status_of(agent) in FINAL["agent"]
+    }
+    ended |= {f"tasks.{task.id}.status" for task in state.tasks.values() if tasks.status_of(task) in FINAL["task"]}
+    read = dict(_statuses(document, rules))
+    plan = value.get("plan") if isinstance(value, dict) else None
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        for task in _objects(phase.get("tasks")):
+            if task.get("completed_at") is not None:
+                read[f"tasks.{task.get('task_id')}.status"] = "completed"
+    for field, said in _statuses(value, rules):
+        if field in ended and field in read and read[field] != said:
+            kind, name, _ = field.split(".", 2)
+            raise Refused(
+                f"the {kind[:-1]} {name} is {str(read[field]).replace('_', ' ')} and cannot become "
+                f"{str(said).replace('_', ' ')[:20]}",
+                hint=f"Only reopening leads back: holdfast task reopen {name}" if kind == "tasks" else None,
+            )
+
+
+def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
+    """Every agent's and task's status as a document spells it, by its canonical field."""
+    if not isinstance(document, dict):
+        return
+    found: list[tuple[Place, Json]] = [
+        (("agents", str(entry.get("id")), "status"), entry.get("status"))
+        for entry in _objects(document.get("agents"))
+    ]
+    plan = document.get("plan")
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        place = ("plan", "phases", str(phase.get("phase_id")), "tasks")
+        found += [
+            ((*place, str(entry.get("task_id")), "status"), entry.get("status"))
+            for entry in _objects(phase.get("tasks"))
+        ]
+    for where, status in found:
+        meant = rules.field(where, status) if isinstance(status, str) else None
+        if meant is not None:
+            yield meant
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _moment(edited: int | None, state: State, now: int) -> int:
+    """When a change was made that names no time: when its file was, unless that clock cannot be right."""
+    return edited if edited is not None and state.time.start <= edited <= now else now
+
+
+def _made_current(ws: Workspace, taken: ImportedDocument, rules: Format) -> ImportedDocument:
+    """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
+    store = ws.store()
+    state = store.state(taken.session)
+    current = store.current(ws.place.root)
+    assert state is not None
+    if view.status_of(state) in FINISHED or current == taken.session or rules.name in ("craft", "contract"):
+        return taken
+    earlier = None if current is None else store.state(current)
+    with ws.transaction() as transaction:
+        unfinished = earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED
+        if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
+            ws.recorder.within(transaction, earlier.session, put_away)
+            ws.note(
+                f"The {rules.name} file holds another session, {taken.session[:8]}, which is the current one now. "
+                f"The one before was put away: holdfast resume {earlier.session[:8]}"
+            )
+        make_current(ws, transaction, taken.session)
+    return taken

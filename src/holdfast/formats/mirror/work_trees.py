@@ -1,0 +1,84 @@
+"""Every work tree with mirrors on this device, for programs that run for long and belong to none of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import HoldfastError
+from holdfast.formats.mirror.follower import mirrors_of
+from holdfast.formats.mirror.layouts import inside
+from holdfast.formats.mirror.state import MirrorState
+from holdfast.machine import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.workspace.workspace import Workspace
+
+_MOST = 16 << 20
+
+
+class _Remembered(msgspec.Struct):
+    root: str
+
+
+class Everywhere:
+    """Keepers of the work trees with mirrors, and the folders their files are in; found again when mirrors change."""
+
+    def __init__(self, ws: Workspace) -> None:
+        self._ws = ws
+        self._stamp: tuple[tuple[str, int], ...] = ()
+        self._roots: dict[str, str] = {}
+        self.trees: dict[str, Workspace] = {}
+        # Some may not be there yet.
+        self.folders: frozenset[str] = frozenset()
+
+    def refresh(self) -> None:
+        """See which work trees there are now: one look into a directory, unless mirrors have changed."""
+        stamp = self._stamps()
+        if stamp == self._stamp:
+            return
+        found: dict[str, Workspace] = {}
+        folders: set[str] = set()
+        for root in self._all_roots([name for name, _ in stamp]):
+            with contextlib.suppress(HoldfastError):
+                tree = self.trees.get(root) or self._ws.at(root)
+                if tree.place.root == root and mirrors_of(tree).formats():
+                    found[root] = tree
+                    folders.update(_folders(tree))
+        self.trees, self.folders, self._stamp = found, frozenset(folders), stamp
+
+    def _stamps(self) -> tuple[tuple[str, int], ...]:
+        try:
+            with os.scandir(self._ws.home.mirrors) as listing:
+                return tuple(sorted(
+                    (entry.name, entry.stat(follow_symlinks=False).st_mtime_ns)
+                    for entry in listing if entry.name.endswith(".json")
+                ))  # fmt: skip
+        except OSError:
+            return ()
+
+    def _all_roots(self, names: list[str]) -> list[str]:
+        """The main work trees that mirrors were switched on in, and all that something was ever mirrored in."""
+        memory = MirrorState(self._ws.home.path)
+        for name in names:
+            if name != "on.json" and name not in self._roots:
+                with contextlib.suppress(HoldfastError, msgspec.MsgspecError, UnicodeDecodeError):
+                    written = files.read_limited(
+                        os.path.join(memory.folder, name), _MOST, what="what mirrors remember"
+                    )
+                    self._roots[name] = msgspec.json.decode(written, type=decodable(_Remembered)).root
+        return sorted({*memory.switch().on, *self._roots.values()})
+
+
+def _folders(ws: Workspace) -> Iterator[str]:
+    root = ws.place.root
+    tree = mirrors_of(ws).memory.tree(root)
+    for layout in mirrors_of(ws).formats():
+        yield from (inside(root, folder) for folder in layout.folders)
+        yield from (os.path.dirname(inside(root, path)) for path in (*layout.fixed, *tree.files.get(layout.name, ())))

@@ -1,0 +1,357 @@
+"""Plans from files: phases and tasks, as the contract's YAML, the same as JSON, or a Markdown checklist.
+
+Importing adds what a session lacks and moves tasks on, never back: doing it twice changes nothing. A task of a
+checklist that names no id is recognised by its phase and text, so lines may be added and moved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from holdfast.core import tasks
+from holdfast.core.errors import Invalid
+from holdfast.core.events import (
+    Data,
+    OfTask,
+    PhaseAdded,
+    ProjectFacts,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskEdited,
+    TaskStarted,
+)
+from holdfast.core.secrets.patterns import redact
+from holdfast.core.state import State, TaskState
+from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten, slug
+from holdfast.formats import timestamps
+from holdfast.formats.base import ImportContext
+from holdfast.formats.text.json_nodes import from_json
+from holdfast.formats.text.yaml_nodes import YamlNode, from_yaml, wrong
+from holdfast.machine.files import read_limited
+from holdfast.machine.wall import local_offset
+
+_T = TypeVar("_T")
+
+LIMIT: Final = 4 << 20  # bytes
+MOST_TASKS: Final = 10_000
+
+# Where times without a zone are read.
+_HERE: Final = ImportContext(ProjectFacts(id="", name=""), "", 0, local_offset)
+# Words for a status that plans in the wild use.
+_STATUSES: Final = {
+    "": "pending", "pending": "pending", "todo": "pending", "in_progress": "in_progress", "completed": "completed",
+    "complete": "completed", "done": "completed", "blocked": "blocked",
+}  # fmt: skip
+
+# What leads from the status a task has to the one the file says; where nothing does, the task stays as it is.
+_WAYS: Final[dict[tuple[str, str], tuple[type[OfTask], ...]]] = {
+    ("pending", "in_progress"): (TaskStarted,),
+    ("pending", "blocked"): (TaskBlocked,),
+    ("pending", "completed"): (TaskCompleted,),
+    ("in_progress", "completed"): (TaskCompleted,),
+    ("blocked", "completed"): (TaskStarted, TaskCompleted),
+}
+
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*\Z")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\[([ xX])\]\s+(\S.*?)\s*\Z")
+_FENCE = re.compile(r"\s*(```+|~~~+)")
+_ID_AFTER = re.compile(r"\s*\(id:\s*([^()\s]+)\s*\)\Z")
+_ID_BEFORE = re.compile(r"\*\*([A-Za-z0-9_][A-Za-z0-9._-]{0,99})(?::\*\*|\*\*:)\s+")
+
+
+class PlannedTask(NamedTuple):
+    id: str
+    text: str
+    phase: str | None = None
+    agent: str | None = None
+    status: str = "pending"
+    outcome: str | None = None
+    artifacts: tuple[str, ...] = ()
+    started_at: int | None = None
+    completed_at: int | None = None
+    # Did the file name the id, or did we?
+    named: bool = True
+
+
+class ImportedPlan:
+    """Phases (id and name) and tasks, in the order of the file."""
+
+    def __init__(self, phases: list[tuple[str, str]], tasks: list[PlannedTask]) -> None:
+        self.phases = phases
+        self.tasks = tasks
+
+    def missing_from(self, state: State) -> list[Data]:
+        """The events that bring a session up to this plan; none when it is there already."""
+        found: list[Data] = [PhaseAdded(id=id_, name=name) for id_, name in self.phases if id_ not in state.phases]
+        there = _Known(state)
+        for task in self.tasks:
+            known = there.match(task)
+            if known is None:
+                id_, ref, status = there.free(task), None, "pending"
+                found.append(TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent))
+            else:
+                id_, ref, status = known.id, known.ref, tasks.status_of(known)
+            moves = _WAYS.get((status, task.status), ())
+            new = _new_facts(task, known)
+            found += [_move(kind, id_, ref, task, new) for kind in moves]
+            if not moves and (new.artifacts or new.started_at is not None):
+                found.append(msgspec.structs.replace(new, id=id_, ref=ref))
+        return found
+
+
+def _new_facts(task: PlannedTask, known: TaskState | None) -> TaskEdited:
+    """What the plan says of a task, whatever its status, and the session lacks."""
+    there, started = ((), None) if known is None else (known.artifacts, known.started_at)
+    files = tuple(path for path in dict.fromkeys(task.artifacts) if path not in there)
+    return TaskEdited(id=task.id, artifacts=files, started_at=task.started_at if started is None else None)
+
+
+def _move(kind: type[OfTask], id_: str, ref: str | None, task: PlannedTask, new: TaskEdited) -> Data:
+    if kind is TaskStarted:
+        return TaskStarted(id=id_, ref=ref, artifacts=new.artifacts, started_at=new.started_at)
+    if kind is TaskBlocked:
+        return TaskBlocked(id=id_, ref=ref, outcome=task.outcome, artifacts=new.artifacts, started_at=new.started_at)
+    return TaskCompleted(
+        id=id_, ref=ref, outcome=task.outcome, artifacts=new.artifacts, started_at=new.started_at,
+        completed_at=task.completed_at,
+    )  # fmt: skip
+
+
+class _Known:
+    """The tasks a session has, and which of them those of the file are."""
+
+    def __init__(self, state: State) -> None:
+        self._by_id = {task.id: task for task in state.tasks.values()}
+        self._by_text: dict[tuple[str | None, str], list[TaskState]] = {}
+        for task in state.tasks.values():
+            self._by_text.setdefault((task.phase, task.text), []).append(task)
+        self._taken = set(self._by_id)
+
+    def match(self, task: PlannedTask) -> TaskState | None:
+        if task.named:
+            return self._by_id.get(task.id)
+        # As it was stored: without its secrets.
+        alike = self._by_text.get((task.phase, redact(task.text).text), [])
+        return alike.pop(0) if alike else None
+
+    def free(self, task: PlannedTask) -> str:
+        """The id for a task that is new: its own, or the next number where we chose it."""
+        id_ = task.id
+        stem, _, number = id_.rpartition("-")
+        while id_ in self._taken and not task.named:
+            number = str(int(number) + 1)
+            id_ = f"{stem}-{number}"
+        self._taken.add(id_)
+        return id_
+
+
+def read(path: str) -> ImportedPlan:
+    """The plan in a file (`-`: standard input). Its name tells the kind, or else its first words do."""
+    return parse(read_limited(path, LIMIT, what="the plan"), path)
+
+
+def parse(data: bytes, path: str) -> ImportedPlan:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise wrong(path, "it is not valid UTF-8", data[: error.start].count(b"\n") + 1) from None
+    kind = _kind(text, path)
+    if kind == "markdown":
+        return _Checklist(path).plan(text)
+    node = from_json(text, path) if kind == "json" else from_yaml(text, path)
+    return _Contract(path).plan(node)
+
+
+def _kind(text: str, path: str) -> str:
+    ending = path.lower().rpartition(".")[2]
+    named = {"md": "markdown", "markdown": "markdown", "json": "json", "yaml": "yaml", "yml": "yaml"}.get(ending)
+    if named is not None:
+        return named
+    if text.lstrip().startswith("{"):
+        return "json"
+    return "markdown" if any(_ITEM.match(line) for line in text.splitlines()) else "yaml"
+
+
+# ── the contract's plan ──────────────────────────────────────────────────────────────────────────────────
+
+
+class _Contract:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._ids: set[str] = set()
+        self._found: list[PlannedTask] = []
+
+    def plan(self, root: YamlNode) -> ImportedPlan:
+        top = self._map(root, "the plan")
+        if "phases" not in top and "tasks" not in top:
+            raise wrong(
+                self._path, "it has neither phases nor tasks", root.line, "A plan is a mapping with a list of phases."
+            )
+        phases: dict[str, str] = {}
+        for node in self._list(top.get("phases"), "phases"):
+            phase = self._map(node, "a phase")
+            id_ = self._id(phase, ("phase_id", "id"), node, "a phase's id")
+            if id_ in phases:
+                raise wrong(self._path, f"phase {id_} is there twice", node.line)
+            phases[id_] = self._checked(self._text(phase.get("name"), "name") or id_, "the phase", node, LONGEST_NAME)
+            for task in self._list(phase.get("tasks"), "tasks"):
+                self._task(task, id_)
+        for task in self._list(top.get("tasks"), "tasks"):
+            self._task(task, None)
+        return ImportedPlan(list(phases.items()), self._found)
+
+    def _task(self, node: YamlNode, phase: str | None) -> None:
+        said = self._map(node, "a task")
+        id_ = self._id(said, ("task_id", "id"), node, "a task's id")
+        if id_ in self._ids:
+            raise wrong(self._path, f"task {id_} is there twice", node.line)
+        if len(self._found) >= MOST_TASKS:
+            raise wrong(self._path, f"there are more than {MOST_TASKS:,} tasks", node.line)
+        self._ids.add(id_)
+        words = self._text(said.get("description"), "description") or self._text(said.get("text"), "text")
+        status = self._text(said.get("status"), "status") or ""
+        if status not in _STATUSES:
+            raise wrong(
+                self._path, f"{shorten(status, 40)!a} is not the status of a task", said["status"].line,
+                "It is pending, in_progress, completed or blocked.",
+            )  # fmt: skip
+        agent = self._text(said.get("agent"), "agent")
+        outcome = self._text(said.get("outcome"), "outcome")
+        self._found.append(
+            PlannedTask(
+                id=id_, text=self._checked(words or "", "the task's description", node), phase=phase,
+                agent=self._named(agent, "an agent's id", said["agent"]) if agent else None,
+                status=_STATUSES[status],
+                outcome=self._checked(outcome, "the outcome", said["outcome"]) if outcome else None,
+                artifacts=tuple(
+                    self._artifact(node) for node in self._list(said.get("artifacts"), "artifacts")
+                ),
+                started_at=self._time(said.get("started_at"), "started_at"),
+                completed_at=self._time(said.get("completed_at"), "completed_at"),
+            )
+        )  # fmt: skip
+
+    def _artifact(self, node: YamlNode) -> str:
+        return self._held(node, lambda: relative_path(self._text(node, "artifacts") or ""))
+
+    def _time(self, node: YamlNode | None, what: str) -> int | None:
+        written = self._text(node, what)
+        if node is None or not written:
+            return None
+        return self._held(node, lambda: timestamps.read(written, _HERE).ms)
+
+    def _id(self, said: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, what: str) -> str:
+        for name in names:
+            value = self._text(said.get(name), name)
+            if value:
+                return self._named(value, what, said[name])
+        raise wrong(self._path, f"{names[0]} is missing", node.line)
+
+    def _named(self, value: str, what: str, node: YamlNode) -> str:
+        return self._held(node, lambda: identifier(value, what))
+
+    def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
+        return self._held(node, lambda: clean(value, what, longest=longest))
+
+    def _held(self, node: YamlNode, check: Callable[[], _T]) -> _T:
+        """What is wrong with a value, with the place where it stands."""
+        try:
+            return check()
+        except Invalid as error:
+            raise wrong(self._path, error.message, node.line, error.hint) from None
+
+    def _map(self, node: YamlNode, what: str) -> dict[str, YamlNode]:
+        if not isinstance(node.value, dict):
+            raise wrong(self._path, f"{what} must be a mapping", node.line)
+        return node.value
+
+    def _list(self, node: YamlNode | None, what: str) -> list[YamlNode]:
+        if node is None or node.value is None:
+            return []
+        if not isinstance(node.value, list):
+            raise wrong(self._path, f"{what} must be a list", node.line)
+        return node.value
+
+    def _text(self, node: YamlNode | None, what: str) -> str | None:
+        if node is None or node.value is None:
+            return None
+        if not isinstance(node.value, str):
+            raise wrong(self._path, f"{what} must be text", node.line)
+        return node.value
+
+
+# ── a checklist ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Checklist:
+    """`## Phase` headings, `- [ ] open` and `- [x] done`; `(id: x)` at the end or `**x**:` before names the task.
+
+    Nested items count like the others. Code blocks and everything else are passed over, as are headings of the
+    first level (the title) and those with no item of their own.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._phases: dict[str, str] = {}
+        self._ids: set[str] = set()
+        self._places: dict[str | None, int] = {}
+        self._found: list[PlannedTask] = []
+
+    def plan(self, text: str) -> ImportedPlan:
+        heading = fence = ""
+        for number, line in enumerate(text.split("\n"), start=1):
+            mark = _FENCE.match(line)
+            if mark is not None and (not fence or mark[1].startswith(fence)):
+                fence = "" if fence else mark[1]
+            if fence:
+                continue
+            title, item = _HEADING.match(line), _ITEM.match(line)
+            if title is not None:
+                heading = "" if len(title[1]) == 1 else title[2]
+            if item is not None:
+                try:
+                    self._item(heading, item[2], "pending" if item[1] == " " else "completed")
+                except Invalid as error:
+                    raise wrong(self._path, error.message, number, error.hint) from None
+        if not self._found:
+            raise wrong(self._path, "there is no task in it", None, "Tasks are lines such as: - [ ] Write the parser")
+        return ImportedPlan(list(self._phases.items()), self._found)
+
+    def _item(self, heading: str, words: str, status: str) -> None:
+        if len(self._found) >= MOST_TASKS:
+            raise Invalid(f"there are more than {MOST_TASKS:,} tasks")
+        phase = self._phase(clean(heading, "the heading", longest=LONGEST_NAME)) if heading else None
+        after, ahead = _ID_AFTER.search(words), _ID_BEFORE.match(words)
+        place = self._places[phase] = self._places.get(phase, 0) + 1
+        text, id_ = words, f"{phase or 'plan'}-{place}"
+        if after is not None:
+            text, id_ = words[: after.start()], identifier(after[1], "a task's id")
+        elif ahead is not None:
+            text, id_ = words[ahead.end() :], identifier(ahead[1], "a task's id")
+        named = after is not None or ahead is not None
+        while id_ in self._ids:
+            if named:
+                raise Invalid(f"task {id_} is there twice")
+            place += 1
+            id_ = f"{phase or 'plan'}-{place}"
+        self._ids.add(id_)
+        self._found.append(PlannedTask(id_, clean(text, "the task"), phase, status=status, named=named))
+
+    def _phase(self, name: str) -> str:
+        """The id of the phase with this name, made when it is new."""
+        for id_, known in self._phases.items():
+            if known == name:
+                return id_
+        spelled = any(char.isascii() and char.isalnum() for char in name)
+        stem = slug(name, 6) if spelled else f"phase-{len(self._phases) + 1}"
+        id_, number = stem, 1
+        while id_ in self._phases:
+            number += 1
+            id_ = f"{stem}-{number}"
+        self._phases[id_] = name
+        return id_

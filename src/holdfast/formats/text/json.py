@@ -1,0 +1,74 @@
+"""JSON documents as text: two spaces, key order kept, letters as they are, control characters as escapes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.canonical import DEEPEST, Json
+from holdfast.core.text import LONGEST_TEXT, escaped_json
+
+
+def written(value: Json) -> bytes:
+    try:
+        return escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2)) + b"\n"
+    except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # lone surrogates, absurd numbers
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        return escaped_json(text.encode("utf-8", "backslashreplace")) + b"\n"
+
+
+LIMIT: Final = limits.DOCUMENT
+_KEY: Final = re.compile(rb'"\s*:')
+_DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_LONG_NUMBER: Final = b"0" * 30  # what the careful reader may refuse
+_NOT_PLAIN: Final = (b"\\u002", b"\\u003", b"\\u0000", b"\r")
+_MANY_PARTS: Final = 50_000
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def plain(raw: bytes) -> Json:
+    r"""The data in a JSON text that the careful reader would take without a word. May say None at any time.
+
+    A key that stands twice is lost in reading. So the places that may be keys are counted before, and again in what
+    was read, written anew: as often means that none was lost. The count could only be fooled by quotes and colons
+    spelled `\u0022` and `\u003a`, so text with those is not plain. Nor is what may hold text that no event can: a
+    NUL, or more than all of this.
+    """
+    if (
+        len(raw) > LONGEST_TEXT
+        or any(sign in raw for sign in _NOT_PLAIN)
+        or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE)
+    ):
+        return None
+    spaced = b" :" in raw or b"\n:" in raw or b"\t:" in raw
+    keys = len(_KEY.findall(raw)) if spaced else raw.count(b'":')
+    try:
+        value: Json = _decode(raw)
+        if _encode(value).count(b'":') != keys:
+            return None
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened + raw.count(b",") > _MANY_PARTS or (opened > DEEPEST and _depth(value) > DEEPEST):
+        return None
+    return value
+
+
+def _depth(value: Json) -> int:
+    level: list[Json] = [value]
+    depth = 0
+    while level:
+        level = [
+            inner
+            for part in level
+            if isinstance(part, (dict, list))
+            for inner in (part.values() if isinstance(part, dict) else part)
+            if isinstance(inner, (dict, list))
+        ]
+        depth += 1
+    return depth

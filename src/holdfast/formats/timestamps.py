@@ -1,0 +1,75 @@
+"""Times in documents: read as they are met in the wild, written as each specification spells them."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from holdfast.core.errors import Invalid
+from holdfast.core.times import EARLIEST, LATEST, SECOND, millis, text
+from holdfast.formats.base import ImportContext
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_NAIVE: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?\Z", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z\Z", re.ASCII)
+
+
+class Moment(NamedTuple):
+    """A time, and what had to be assumed to read it."""
+
+    ms: int
+    assumed: str | None = None
+
+
+def is_utc(written: str) -> bool:
+    """Is this a real time, in UTC, spelled with `T` and `Z`?"""
+    return _UTC.match(written) is not None and is_time(written)
+
+
+def is_time(written: str) -> bool:
+    """Is this a real RFC 3339 time, with a zone?"""
+    try:
+        millis(written)
+    except Invalid:
+        return False
+    return True
+
+
+def read(written: str, ground: ImportContext) -> Moment:
+    """A time as programs and people write it. Raises `Invalid` when it is none.
+
+    Without a zone it is taken as local time, and a day alone as its first moment; both are said.
+    """
+    plain = written.strip()
+    if _DAY.match(plain):
+        return Moment(_local(f"{plain}T00:00:00", ground), "a day without a time is taken as its first moment, local")
+    if _NAIVE.match(plain):
+        return Moment(_local(plain, ground), "a time without a zone is taken as local time")
+    return Moment(millis(plain))
+
+
+def _local(plain: str, ground: ImportContext) -> int:
+    there = millis(plain + "Z")
+    shift = int(ground.offset(there) / _MILLISECOND)
+    # The offset of that hour counts: near a change of the clocks the first guess may be off by one.
+    ms = there - int(ground.offset(there - shift) / _MILLISECOND)
+    if not EARLIEST <= ms <= LATEST:
+        raise Invalid(f"{plain!r} is not a time: in UTC it is outside the years 1 to 9999")
+    return ms
+
+
+def in_seconds(ms: int) -> str:
+    """`2026-11-15T09:52:11Z`: cut to whole seconds."""
+    return text(ms // SECOND * SECOND)[:19] + "Z"
+
+
+def in_millis(ms: int) -> str:
+    """`2026-11-15T09:52:11.123Z`."""
+    return text(ms)
+
+
+def shortest(ms: int) -> str:
+    """Whole seconds where it is a whole second, else milliseconds."""
+    return in_millis(ms) if ms % SECOND else in_seconds(ms)

@@ -1,0 +1,437 @@
+"""`validate`: what the formats' specifications say about files, strictly, or only what import could not handle.
+
+Text with a NUL in it or beyond all length is allowed by every schema, and no event may hold it. Where it stands in
+a field that only rides along, it is kept as it is and nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.canonical import Json, canonical
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.events import FREE_TEXT, Data, ExtraKept, ProjectFacts
+from holdfast.core.secrets.documents import redact_document
+from holdfast.core.text import LONGEST_TEXT, clean
+from holdfast.core.times import text
+from holdfast.formats import detect, registry
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Severity
+from holdfast.formats.document_paths import written
+from holdfast.formats.session_files import refuse_circle, session_files, suspicious
+from holdfast.formats.text.json import LIMIT, plain
+from holdfast.formats.text.yaml_nodes import NotADocument
+from holdfast.machine.files import read_limited, shown
+from holdfast.machine.os_errors import explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.text.read import ReadDocument
+
+
+def untakeable(value: Json, rules: Format, ground: ImportContext) -> list[Problem]:
+    """What an import of this document would stumble over; nothing when it would be taken in."""
+    try:
+        document, _ = redact_document(rules.tidy(value, ground).document)
+        assert isinstance(document, dict)
+        heard = rules.changes(None, document, None, ground)
+    except HoldfastError as error:
+        return [Problem((), error.message)]
+    found: list[Problem] = []
+    told: set[str] = set()
+    for _, data in heard:
+        for wrong, message in _wrong(data):
+            if wrong not in told:
+                told.add(wrong)
+                found += _placed(document, wrong, message)
+    return sorted(set(found), key=lambda one: tuple(map(str, one.place)))
+
+
+def suspect(value: Json) -> bool:
+    """Is there text in it that no event may hold? A quick look, for long lists."""
+    return any(_is_bad(text) for _, text in _texts(value, ()))
+
+
+def _wrong(data: Data) -> Iterator[tuple[str, str]]:
+    """Each text of an event that it may not hold, and why; the event's own name where it is something else."""
+    if type(data) is ExtraKept:
+        return
+    sound = True
+    for name in data.__struct_fields__:
+        held = getattr(data, name) if name in FREE_TEXT else None
+        for wrong in (held,) if isinstance(held, str) else held if isinstance(held, tuple) else ():
+            try:
+                clean(wrong, "the text", empty=True)
+            except HoldfastError as error:
+                sound = False
+                yield wrong, error.message
+    if sound:
+        try:
+            canonical(msgspec.to_builtins(data))
+        except HoldfastError as error:
+            yield "", error.message
+
+
+def _placed(document: Document, text: str, message: str) -> list[Problem]:
+    """Where the text stands. One that was put together from others stands where one of them is as bad."""
+    if not text:
+        return [Problem((), message)]
+    bad = [(place, name) for place, name in _texts(document, ()) if _is_bad(name)]
+    places = [place for place, name in bad if name == text] or [place for place, name in bad if name in text]
+    return [Problem(place, message.replace("the text ", "", 1)) for place in places] or [Problem((), message)]
+
+
+def _is_bad(text: str) -> bool:
+    return "\0" in text or len(text) > LONGEST_TEXT
+
+
+def _texts(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(inner, (*place, key))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from _texts(inner, (*place, position))
+
+
+LINES_LIMIT: Final = limits.HISTORY
+MOST: Final = 1_000  # problems told of one file
+
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+_USUAL: Final = 1 << 16
+# The contract's files of which a session can be made.
+_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
+# What a line of history is tried with, which is of no session by itself.
+_ANY_STATE: Final[dict[str, Json]] = {
+    "version": "1.0", "feature_id": "any-2000-01-01",
+    "current_state": {
+        "active_task": None, "model_in_use": "sonnet", "started_at": "2000-01-01T00:00:00Z",
+        "last_updated": "2000-01-01T00:00:00Z",
+    },
+}  # fmt: skip
+
+
+class FileProblem(msgspec.Struct):
+    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known.
+
+    The rest is what every error carries.
+    """
+
+    path: str
+    message: str
+    severity: Severity
+    line: int | None = None
+    operation: Literal["read"] = "read"
+    file: str = ""
+    feature_id: str | None = None
+    details: str = ""
+    timestamp: str = ""
+
+
+class FileVerdict(msgspec.Struct):
+    """What was found about one file. `format` is None where it is none of the four."""
+
+    path: str
+    format: str | None
+    valid: bool
+    problems: list[FileProblem]
+
+
+class _Broken(NamedTuple):
+    """A file that cannot be read and shows no sign of what it was."""
+
+    path: str
+    raw: bytes
+
+
+class Validator:
+    """Checks files. It is told the time and the zone, because tolerance reads local times."""
+
+    def __init__(
+        self, *, format_name: str | None, lenient: bool, now: int, offset: Callable[[int], timedelta]
+    ) -> None:
+        self._only = registry.named(format_name) if format_name is not None else None
+        self._lenient = lenient
+        self._now = now
+        self._offset = offset
+
+    def check(self, paths: Iterable[str]) -> list[FileVerdict]:
+        """All files that are named, and all session files in the directories that are. Raises `NotFound`."""
+        named = list(paths)
+        for path in named:
+            if path != "-" and not os.path.lexists(path):
+                raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+            refuse_circle(path)
+        verdicts = [verdict for path in named for verdict in self._below(path)]
+        for verdict in verdicts:
+            feature = detect.feature_at(os.path.abspath(verdict.path)) if verdict.format == "contract" else None
+            for found in verdict.problems:
+                found.file, found.details, found.timestamp = verdict.path, found.message, text(self._now)
+                found.feature_id = found.feature_id or feature
+        return verdicts
+
+    def _below(self, path: str) -> list[FileVerdict]:
+        if path == "-" or not os.path.isdir(path):
+            return [self._named(path)]
+        walked = session_files(path)
+        found = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.closed]
+        features: dict[str, list[tuple[str, str]]] = {}
+        for file, (format_name, kind) in walked.placed:
+            if self._only is not None and self._only.name != format_name:
+                continue
+            if format_name == "contract":
+                features.setdefault(os.path.dirname(file), []).append((file, kind))
+            else:
+                found.append(self._placed(file, format_name, kind))
+        found += self._features(features)
+        if not self._lenient and self._only in (None, registry.named("contract")):
+            from holdfast.formats.validate_features import missing
+
+            found += missing(walked.homes, walked.features)
+        loose = [self._loose(file) for file in walked.loose]
+        asked = suspicious(
+            path, [item.path for item in loose if isinstance(item, FileVerdict) and item.format is not None]
+        )
+        for item in loose:
+            if isinstance(item, FileVerdict):
+                found.append(item)
+            elif item is not None and not walked.placed and asked(item.path) and not _is_anothers(item):
+                found.append(self._carefully(item.raw, item.path))
+        if not found:
+            what = "session file" if self._only is None else f"{self._only.name} file"
+            raise NotFound(
+                f"there is no {what} in {shown(path)}",
+                hint=detect.LOOKED_FOR,
+                operation="read",
+                file=path,
+            )
+        return found
+
+    # ── one file ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _placed(self, path: str, format_name: str, kind: str) -> FileVerdict:
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path), format_name)
+        if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
+            return FileVerdict(path, format_name, True, [])
+        return self._carefully(raw, path)
+
+    def _loose(self, path: str) -> FileVerdict | _Broken | None:
+        """A file that is a session's only if it looks like one; a broken one may be, by where it lies."""
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path))
+        value = plain(raw)
+        if isinstance(value, dict):
+            likely = registry.named(detect.likely(value)[0])
+            kind = likely.detects(value)
+            if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
+                return FileVerdict(path, likely.name, True, [])
+        read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
+        if isinstance(read, NotADocument) or read is None:
+            if detect.shows_signs(raw):
+                return self._carefully(raw, path)
+            return None if read is None else _Broken(path, raw)
+        known = detect.recognised(read.value, os.path.abspath(path))
+        return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
+
+    def _named(self, path: str) -> FileVerdict:
+        try:
+            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="a session file")
+        except NotFound:
+            raise
+        except HoldfastError as error:
+            return _unreadable(path, error)
+        place = detect.placed(os.path.abspath(path))
+        if place is not None and self._only is None and plain(raw) is not None:
+            owner, kind = registry.named(place[0]), place[1]
+            if owner.is_sound(raw, kind):
+                return FileVerdict(path, owner.name, True, [])
+        return self._carefully(raw, path)
+
+    def _carefully(self, raw: bytes, path: str) -> FileVerdict:
+        if path.endswith(".jsonl"):
+            return self._lines(raw, path)
+        read = _read_or_say(raw, path)
+        if isinstance(read, NotADocument):
+            place = detect.placed(os.path.abspath(path))
+            owner = self._only.name if self._only is not None else place[0] if place is not None else None
+            return FileVerdict(path, owner, False, [FileProblem("$", read.why, "error", read.line)])
+        return self._document(read, path)
+
+    def _document(self, read: ReadDocument, path: str) -> FileVerdict:
+        known = self._recognised(read.value, path)
+        if known is None:
+            from holdfast.formats.unknown.keys import recognises
+
+            why = detect.foreign(read.value) or "it is none of the four formats"
+            if recognises(read.value):
+                why += "; holdfast import --salvage takes over what it can recognise"
+            return FileVerdict(path, None, False, [FileProblem("$", why, "error", read.line(()))])
+        owner, kind = known
+        problems = [] if self._lenient else owner.problems(read.value, kind)
+        if all(problem.severity != "error" for problem in problems):
+            problems = [*problems, *self._refused(read.value, owner, kind)]
+        told = [_told(problem, read.line) for problem in problems[:MOST]]
+        if owner.name == "contract":
+            for problem, line in zip(problems, told, strict=False):
+                line.feature_id = feature_in(read.value, problem.place)
+        if not self._lenient:
+            told += [FileProblem("$", note.message, "warning") for note in read.notes]
+        return _verdict(path, owner, told)
+
+    def _recognised(self, value: Json, path: str) -> tuple[Format, str] | None:
+        if self._only is None:
+            return detect.recognised(value, os.path.abspath(path))
+        place = detect.placed(os.path.abspath(path))
+        if place is not None and place[0] == self._only.name:
+            return self._only, place[1]
+        return self._only, self._only.detects(value) or self._only.kinds[0]
+
+    def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        """What import could not cope with. Only what makes a session by itself can be tried."""
+        if owner.name != "contract":
+            return untakeable(value, owner, self._ground) if kind == owner.kinds[0] else []
+        if kind == "contract-history":
+            document: Json = {"state": _ANY_STATE, "history": [value]}
+        elif kind in _PARTS:
+            document = {_PARTS[kind]: value}
+        else:
+            return self._entries_refused(value, owner)
+        # Its own places begin after the part, and after the line's number.
+        steps = 2 if kind == "contract-history" else 1
+        return [
+            Problem(problem.place[steps:], problem.message) for problem in untakeable(document, owner, self._ground)
+        ]
+
+    def _entries_refused(self, value: Json, owner: Format) -> list[Problem]:
+        """Each entry of a registry is taken in with its feature."""
+        entries = value.get("active_features") if isinstance(value, dict) else None
+        if not isinstance(entries, list):
+            return [Problem((), "must be an object that lists active_features")]
+        found: list[Problem] = []
+        for number, entry in enumerate(entries[:MOST]):
+            named = entry.get("feature_id") if isinstance(entry, dict) else None
+            document: Json = {"state": {**_ANY_STATE, "feature_id": named}, "entry": entry}
+            found += [
+                Problem(("active_features", number, *problem.place[1:]), problem.message)
+                for problem in untakeable(document, owner, self._ground)
+            ]
+        return found
+
+    @property
+    def _ground(self) -> ImportContext:
+        here = os.getcwd()
+        project = ProjectFacts(id="project", name=os.path.basename(here) or "project", path=here)
+        return ImportContext(project, "device", self._now, self._offset)
+
+    def _lines(self, raw: bytes, path: str) -> FileVerdict:
+        from holdfast.formats.text.read import read_lines
+
+        owner = self._only or registry.named("contract")
+        kind = next((name for name in owner.kinds if name.endswith("-history")), owner.kinds[0])
+        told: list[FileProblem] = []
+        for number, read in read_lines(raw, path):
+            if isinstance(read, Invalid):
+                told.append(FileProblem("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number))
+            else:
+                problems = [] if self._lenient else owner.problems(read.value, kind)
+                told += [
+                    FileProblem(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
+                    for problem in problems or self._line_refused(read.value, owner, kind)
+                ]
+            if len(told) >= MOST:
+                break
+        return _verdict(path, owner, told)
+
+    def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+
+        return self._refused(value, owner, kind) if suspect(value) else []
+
+    # ── the contract's features ──────────────────────────────────────────────────────────────────────────
+
+    def _features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[FileVerdict]:
+        if not features:
+            return
+        from holdfast.formats.validate_features import together
+
+        verdicts = {file: self._placed(file, "contract", kind) for files in features.values() for file, kind in files}
+        if not self._lenient:
+            together(verdicts, features)
+        yield from verdicts.values()
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _quick_read(path: str) -> bytes:
+    fd = os.open(path, _FLAGS)
+    try:
+        raw = os.read(fd, _USUAL)
+        if len(raw) < _USUAL:
+            return raw
+        parts = [raw]
+        left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
+        while left >= 0 and (part := os.read(fd, 1 << 20)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def _is_anothers(one: _Broken) -> bool:
+    from holdfast.formats.recovery.identify import is_anothers
+
+    return is_anothers(one.raw, one.path)
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_or_say(raw: bytes, path: str) -> ReadDocument | NotADocument:
+    from holdfast.formats.discover import read_document
+
+    try:
+        return read_document(raw, path)
+    except NotADocument as error:
+        return error
+
+
+def feature_in(value: Json, place: Place) -> str | None:
+    """The feature that a place in one of the contract's files is about, as the file itself names it."""
+    from holdfast.formats.contract.fields import lst, obj
+    from holdfast.formats.contract.fields import text as word
+
+    document = obj(value)
+    match place:
+        case ("active_features", int(number), *_):
+            document = obj(lst(document.get("active_features"))[number])
+    return word(document.get("feature_id")) or word(obj(document.get("feature")).get("id"))
+
+
+def _told(problem: Problem, line: Callable[[Place], int | None]) -> FileProblem:
+    return FileProblem(written(problem.place), problem.message, problem.severity, line(problem.place))
+
+
+def _verdict(path: str, owner: Format, told: list[FileProblem]) -> FileVerdict:
+    return FileVerdict(path, owner.name, all(line.severity != "error" for line in told), told)
+
+
+def _unreadable(path: str, error: HoldfastError, format_name: str | None = None) -> FileVerdict:
+    from holdfast.formats.discover import reason
+
+    return FileVerdict(path, format_name, False, [FileProblem("$", reason(error, path), "error")])

@@ -1,1 +1,0 @@
-"""Sessions in and out of files: validating, importing, exporting, converting, migrating, recovering."""

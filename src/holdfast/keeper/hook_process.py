@@ -1,0 +1,163 @@
+"""What the process of a hook does with a keeper: answer it, drain the spool, name the session in a commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from typing import TypeVar
+
+from holdfast.conversations import status_cache, status_cache_writer
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookEvent, Reply
+from holdfast.conversations.hooks.reply import answer
+from holdfast.conversations.ingest.payload import decoded, read
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Busy, HoldfastError, Unreachable
+from holdfast.keeper.keeper import Keeper
+from holdfast.machine.locks import locked
+from holdfast.machine.wall import Wall
+from holdfast.workspace import server_outage, spool
+from holdfast.workspace.agent_dirs import Places
+
+_AT_WORK = "drain.lock"  # in the home: held by who takes in what waits
+_NEXT = "drain.next"  # held by who comes after them
+_SOON = 60.0  # seconds to wait for who is at work
+_Result = TypeVar("_Result")
+
+
+def answered(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
+    """The reply to the payload handed over under this name; None when there is nothing to say."""
+    asked = name.partition(".")[0]
+    heard = _heard(home, name, asked, payload)
+    if heard is None or heard.occasion is None or heard.agent != asked or server_outage.is_away(home, store):
+        return None
+    return _briefly(home, heard.cwd, store, server_outage.HURRY, lambda ws: _answered(ws, heard, store))
+
+
+def _answered(ws: Keeper, heard: HookEvent, store: str | None) -> Reply | None:
+    home = ws.home.path
+    ws.collect()
+    if ws.turn_changed:
+        # The agent waits for this process: another one looks at the work tree before anything is changed there.
+        from holdfast.machine import background_process
+
+        background_process.start("holdfast.cli.hooking", "drain", home)
+    agent = index.agent(heard.agent)
+    said = answer(ws, heard, room=agent.room)
+    if said.notify and said.say and not agent.notifies:
+        from holdfast.conversations.hooks.notify import notify
+
+        notify(home, "Holdfast", said.say)
+    if heard.occasion == "prompt":
+        # From now on the next prompts can see for themselves that there is nothing to say.
+        name = view.native_name(heard.agent, heard.conversation)
+        if not os.path.lexists(status_cache.of_conversation(home, name)):
+            status_cache_writer.asked(ws, name, heard.cwd or "", store=store or "")
+    return agent.reply(said, heard.event)
+
+
+def status_of_conversation(home: str, name: str, directory: str, *, store: str) -> Mapping[str, Json] | None:
+    """What to show a conversation that asks for the first time, or after a long while. Raises `Unreachable` while the
+    server is away; that was noted.
+    """
+    if server_outage.is_away(home, store):
+        raise Unreachable("the server is away")
+    for place in (directory, home):
+        try:
+            ws = Keeper.open(place, home=home, store=store or None)
+        except HoldfastError:
+            continue
+        ws.hurry = server_outage.HURRY
+        try:
+            with ws:
+                return status_cache_writer.asked(ws, name, directory, store=store)
+        except Unreachable as error:
+            server_outage.noticed(home, "statusline", store, error.message)
+            raise
+    return None
+
+
+def named_in_commit(home: str, path: str, *, store: str | None) -> None:
+    """Name the session in the message of the commit that is being made in this directory."""
+    if not server_outage.is_away(home, store):
+        from holdfast.conversations.connect.git_trailer import add_trailer
+
+        _briefly(home, None, store, server_outage.HURRY, lambda ws: add_trailer(ws, path))
+
+
+def drained(home: str, *, store: str | None, places: Places | None = None) -> None:
+    """Take in what waits, for nobody in particular; where a turn began or ended, compare the work tree and read the
+    transcript.
+    """
+    if not server_outage.is_on_a_server(store):
+        _briefly(home, None, store, server_outage.LEISURE, lambda ws: _drained(ws, places))
+    elif not server_outage.is_away(home, store, server_outage.LEISURE):
+        with suppress(Busy):
+            _in_turn(home, store, places)
+
+
+def _drained(ws: Keeper, places: Places | None) -> None:
+    from holdfast.conversations.details import update_due
+    from holdfast.sessions.changes.compare import compare_due
+
+    ws.collect()
+    compare_due(ws)
+    if places is not None:
+        update_due(ws, places)
+
+
+def _in_turn(home: str, store: str | None, places: Places | None) -> None:
+    """A server may take its time, and hooks keep sending processes for what they left. One of them is at work and one
+    waits: begun later than that, it finds all that was left before it began. The others are not needed.
+    """
+    with ExitStack() as waiting:
+        waiting.enter_context(locked(os.path.join(home, _NEXT), patience=0, what="draining"))
+        with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
+            waiting.close()
+            if not server_outage.is_away(home, store, server_outage.LEISURE):
+                _briefly(home, None, store, server_outage.LEISURE, lambda ws: _drained(ws, places))
+
+
+def _briefly(
+    home: str, cwd: str | None, store: str | None, patience: float, do: Callable[[Keeper], _Result]
+) -> _Result | None:
+    """Do something that is not worth a long wait. A server that is away is named once, by the first to notice."""
+    try:
+        with _keeper(home, cwd, store) as ws:
+            ws.patience = ws.hurry = patience
+            done = do(ws)
+            waits = spool.anything(home, ws.spool_tag)
+    except Unreachable as error:
+        server_outage.noticed(home, "hook", store or "", error.message, patience)
+        return None
+    if server_outage.is_on_a_server(store) and not waits:
+        server_outage.is_over(home)
+    return done
+
+
+def _heard(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
+    """What it says: from memory if possible, because somebody else may take in the file this very moment."""
+    if payload is not None:
+        found = decoded(payload) if asked in index.NAMES else None
+        return None if found is None else index.agent(asked).heard(found)
+    path = os.path.join(home, spool.DIRECTORY, name)
+    try:
+        entry = spool.SpoolEntry(path, name, os.lstat(path))
+    except FileNotFoundError:
+        return None
+    taken = read(entry, Wall().now()).taken
+    return None if taken is None else taken.heard
+
+
+def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:
+    for directory in (cwd, ".", home):
+        if directory and "\0" not in directory and os.path.isdir(directory):
+            try:
+                ws = Keeper.open(directory, home=home, store=store)
+            except HoldfastError:
+                continue
+            ws.collects = "once"
+            return ws
+    return Keeper.open(os.sep, home=home, store=store)

@@ -1,1 +1,0 @@
-"""Mirrors: live files in a project, kept equal to its sessions in both directions."""

@@ -1,0 +1,356 @@
+"""The store itself: what it is, setting one up, its members, shares of sessions, and moving a store.
+
+A store on a server is a team's: it has a vault, people and rights. A file is one person's, and has none of these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote
+
+from holdfast.core import extras
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.wording import count
+from holdfast.keeper.restore import refuses_copy
+from holdfast.machine.wall import Wall
+from holdfast.sessions import history
+from holdfast.sessions.work import document
+from holdfast.store import store_copy
+from holdfast.store.address import Address, PostgresAddress, SqliteAddress, address, open_store
+from holdfast.store.interface import CopyResult, NotCopied
+from holdfast.store.store_copy import Progress
+from holdfast.workspace.home import Home
+
+if TYPE_CHECKING:
+    from holdfast.store.interface import Store
+    from holdfast.store.postgres import PostgresStore
+    from holdfast.workspace.workspace import Workspace
+
+OWN: Final = "home"  # the word for the home's own store, where a URL is expected
+_LONGEST: Final = 63  # characters of a vault's name
+_OWNER: Final = "Only whoever owns the tables does this: the role that ran holdfast store init."
+_SETTER: Final = (
+    "The role needs CREATE on the database, and CREATEROLE; or somebody who may makes the role holdfast_member first."
+)
+_MOVE: Final = "For a team, sessions live on a server: holdfast store init URL, then holdfast store copy home URL."
+
+
+class StoreStatus(NamedTuple):
+    """What a store is. Of a file, what only a server has is None; sizes of a server are those of all its vaults."""
+
+    address: Address
+    there: bool
+    version: int | None = None
+    sessions: int = 0
+    events: int | None = None
+    bytes: int | None = None
+    server: str | None = None
+    vault: str | None = None
+    person: str | None = None
+    people: tuple[str, ...] = ()
+    partitions: int | None = None
+    # Whether row-level security does not bind this person.
+    above: bool | None = None
+    local: bool | None = None
+    encrypted: bool | None = None
+    proven: bool | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        found = []
+        if self.above:
+            found.append(
+                f"{self.person} is a superuser or has BYPASSRLS: the server shows this person everybody's sessions."
+                " Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name"
+            )
+        if not self.local and self.encrypted is False:
+            found.append("The line to the server is not encrypted: whoever is on the way reads along (sslmode).")
+        elif not self.local and self.proven is False:
+            found.append("The line is encrypted, but the server need not prove who it is (sslmode=verify-full).")
+        return found
+
+
+def show(ws: Workspace) -> StoreStatus:
+    """What the store in use is. Looking makes none."""
+    where = ws.address
+    store = ws.existing_store()
+    if store is None:
+        return StoreStatus(where, there=False)
+    sessions = len(store.versions())
+    if isinstance(where, SqliteAddress):
+        from holdfast.store.sqlite.schema import MIGRATIONS
+
+        return StoreStatus(
+            where, there=True, version=len(MIGRATIONS), sessions=sessions, events=store.latest_place(),
+            bytes=_size(where.path),
+        )  # fmt: skip
+    from holdfast.store.postgres import info
+    from holdfast.store.postgres import shares as postgres_shares
+
+    served = _served(ws, "")
+    found = info.server_info(served)
+    return StoreStatus(
+        where, there=True, version=found.version, sessions=sessions, events=found.events, bytes=found.bytes,
+        server=found.server, vault=found.vault, person=found.person, people=tuple(postgres_shares.people(served)),
+        partitions=found.partitions, above=found.above, local=found.local, encrypted=found.encrypted,
+        proven=found.proven,
+    )  # fmt: skip
+
+
+def _size(path: str) -> int:
+    """Of the file and its journal."""
+    total = 0
+    for name in (path, f"{path}-wal"):
+        with contextlib.suppress(OSError):
+            total += os.stat(name).st_size
+    return total
+
+
+# ── setting up ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SetUpResult(NamedTuple):
+    """What setting up a store did, in sentences; nothing when all of it was there."""
+
+    address: Address
+    vault: str | None
+    done: list[str]
+
+
+def init(
+    home: Home, url: str, *, vault: str | None = None, admit: Sequence[str] = (), partitions: int | None = None
+) -> SetUpResult:
+    """Make the store that a URL names, or bring it up to date. Doing it again does no harm."""
+    where = address(url)
+    if isinstance(where, SqliteAddress):
+        if vault is not None or admit or partitions is not None:
+            raise Refused(
+                "a store that is a file has neither vaults nor people nor partitions",
+                hint="Those need a server: postgresql://USER@HOST/DATABASE", file=where.path,
+            )  # fmt: skip
+        there = where.is_there()
+        with _opened(home, where):
+            return SetUpResult(where, None, [] if there else [f"made {where.path}"])
+    named = _of_vault(where, vault)
+    _need_driver()
+    from holdfast.store.postgres import admin
+
+    with _refused(_SETTER):
+        made = admin.init(named, admit=admit, partitions=partitions)
+    return SetUpResult(named, made.vault, made.done)
+
+
+def _of_vault(where: PostgresAddress, vault: str | None) -> PostgresAddress:
+    """The address with the vault in it, by which members say which they mean."""
+    if vault is None:
+        return where
+    if not vault.strip() or not vault.isprintable() or len(vault) > _LONGEST:
+        raise Invalid(f"a vault's name is a line of 1 to {_LONGEST} characters")
+    said = where.said.get("vault")
+    if said not in (None, vault):
+        raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=where.url)
+    if said is not None:
+        return where
+    return PostgresAddress(f"{where.secret}{'&' if '?' in where.secret else '?'}vault={quote(vault, safe='')}")
+
+
+def for_others(where: PostgresAddress) -> str:
+    """The address as another member would write it."""
+    rest = where.url.removeprefix("postgresql://")
+    return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in where.said else rest)
+
+
+def admit(ws: Workspace, person: str) -> bool:
+    """Let a person into the vault; False when they were in it."""
+    where = _server(ws, "takes in nobody")
+    from holdfast.store.postgres import admin
+
+    with _refused(_OWNER):
+        return admin.admit(where, person)
+
+
+def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
+    """They see nothing of the vault any more; what they made stays in it, or is given to another member.
+
+    Gives how many sessions were handed over. Those of somebody who was dismissed before can be handed over still.
+    """
+    where = _server(ws, "has nobody to dismiss")
+    from holdfast.store.postgres import admin
+
+    with _refused(_OWNER):
+        with contextlib.suppress(NotFound) if to is not None else contextlib.nullcontext():
+            admin.dismiss(where, person)
+        return 0 if to is None else admin.hand_over(where, person, to)
+
+
+def partition(ws: Workspace, parts: int) -> int:
+    """Divide the log into so many parts; gives how many there were."""
+    where = _server(ws, "is not divided")
+    from holdfast.store.postgres import admin
+
+    with _refused(_OWNER):
+        return admin.divide(where, parts)
+
+
+def _server(ws: Workspace, otherwise: str) -> PostgresAddress:
+    where = ws.address
+    if isinstance(where, SqliteAddress):
+        raise Refused(f"this store is a file of one person, and {otherwise}", hint=_MOVE, file=where.path)
+    _need_driver()
+    return where
+
+
+@contextlib.contextmanager
+def _refused(hint: str) -> Iterator[None]:
+    """What a database does not allow, it says in the same words to whoever sets it up and to whoever works in it."""
+    try:
+        yield
+    except Refused as error:
+        if error.operation is not None:
+            error.hint = hint
+        raise
+
+
+def _need_driver() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise extras.missing("a store on a PostgreSQL server needs", "postgres")
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Given(NamedTuple):
+    """Whom a session is shared with, None for every member, and whether they may write."""
+
+    person: str | None
+    writes: bool
+
+
+class StoreShares(NamedTuple):
+    session: str
+    goal: str
+    shares: list[Given]
+
+
+def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
+    """Let another member, or every member, read a session, or write to it too."""
+    store = _served(ws, "is shared with nobody")
+    from holdfast.store.postgres import shares as postgres_shares
+
+    session = history.find(ws, reference)
+    postgres_shares.share(store, session, person, writes)
+    return StoreShares(session, document(ws, session).goal, _shares(store, session))
+
+
+def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
+    """Take that back. What they have read by then, they have read."""
+    store = _served(ws, "is shared with nobody")
+    from holdfast.store.postgres import shares as postgres_shares
+
+    session = history.find(ws, reference)
+    postgres_shares.unshare(store, session, person)
+    return StoreShares(session, document(ws, session).goal, _shares(store, session))
+
+
+def _shares(store: PostgresStore, session: str) -> list[Given]:
+    from holdfast.store.postgres import shares as postgres_shares
+
+    return [Given(item.person, item.writes) for item in postgres_shares.shares(store, session)]
+
+
+def _served(ws: Workspace, otherwise: str) -> PostgresStore:
+    _server(ws, otherwise)
+    store = ws.store()
+    from holdfast.store.postgres import PostgresStore
+
+    assert isinstance(store, PostgresStore)
+    return store
+
+
+# ── moving house ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MoveResult(NamedTuple):
+    source: Address
+    target: Address
+    copied: CopyResult
+
+
+def copy(home: Home, source: str, target: str, told: Callable[[Progress], None] = lambda _: None) -> MoveResult:
+    """Copy everything of one store into another, and prove it. Cut off, it goes on when it is done again."""
+    taken, given = named(home, source), named(home, target)
+    # A file may be reached by two names.
+    if taken.key == given.key or (taken.path and given.path and taken.is_there() and taken.stamp() == given.stamp()):
+        raise Invalid("a store cannot be copied into itself", file=taken.path or taken.url)
+    if not taken.is_there():
+        raise NotFound(
+            "there is no store to copy", hint="holdfast store show says which one is in use.", file=taken.path
+        )
+    from holdfast.store import store_copy
+
+    with _opened(home, taken) as old, _opened(home, given) as new:
+        if taken.path is None or taken.path == home.store:
+            # A server tells people apart, and the home's own store is one's own.
+            return MoveResult(taken, given, store_copy.copy(old, new, told=told))
+        # Of anybody's words in a file, those are this home's that it wrote there itself.
+        here = Home(home.path).known_writer(taken)
+        refuses = refuses_copy(new, lambda writer: writer == here)
+        return MoveResult(taken, given, store_copy.copy(old, new, told=told, refuses=refuses))
+
+
+def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
+    """What to end with where sessions were left out: whoever sees the exit code alone must not take it for all."""
+    if not left_out:
+        return None
+    partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
+    return Refused(
+        f"{count(len(left_out), 'session')} could not be {done}{' whole' * partly}; everything else is there",
+        hint=_remedy([copied.reason for copied in left_out], again),
+        file=file,
+        session=left_out[0].session if len(left_out) == 1 else None,
+    )
+
+
+def _remedy(reasons: Sequence[str], again: str) -> str:
+    """What to ask for, and whom, so that nothing is left out the next time."""
+    asked = []
+    if any(store_copy.OWNER_REPAIRS in reason for reason in reasons):
+        asked.append("to repair it, with holdfast doctor --repair")
+    if asked:
+        return f"Ask the owner {' or '.join(asked)}; then {again}."
+    if any(store_copy.OTHERS_DAMAGE in reason for reason in reasons):
+        return "What others put there and is not in it is named by holdfast doctor, and set aside with --repair."
+    return "Each is named with its reason; what is here was not changed."
+
+
+def named(home: Home, word: str) -> Address:
+    """The store that a word means: a URL, or `home` for the home's own."""
+    return SqliteAddress(home.store) if word == OWN else address(word)
+
+
+@contextlib.contextmanager
+def _opened(home: Home, where: Address) -> Iterator[Store]:
+    """A store by itself. This home has a writer for each: it must not be remembered across them."""
+    own = Home(home.path)
+    if not where.is_there():
+        own.prepare()
+    store = open_store(
+        where, writer=lambda: own.writer(where), wall=Wall().micros,
+        here=lambda make: own.installation(make=make), renew=lambda: own.renew(where),
+    )  # fmt: skip
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def connected_agents(home: Home) -> list[str]:
+    """Agents whose hooks hold on to the store that was in use when they were connected."""
+    from holdfast.conversations.connect.registry import Connections
+
+    return sorted({connection.agent for connection in Connections(home.path).all()})

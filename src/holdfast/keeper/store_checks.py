@@ -1,0 +1,250 @@
+"""The doctor's checks of the store: whether it opens, whether everything in it fits together, and its repair.
+
+A file has more that can go wrong with it than a database on a server, which has people who look after it; what is
+true of the log is checked of both in the same words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import HoldfastError, NotFound, Unreachable
+from holdfast.core.wording import count, one_line
+from holdfast.machine import files, host
+from holdfast.store.interface import Damage, Store
+from holdfast.workspace.followers import COPIED, NOTHING, REPAIR, SHOWN, UNOPENED, Check
+from holdfast.workspace.home import Home
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+def unexpected(ws: Workspace, error: Exception) -> str:
+    """What it was. Of what a server's driver says nobody knows whether it repeats the address."""
+    name = type(error).__name__
+    return name if ws.address.path is None else f"{name}: {error}"
+
+
+def opened(ws: Workspace) -> tuple[Store | None, Check]:
+    try:
+        store = ws.existing_store()
+    except HoldfastError as error:
+        if ws.address.path is None:
+            # No repair of ours reaches a server that cannot be reached.
+            return None, Check("store", "failed", f"{ws.address.url}: {error.message}", error.hint)
+        if isinstance(error, NotFound):
+            return None, Check("store", "ok", NOTHING)
+        return None, Check("store", "failed", error.message, error.hint or REPAIR)
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR)
+    shown = ws.address.path or ws.address.url
+    if store is None:
+        if os.path.lexists(ws.home.binding(ws.address.key)):
+            gone = f"{shown} is gone, although this home has written to it"
+            return None, Check("store", "warning", gone, "holdfast restore FILE brings back a backup.")
+        return None, Check("store", "ok", NOTHING)
+    return store, Check("store", "ok", f"{shown} opens")
+
+
+def sqlite(_: Workspace, __: Store | None) -> Check:
+    from holdfast.store.sqlite import connection
+
+    version = connection.sqlite_version()
+    if connection.sqlite_is_sound(version):
+        return Check("sqlite", "ok", f"SQLite {version}")
+    return Check(
+        "sqlite",
+        "failed",
+        f"SQLite {version} can damage a store that two processes use",
+        "Upgrade: pip install -U apsw",
+    )
+
+
+def server(store: Store | None) -> Iterator[Check]:
+    """Whether a server keeps people apart, and the way to it others out. Nothing about a server that is away."""
+    if store is None:
+        return  # nor is what speaks with one loaded, which may not be installed
+    from holdfast.store.postgres import PostgresStore
+
+    if not isinstance(store, PostgresStore):
+        return
+    from holdfast.store.postgres.info import server_info
+
+    try:
+        found = server_info(store)
+    except HoldfastError as error:
+        yield Check("server", "failed", error.message, error.hint)
+        return
+    who = one_line(found.person)
+    if found.above:
+        yield Check(
+            "server", "warning",
+            f"{who} is above all rules of the database: no row-level security keeps it from others' sessions",
+            "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
+        )  # fmt: skip
+    elif not found.local and not found.encrypted:
+        yield Check(
+            "server", "warning", "what travels to the server and back can be read on the way (no TLS)",
+            "Let the server use TLS, and leave sslmode out of HOLDFAST_STORE.",
+        )  # fmt: skip
+    elif not found.local and not found.proven:
+        yield Check(
+            "server", "warning", "the server need not prove who it is: somebody on the way could pose as it",
+            "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
+        )  # fmt: skip
+    else:
+        said = f"PostgreSQL {found.server}, tables {found.version}, vault {one_line(found.vault)}, as {who}"
+        yield Check("server", "ok", said)
+
+
+# ── what stands in it ────────────────────────────────────────────────────────────────────────────────────
+
+_SOUND: Final = {
+    "file": "every page of the file can be read",
+    "chain": "every event is there and fits its hash",
+    "state": "every state is what its events add up to",
+    "listing": "listings show what the log says",
+    "search": "the search index holds the words of the log",
+    "erasure": "nothing deleted is left",
+    "aside": "nothing was set aside",
+    "copies": "no two copies of one home wrote at once",
+    "clocks": "every event has a plausible clock",
+}
+WARNINGS: Final = ("aside", "copies", "clocks")  # nothing that a repair could put right
+_DERIVED: Final = ("listing", "search")  # of sessions on a server, its owner says them
+_ON_A_SERVER: Final = {"file": "every table can be read"}
+
+
+def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]:
+    if store is None:
+        for name in _SOUND:
+            if opened.status == "ok":
+                yield Check(name, "ok", NOTHING)
+            else:
+                # What to do about a server is said once; a file is repaired as a whole.
+                yield Check(name, "warning", UNOPENED, None if ws.address.path is None else opened.fix)
+        return
+    path = ws.address.path
+    sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
+    found: dict[str, list[Damage]] = {name: [] for name in _SOUND}
+    away: Unreachable | None = None
+    try:
+        for finding in store.check():
+            found.setdefault(finding.check, []).append(finding)
+    except Unreachable as error:
+        away = error
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        found["file"].append(Damage("file", f"the check broke off ({unexpected(ws, error)})"))
+    for name, findings in found.items():
+        theirs = (
+            away is None
+            and name in _DERIVED
+            and not any(store.may_repair(finding.session or "") for finding in findings)
+        )
+        if findings and theirs:
+            yield Check(name, "warning", _told(findings), "Somebody else shares these: it is for them to mend.")
+        elif findings:
+            yield Check(name, "warning" if name in WARNINGS else "failed", _told(findings), _mend(ws, name))
+        elif away is not None and name == "file":
+            yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
+        elif away is not None:
+            yield Check(name, "warning", "not checked to the end: the server went away")
+        elif name == "erasure" and path is not None and os.path.lexists(path + ".erasing"):
+            yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
+                        "Close them; the next command finishes it.")  # fmt: skip
+        else:
+            yield Check(name, "ok", sound[name])
+
+
+def _mend(ws: Workspace, name: str) -> str:
+    if name == "aside":
+        path = ws.address.path
+        gone = "" if path is None else (
+            f" When you need it no longer, delete {os.path.join(os.path.dirname(path), 'aside')}"
+        )  # fmt: skip
+        return f"holdfast restore FILE adds what a backup has.{gone}"
+    if name == "clocks":
+        return (
+            "Nothing is lost: such events are ordered by what they follow. Ask whose device it is to set its clock."
+        )
+    return COPIED if name == "copies" else REPAIR
+
+
+def _told(findings: Iterable[Damage]) -> str:
+    told = [
+        f"session {finding.session}: {finding.detail}" if finding.session else finding.detail for finding in findings
+    ]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return "; ".join(told[:SHOWN]) + more
+
+
+# ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair(ws: Workspace) -> Iterator[str]:
+    """Put right what can be; what was done is said in sentences."""
+    path = ws.address.path
+    if path is None:
+        yield from _repair_on_server(ws)
+    elif os.path.lexists(path):
+        yield from _repair_file(ws, path)
+
+
+def _repair_on_server(ws: Workspace) -> Iterator[str]:
+    try:
+        store = ws.store()
+        lost = any(damage.check in ("file", "chain") for damage in store.check())
+        try:
+            yield from store.repair()
+        finally:
+            if lost:
+                ws.close()
+                _begin_anew(ws)
+    except HoldfastError as error:
+        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+        yield f"The store was not repaired ({unexpected(ws, error)})."
+
+
+def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
+    from holdfast.store.sqlite import quarantine
+    from holdfast.store.sqlite import repair as sqlite_repair
+
+    found = _damage(ws)
+    ws.close()
+    if found is not None and not found:
+        return  # nor is it touched: where nothing can be written, that is no failure then
+    before = (quarantine.kept(path), host.inode(path))
+    try:
+        yield from sqlite_repair.repair(path)
+        wrong = {damage.session for damage in found or () if damage.check in ("state", "listing", "search")}
+        if wrong:
+            several = count(len(wrong), "session")
+            yield f"States, listings and search of {several} were wrong and are rebuilt from the log."
+    except HoldfastError as error:
+        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+        yield f"The store was not repaired ({unexpected(ws, error)})."
+    finally:
+        if (quarantine.kept(path), host.inode(path)) != before:
+            _begin_anew(ws)
+
+
+def _damage(ws: Workspace) -> list[Damage] | None:
+    """What a repair has to put right; None when the store cannot even be looked at."""
+    try:
+        store = ws.existing_store()
+        return [damage for damage in store.check() if damage.check not in WARNINGS] if store is not None else []
+    except Exception:  # noqa: BLE001 (it is repaired next)
+        return None
+
+
+def _begin_anew(ws: Workspace) -> None:
+    """Events may be lost that others have seen: this writer's numbers must not be given out a second time."""
+    path = ws.home.binding(ws.address.key)
+    if os.path.lexists(path):
+        os.unlink(path)
+        files.sync_directory(ws.home.path)
+    ws.home = Home(ws.home.path)

@@ -1,1 +1,0 @@
-"""Going on elsewhere: remotes, devices, people, and what travels between them."""

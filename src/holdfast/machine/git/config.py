@@ -1,0 +1,186 @@
+"""Parse a git configuration file without git, and render the settings of it that name no program.
+
+A repository's own configuration can name programs for git to run, in dozens of keys and in sections whose names are
+anybody's choice. So none of them is switched off by name: git never sees that file. It sees one that Holdfast wrote,
+with the few settings listed here, by which git understands a repository's files and knows whose commits these are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+_BLANK: Final = re.compile(r"(?:\s+|[#;][^\n]*)*")
+_HEADER: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:[^"\\\n]|\\[^\n])*)")?[ \t]*\]')
+_KEY: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*(=?)")
+_PART: Final = re.compile(r'"|\\(\r?\n|[ntb"\\])|[#;]|\r?\n|[^"\\#;\r\n]+|\r')
+_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
+
+_WORD: Final = re.compile(r"[A-Za-z0-9-]{0,40}")
+# A word each: how files are compared with what is committed, and how commits are made.
+_WORDS: Final = frozenset((
+    *("core.autocrlf", "core.eol", "core.filemode", "core.symlinks", "core.ignorecase", "core.precomposeunicode"),
+    *("core.protecthfs", "core.protectntfs", "core.longpaths", "core.trustctime", "core.checkstat"),
+    *("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse", "core.sharedrepository"),
+    *("commit.gpgsign", "gpg.format", "user.useconfigonly", "i18n.commitencoding", "merge.conflictstyle"),
+))  # fmt: skip
+# Text that git puts into commits, hands to the signing program of the person, or prints.
+_TEXTS: Final = frozenset((
+    *("user.name", "user.email", "user.signingkey", "author.name", "author.email"),
+    *("committer.name", "committer.email"),
+))  # fmt: skip
+# With a name between section and key. Addresses are only shown: nothing is fetched.
+_NAMED: Final = frozenset((("remote", "url"), ("remote", "fetch"), ("url", "insteadof"), ("branch", "remote"),
+                           ("branch", "merge")))  # fmt: skip
+# Paths of lists that the person has everywhere. A repository has `.gitignore` and `.gitattributes` for that.
+_PERSONAL: Final = frozenset(("core.excludesfile", "core.attributesfile"))
+# How a repository is laid out. The first must be understood; the others make no difference here.
+_LAYOUT: Final = ("objectformat", "refstorage")
+_EXTENSIONS: Final = frozenset((
+    *("noop", "noop-v1", "partialclone", "preciousobjects", "relativeworktrees", "submodulepathconfig"),
+    "worktreeconfig",
+))  # fmt: skip
+
+
+class GitSetting(NamedTuple):
+    """One line of a configuration. `name` is what stands in quotes after the section, if anything does."""
+
+    section: str
+    name: str | None
+    key: str
+    value: str
+
+    @property
+    def path(self) -> str:
+        """Section and key in lower case, as in `core.eol`."""
+        return f"{self.section}.{self.key}"
+
+
+def parse(text: str) -> list[GitSetting]:
+    """Every setting of a file in order, or `ValueError`. What it includes is not followed."""
+    settings: list[GitSetting] = []
+    section, name = "", None
+    text = text.removeprefix("\ufeff")
+    at, end = 0, len(text)
+    while (at := _matched(_BLANK, text, at).end()) < end:
+        if text[at] == "[":
+            header = _matched(_HEADER, text, at)
+            section, _, dotted = header[1].lower().partition(".")
+            name = re.sub(r"\\(.)", r"\1", header[2]) if header[2] is not None else dotted or None
+            at = header.end()
+            continue
+        key = _matched(_KEY, text, at)
+        value, at = _value(text, key.end()) if key[2] else ("true", key.end())
+        settings.append(GitSetting(section, name, key[1].lower(), value))
+    return settings
+
+
+def parse_list(output: str) -> list[GitSetting]:
+    """The settings in the output of `git config --null --list`."""
+    settings: list[GitSetting] = []
+    for entry in output.split("\0"):
+        full, equals, value = entry.partition("\n")
+        section, dot, rest = full.partition(".")
+        name, named, key = rest.rpartition(".")
+        if dot:
+            settings.append(GitSetting(section, name if named else None, key, value if equals else "true"))
+    return settings
+
+
+def harmless(settings: Iterable[GitSetting], *, personal: bool = False) -> list[GitSetting]:
+    """The settings that name no program. `personal`: they come from the person's own files as well."""
+    return [setting for setting in settings if _is_harmless(setting, personal=personal)]
+
+
+def render(settings: Iterable[GitSetting]) -> str:
+    """The text of a file that holds just these settings."""
+    lines: list[str] = []
+    for setting in settings:
+        name = "" if setting.name is None else f' "{_escaped(setting.name)}"'
+        value = _escaped(setting.value).replace("\n", "\\n").replace("\t", "\\t").replace("\b", "\\b")
+        lines += [f"[{setting.section}{name}]", f'\t{setting.key} = "{value}"']
+    return "\n".join([*lines, ""])
+
+
+def layout(settings: Sequence[GitSetting]) -> list[GitSetting] | str:
+    """The settings that say how a repository is laid out, or why nobody here knows how to read it."""
+    version = last(settings, "core.repositoryformatversion") or "0"
+    if version not in ("0", "1"):
+        return f"the repository's format has version {version[:20]!a}"
+    kept = [GitSetting("core", None, "repositoryformatversion", version)]
+    for setting in settings if version == "1" else ():
+        if setting.section != "extensions" or setting.name is not None or setting.key in _EXTENSIONS:
+            continue
+        if setting.key not in _LAYOUT or _WORD.fullmatch(setting.value) is None:
+            return f"the repository's format has the extension {setting.key}"
+        kept.append(setting)
+    return kept
+
+
+def last(settings: Iterable[GitSetting], path: str) -> str | None:
+    """The value in force of a setting without a name."""
+    value = None
+    for setting in settings:
+        if setting.name is None and setting.path == path:
+            value = setting.value
+    return value
+
+
+def is_true(value: str | None) -> bool:
+    return value is not None and value.lower() in ("true", "yes", "on", "1")
+
+
+def _is_harmless(setting: GitSetting, *, personal: bool) -> bool:
+    if "\0" in setting.value or (setting.name is not None and not setting.name.isprintable()):
+        return False
+    if setting.name is not None:
+        return (setting.section, setting.key) in _NAMED
+    if setting.path in _WORDS:
+        return _WORD.fullmatch(setting.value) is not None
+    return setting.path in _TEXTS or (personal and setting.path in _PERSONAL)
+
+
+def _value(text: str, at: int) -> tuple[str, int]:
+    parts: list[str] = []
+    quoted, kept = False, 0  # blanks after the last quoted or visible character do not count
+    while at < len(text) and text[at] in " \t":
+        at += 1
+    while at < len(text):
+        part = _PART.match(text, at)
+        if part is None or (quoted and part[0] in ("\n", "\r\n")):
+            raise ValueError(f"a value that does not end, in line {text.count(chr(10), 0, at) + 1}")
+        if part[0] in ("\n", "\r\n"):
+            break
+        if part[0] in "#;" and not quoted:
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+            break
+        at = part.end()
+        if part[0] == '"':
+            quoted = not quoted
+            kept = len(parts)
+        elif part[1] is not None:
+            parts.append(_ESCAPES.get(part[1], ""))
+            kept = len(parts)
+        elif quoted:
+            parts.append(part[0])
+            kept = len(parts)
+        else:
+            plain = part[0].rstrip(" \t\r")
+            parts += [plain, part[0][len(plain) :]]
+            kept = len(parts) - 1 if plain else kept
+    if quoted:
+        raise ValueError("a value that does not end, in the last line")
+    return "".join(parts[:kept]), at
+
+
+def _matched(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
+    match = pattern.match(text, at)
+    if match is None:
+        raise ValueError(f"something that is not a setting, in line {text.count(chr(10), 0, at) + 1}")
+    return match
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

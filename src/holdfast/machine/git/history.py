@@ -1,0 +1,182 @@
+"""Read what happened in a repository: the log of HEAD, commits and their files, and who wrote a line.
+
+Asked through `GitReader`, so nothing that the repository names is run: no text conversion, no filter, no signature
+program, and no configuration of the repository's is in force.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from holdfast.core import limits
+from holdfast.machine.git import config
+from holdfast.machine.git.program import GitFailed
+from holdfast.machine.git.reader import GitReader
+
+TRAILER: Final = "Holdfast-Session"
+_PATIENCE: Final = 20.0  # seconds for a question that a person asked
+_FIELDS: Final = ("%H", "%gd", "%T", "%P", "%at", "%ct", "%ae", "%gs", f"%(trailers:key={TRAILER},valueonly)", "%s")
+_FORMAT: Final = "--format=tformat:" + "".join(f"{field}%x00" for field in _FIELDS)
+_MOMENT: Final = re.compile(r"@\{(\d{1,12}) ")
+_LETTERS: Final = {"A": "created", "D": "deleted"}
+_NOT_YET: Final = re.compile(r"0+")
+_UNREPLACED: Final = {"GIT_NO_REPLACE_OBJECTS": "1"}
+_LARGEST_BLOB: Final = 16 << 20
+
+
+class GitCommit(NamedTuple):
+    """A commit. `at` is when HEAD came to it, or when it was committed, in milliseconds. Git counts seconds: it was
+    at some moment from `since` to `until`; see `precisely`.
+    """
+
+    sha: str
+    at: int
+    since: int
+    until: int
+    tree: str
+    parents: tuple[str, ...]
+    authored: int
+    author: str
+    subject: str
+    # Of an entry in the log of HEAD: what was done, such as `commit (amend): Fix the cart`.
+    action: str = ""
+    # The sessions that its trailers name.
+    sessions: tuple[str, ...] = ()
+
+
+class Blamed(NamedTuple):
+    """Which commit a line is from (None: it is not committed), and the path it had there."""
+
+    commit: str | None
+    path: str
+
+
+class GitHistory(GitReader):
+    """Reads the history of the repository of one work tree."""
+
+    _compare_patience = limits.TREE_SECONDS
+
+    def head_log(self, most: int) -> list[GitCommit]:
+        """What HEAD of this work tree was moved to, the latest first; empty where no log is kept."""
+        answer = self._try("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
+        return _commits(answer.out) if answer.code == 0 else []
+
+    def precisely(self, commit: GitCommit) -> GitCommit:
+        """The same with the moment at which it was made, where its object is still a file of its own."""
+        name = os.path.join(self.place().common_dir or "", "objects", commit.sha[:2], commit.sha[2:])
+        try:
+            made = os.lstat(name).st_mtime_ns // 1_000_000
+        except (OSError, ValueError):
+            return commit
+        return commit._replace(since=made, until=made) if commit.since <= made <= commit.until else commit
+
+    def log(self, tip: str, *, without: Sequence[str] = (), most: int = 100) -> list[GitCommit]:
+        """The commits that lead to one, the latest first, without those that lead to others."""
+        others = [f"^{other}" for other in without]
+        answer = self._try("log", f"-{most}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
+        return _commits(answer.out) if answer.code == 0 else []
+
+    def commit(self, name: str) -> GitCommit | None:
+        """The commit that a name means; None when there is none."""
+        answer = self._try(
+            "log", "--no-walk", "-1", _FORMAT, "--end-of-options", f"{name}^{{commit}}", "--", env=_UNREPLACED
+        )
+        return next(iter(_commits(answer.out)), None) if answer.code == 0 else None
+
+    def files_of(self, commit: str, *, since: str | None = None) -> list[tuple[str, str]]:
+        """What a commit did to files: `created`, `modified` or `deleted`, and the path. Nothing for a merge.
+
+        `since` another commit: how they differ.
+        """
+        compared = [commit] if since is None else [since, commit]
+        answer = self._try(
+            *("diff-tree", "--root", "-r", "-z", "--no-renames", "--no-commit-id", "--name-status"),
+            *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--end-of-options", *compared),
+            env=_UNREPLACED,
+        )
+        parts = os.fsdecode(answer.out).split("\0") if answer.code == 0 else []
+        pairs = zip(parts[::2], parts[1::2], strict=False)
+        return [(_LETTERS.get(letter, "modified"), path) for letter, path in pairs]
+
+    def files_changed_by(self, path: str, most: int) -> list[GitCommit]:
+        """The latest commits that changed a file."""
+        answer = self._try(
+            *("--literal-pathspecs", "log", f"-{most}", "--no-merges", _FORMAT, "HEAD", "--", path),
+            env=_UNREPLACED, timeout=_PATIENCE,
+        )  # fmt: skip
+        return _commits(answer.out) if answer.code == 0 else []
+
+    def blob_hash(self, commit: str, path: str) -> str | None:
+        """SHA-256 of a file as it is in a commit, without any conversion; None when it is not there, or too large."""
+        name = f"{commit}:{path}"
+        size = self._try("cat-file", "-s", name, env=_UNREPLACED)
+        if size.code or not size.text.isdigit() or int(size.text) > _LARGEST_BLOB:
+            return None
+        answer = self._try("cat-file", "blob", name, env=_UNREPLACED)
+        return sha256(answer.out).hexdigest() if answer.code == 0 else None
+
+    def lines_changed(self, commit: str | None, paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """Lines added and removed in the work tree against a commit, by path; binary files are left out."""
+        if not paths or not self.has_work_tree():
+            return {}
+        answer = self._try(
+            *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
+            *("--no-renames", "--ignore-submodules=all", commit or "HEAD", "--", *paths),
+            personal=True,
+        )
+        found: dict[str, tuple[int, int]] = {}
+        for entry in os.fsdecode(answer.out).split("\0") if answer.code == 0 else ():
+            added, _, rest = entry.partition("\t")
+            removed, _, path = rest.partition("\t")
+            if added.isdigit() and removed.isdigit():
+                found[path] = (int(added), int(removed))
+        return found
+
+    def hooks_path(self) -> tuple[str | None, str | None]:
+        """`core.hooksPath` as the repository sets it, and as the person does."""
+        own = config.last(self._settings(self.place()), "core.hookspath")
+        return own, config.last(self._personal_settings(), "core.hookspath")
+
+    def add_trailer(self, path: str, trailer: str) -> None:
+        """Add a trailer to a message in a file, unless it has one of that name."""
+        self._ask("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
+
+    def blame(self, path: str, line: int) -> Blamed:
+        """Which commit a line of a file in the work tree is from."""
+        if not self.has_work_tree():
+            raise GitFailed(f"{self.root} has no work tree", operation="git blame", file=self.root)
+        answer = self._try(
+            *("blame", "--porcelain", "--no-textconv", "-L", f"{line},{line}", "--", path),
+            personal=True, timeout=_PATIENCE,
+        )  # fmt: skip
+        if answer.code:
+            if self._try("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
+                return Blamed(None, path)
+            raise self._failed("blame", answer)
+        lines = os.fsdecode(answer.out).splitlines()
+        sha = lines[0].split(" ")[0] if lines else ""
+        was = next((line.removeprefix("filename ") for line in lines if line.startswith("filename ")), path)
+        return Blamed(None if _NOT_YET.fullmatch(sha) else sha or None, was)
+
+
+def _commits(out: bytes) -> list[GitCommit]:
+    parts = out.decode("utf-8", "replace").split("\0")
+    width = len(_FIELDS)
+    found: list[GitCommit] = []
+    for start in range(0, len(parts) - width, width):
+        sha, selector, tree, parents, authored, committed, author, action, sessions, subject = parts[
+            start : start + width
+        ]
+        moment = _MOMENT.search(selector)
+        at = int(moment[1] if moment else committed or 0) * 1000
+        found.append(
+            GitCommit(
+                sha.strip(), at, at, at + 999, tree, tuple(parents.split()),
+                int(authored or 0) * 1000, author, subject, action, tuple(sessions.split()),
+            )
+        )  # fmt: skip
+    return found

@@ -1,0 +1,490 @@
+"""Read a repository with git's plumbing, in a way that cannot run anything the repository names.
+
+Git takes hooks and configuration from a repository's *common directory*, and `GIT_COMMON_DIR` says which one that is.
+Here it is a private directory that Holdfast makes: its configuration names no program, and there are no hooks in it.
+Refs, index, objects and work tree are the repository's own. So filters, text conversions, monitors, hooks, transports
+and whatever a later git may add have no name to be run by, whatever the repository holds. The person's own
+configuration is not in force either while Holdfast reads; those settings of it are that name no program.
+
+What cannot be read (no git program, a format this git does not know, damage, limits) is a `HoldfastError`: whoever
+records goes on without it, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.errors import HoldfastError
+from holdfast.machine.git import config, worktree
+from holdfast.machine.git.program import WRITE_PATIENCE, GitAnswer, GitFailed, GitProgram, GitSlow, verb_of
+from holdfast.machine.git.remote_address import is_abbreviated, normalise_remote
+from holdfast.machine.git.worktree import WorkTree
+from holdfast.machine.user_input import read_limited
+
+_LONGEST_CONFIG: Final = 1 << 20
+_LONGEST_LIST: Final = 4 << 20  # of files to ignore, of attributes, of the commits at which a shallow clone ends
+_LARGEST_COUNTED: Final = 16 << 20  # bytes of a file whose lines are counted
+_BINARY: Final = 8000  # bytes at the beginning in which git looks for a NUL
+_MOST_SUBMODULES: Final = 200
+_DEEPEST: Final = 4  # submodules within submodules
+
+# In force whatever any configuration says. Submodules have configurations of their own, which nobody looked at; and
+# a clean-up that does not know of other work trees would delete their objects.
+ALWAYS: Final = (
+    *("-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
+)
+_BOUNDED: Final = ("-c", f"core.bigFileThreshold={_LARGEST_COUNTED}")
+_READING: Final = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "0",
+    "GIT_CONFIG_PARAMETERS": "",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+    # Nothing is fetched: no configuration says from where, and no protocol would be allowed.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+
+
+_Kind = Literal["plain", "personal", "change"]
+
+
+class GitFacts(NamedTuple):
+    branch: str | None
+    commit: str | None
+    remote: str | None
+
+
+class StatusEntry(NamedTuple):
+    """One path that is not as committed. `staged` and `loose` are git's letters, `.` for no change."""
+
+    path: str
+    staged: str
+    loose: str
+
+
+class GitReader(GitProgram):
+    """Reads the repository of one work tree. `root` is its top, as `worktree.locate` gives it."""
+
+    # Seconds for one question, and for a look at the whole work tree: nobody asked for it, and recording waits.
+    _read_patience = 2.0
+    _compare_patience = 4.0
+
+    def __init__(self, root: str, *, env: Mapping[str, str] | None = None, patience: float = WRITE_PATIENCE) -> None:
+        super().__init__(root, env=env, patience=patience)
+        self._directory: str | None = None
+        self._written: dict[str, Mapping[str, bytes]] = {}
+        self._personal: list[config.GitSetting] | None = None
+
+    def place(self) -> WorkTree:
+        return worktree.locate(self.root)
+
+    def is_repository(self) -> bool:
+        return self.place().git
+
+    def has_work_tree(self) -> bool:
+        place = self.place()
+        if place.git_dir is None or place.git_dir == place.root:
+            return False
+        linked = place.git_dir != place.common_dir
+        return linked or not config.is_true(config.last(self._settings(place), "core.bare"))
+
+    # Where it stands
+
+    def facts(self) -> GitFacts:
+        """What a session notes about its project; nothing at all where there is no repository."""
+        place = self.place()
+        if not place.git:
+            return GitFacts(None, None, None)
+        head = worktree.head(place)
+        if head.commit is None:  # before the first commit; or refs of another kind, or very many
+            head = worktree.GitHead(self.branch(), self.commit_id())
+        return GitFacts(head.branch, head.commit, self.remote())
+
+    def branch(self) -> str | None:
+        """The branch HEAD is on, also one without a commit yet; None when detached."""
+        ref = self._maybe("symbolic-ref", "--quiet", "HEAD") or ""
+        return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
+
+    def commit_id(self, name: str = "HEAD") -> str | None:
+        return self._maybe("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+    def tip(self, branch: str) -> str | None:
+        return self.commit_id(f"refs/heads/{branch}")
+
+    def tree_id(self, commit: str) -> str:
+        return self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").text
+
+    def branch_exists(self, name: str) -> bool:
+        return self._maybe("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None
+
+    def valid_branch_name(self, name: str) -> bool:
+        if name.startswith("-") or name == "HEAD" or "\0" in name:
+            return False
+        return self._try("check-ref-format", f"refs/heads/{name}").code == 0
+
+    def checked_out_elsewhere(self, branch: str) -> str | None:
+        """The other work tree that has this branch checked out."""
+        place = self.place()
+        for root, head in worktree.others(place):
+            if head.branch == branch and not _same(root, place.root):
+                return root
+        return None
+
+    def in_progress(self) -> str | None:
+        """The operation somebody has begun here and not finished."""
+        place = self.place()
+        if place.git_dir is None:
+            return None
+        base = Path(place.git_dir)
+        for name, kind in _OPERATIONS:
+            if (base / name).exists():
+                return kind
+        if (base / "sequencer").exists():  # between two picks there is no CHERRY_PICK_HEAD
+            todo = base / "sequencer" / "todo"
+            return "revert" if todo.is_file() and todo.read_bytes().startswith(b"revert") else "cherry-pick"
+        if (Path(place.common_dir or base) / "reftable").exists():  # there these two are no files
+            for name, kind in (("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")):
+                if self.commit_id(name) is not None:
+                    return kind
+        return None
+
+    # Remotes
+
+    def remote(self) -> str | None:
+        """Origin's address, else the first remote's, as other devices would write it, without credentials."""
+        # As it is set: `insteadOf` may lead to a mirror on this device alone, and the repository is the same one.
+        found: dict[str, str] = {}
+        for setting in self._settings(self.place()):
+            if (setting.section, setting.key) == ("remote", "url") and setting.name and setting.value:
+                found.setdefault(setting.name, setting.value)
+        name = "origin" if "origin" in found else min(found, default="")
+        if name and is_abbreviated(found[name]):
+            # An abbreviation of the person's own says nothing before it is spelled out.
+            return normalise_remote(self.remote_address(name) or "") or None
+        return normalise_remote(found.get(name, "")) or None
+
+    def remote_address(self, name: str) -> str | None:
+        """The address of a remote as git would use it."""
+        answer = self._try("remote", "get-url", "--", name, personal=True)
+        return answer.text.split("\n")[0] if answer.code == 0 else None
+
+    def remotes(self) -> list[str]:
+        return self._try("remote").text.splitlines()
+
+    def upstream(self, branch: str) -> str | None:
+        """The ref of the remote's branch that this one follows."""
+        return self._try("for-each-ref", "--format=%(upstream)", f"refs/heads/{branch}").text or None
+
+    # Commits
+
+    def root_commits(self, timeout: float = 1.0) -> list[str]:
+        """Where the history began: the same in every clone. Empty when that takes too long to find out."""
+        common = self.place().common_dir
+        # The end of a shallow clone is not the beginning of the history.
+        if common is None or os.path.lexists(os.path.join(common, "shallow")):
+            return []
+        try:
+            answer = self._try(
+                *("rev-list", "--max-parents=0", "HEAD", "--"),
+                env={"GIT_NO_REPLACE_OBJECTS": "1"},
+                timeout=timeout,
+            )
+        except GitSlow:
+            return []
+        return sorted(answer.text.split()) if answer.code == 0 else []
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        return self._maybe("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        return self._maybe("merge-base", "--end-of-options", one, other)
+
+    def find_commit(self, since: str | None, *, tree: str | None, message: str) -> str | None:
+        """The newest of HEAD's own last commits that has this tree, or this message."""
+        span = ["HEAD"] if since is None else ["HEAD", f"^{since}"]
+        answer = self._try("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
+        for entry in answer.out.decode("utf-8", "replace").split("\0"):
+            commit, _, rest = entry.partition(" ")
+            its_tree, _, text = rest.partition(" ")
+            if its_tree and (its_tree == tree or text.split() == message.split()):
+                return commit
+        return None
+
+    # The work tree
+
+    def changes(self, *, depth: int = 0) -> list[StatusEntry]:
+        """Every path that differs from what is committed, untracked ones and submodules included."""
+        if not self.has_work_tree():  # with a common directory given, git would take any directory for one
+            raise GitFailed(f"{self.root} has no work tree", operation="git status", file=self.root)
+        answer = self._try(
+            *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
+            "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
+            personal=True,
+            timeout=self._compare_patience,
+        )
+        if answer.code:
+            raise self._failed("status", answer)
+        found = [_change(entry) for entry in os.fsdecode(answer.out).split("\0") if entry[:1] in ("1", "u", "?")]
+        known = {change.path for change in found}
+        for path in self._submodules() if depth < _DEEPEST else ():
+            inner = GitReader(os.path.join(self.root, path), env=self._env)
+            if path not in known and inner.changes(depth=depth + 1):
+                found.append(StatusEntry(path, ".", "M"))
+        return found
+
+    def dirty(self, ignore: Sequence[str] = ()) -> list[str]:
+        """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
+        return [c.path for c in self.changes() if c.staged == "u" or not under(c.path, ignore)]
+
+    def unmerged(self) -> list[str]:
+        """The paths that a merge left for a person to settle."""
+        out = self._ask("ls-files", "--unmerged", "-z").out
+        return sorted({entry.partition("\t")[2] for entry in os.fsdecode(out).split("\0") if entry})
+
+    def tracks(self, path: str) -> bool:
+        """Whether the index has a file."""
+        return bool(self._ask("--literal-pathspecs", "ls-files", "-z", "--", path.replace(os.sep, "/")).out)
+
+    def numstat(self, path: str) -> tuple[int, int] | None:
+        """Lines added and removed against HEAD; None for binary files, directories and what is not there."""
+        full = Path(self.root, path)
+        if (full.is_dir() and not full.is_symlink()) or not self.has_work_tree():
+            return None
+        try:
+            inside = full.relative_to(self.root).as_posix()
+        except ValueError:
+            return None
+        compared = self._try(
+            *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
+            *("--no-renames", "--ignore-submodules=all", "HEAD", "--", inside),
+            personal=True,
+        )
+        if compared.code == 0 and compared.out:
+            return _counted(compared.out)
+        if self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{inside}").code == 0:
+            if compared.code:
+                raise self._failed("diff-index", compared)
+            return (0, 0)
+        return lines_of(str(full))
+
+    def _submodules(self) -> list[str]:
+        """The work trees of submodules that are here."""
+        text = worktree.read_text(os.path.join(self.root, ".gitmodules"), _LONGEST_CONFIG)
+        try:
+            settings = config.parse(text or "")
+        except ValueError:
+            return []
+        paths = [s.value for s in settings if (s.section, s.key) == ("submodule", "path")]
+        found: list[str] = []
+        for path in paths[:_MOST_SUBMODULES]:
+            full = os.path.join(self.root, path)
+            real = os.path.realpath(self.root)
+            if "\0" in path or not os.path.realpath(full).startswith(real + os.sep):
+                continue
+            if os.path.lexists(os.path.join(full, ".git")) and worktree.locate(full).git:
+                found.append(path)
+        return found
+
+    # The process
+
+    def _try(
+        self,
+        *args: str,
+        personal: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> GitAnswer:
+        """Ask git. `personal`: how the person has set files to be compared, or addresses to be written, matters."""
+        words = (*ALWAYS, *_BOUNDED, *args)
+        surroundings = {**self._surroundings("personal" if personal else "plain"), **(env or {})}
+        return self._run(words, env=surroundings, timeout=self._read_patience if timeout is None else timeout)
+
+    def _ask(self, *args: str) -> GitAnswer:
+        answer = self._try(*args)
+        if answer.code:
+            raise self._failed(verb_of(args), answer)
+        return answer
+
+    def _maybe(self, *args: str) -> str | None:
+        """The answer, None for git's "no"; but a repository git will not read is an error, not a "no"."""
+        answer = self._try(*args)
+        if answer.code > 1 or answer.code < 0:
+            raise self._failed(verb_of(args), answer)
+        return answer.text if answer.code == 0 else None
+
+    def _surroundings(self, kind: _Kind) -> dict[str, str]:
+        """The variables that lead git to this repository and to a configuration of ours.
+
+        For a `change` that the person asked for, theirs is in force as well. For reading it is not: a `personal`
+        configuration has the harmless part of it, and a `plain` one is cheaper.
+        """
+        place = self.place()
+        if place.git_dir is None or place.common_dir is None:
+            raise GitFailed(f"there is no git repository at {self.root}", operation="git", file=self.root)
+        _refuse_pipes(place.git_dir, place.common_dir)
+        settings = self._settings(place)
+        kept = config.harmless(settings)
+        if kind == "personal":
+            kept = config.harmless(self._personal_settings(), personal=True) or kept
+        common = self._common_directory(kind, place, settings, kept)
+        env = {
+            **({} if kind == "change" else _READING),
+            "GIT_DIR": place.git_dir,
+            "GIT_COMMON_DIR": common,
+            "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
+        }
+        return env if place.root == place.git_dir else {**env, "GIT_WORK_TREE": place.root}
+
+    def _personal_settings(self) -> list[config.GitSetting]:
+        """What is in force for this repository: the person's own configuration, and the harmless part of its own."""
+        if self._personal is None:
+            env = self._surroundings("change")
+            answer = self._run(("config", "--null", "--list"), env=env, timeout=self._read_patience)
+            self._personal = config.parse_list(os.fsdecode(answer.out)) if answer.code == 0 else []
+        return self._personal
+
+    def _settings(self, place: WorkTree) -> list[config.GitSetting]:
+        """All that the repository's own configuration holds. None of it reaches git but through `harmless`."""
+        assert place.common_dir is not None
+        assert place.git_dir is not None
+        settings = self._parsed(os.path.join(place.common_dir, "config"))
+        if config.is_true(config.last(settings, "extensions.worktreeconfig")):
+            settings += self._parsed(os.path.join(place.git_dir, "config.worktree"))
+        return settings
+
+    def _parsed(self, path: str) -> list[config.GitSetting]:
+        text = worktree.read_text(path, _LONGEST_CONFIG)
+        if text is None and os.path.lexists(path):
+            raise self._unreadable(path, f"it is not a regular file, or larger than {_LONGEST_CONFIG >> 20} MiB")
+        try:
+            return config.parse(text or "")
+        except ValueError as problem:
+            raise self._unreadable(path, str(problem)) from None
+
+    def _unreadable(self, path: str, why: str) -> GitFailed:
+        return GitFailed(
+            "the repository's configuration cannot be read", hint=f"{path}: {why}", operation="git config", file=path
+        )
+
+    def _common_directory(
+        self, kind: _Kind, place: WorkTree, settings: Sequence[config.GitSetting], kept: Sequence[config.GitSetting]
+    ) -> str:
+        """A directory of ours in place of the repository's: what is in it is data, and no hook is."""
+        assert place.common_dir is not None
+        layout = config.layout(settings)
+        if isinstance(layout, str):
+            raise self._unreadable(os.path.join(place.common_dir, "config"), layout)
+        files = {"config": os.fsencode(config.render([*layout, *kept]))}
+        for path in _COPIED:
+            text = worktree.read_text(os.path.join(place.common_dir, path), _LONGEST_LIST)
+            files[path] = os.fsencode(text or "")
+        try:
+            if self._directory is None:
+                self._directory = _private_directory(self)
+            common = os.path.join(self._directory, kind)
+            if self._written.get(kind) != files:
+                _write_all(common, files)
+                self._written[kind] = files
+        except OSError as problem:
+            raise GitFailed(
+                f"git needs a temporary directory: {problem.strerror}", operation="git", file=problem.filename
+            ) from problem
+        return common
+
+
+# Files that git opens whatever it is asked.
+_OWN: Final = ("HEAD", "index", "commondir")
+_SHARED: Final = ("packed-refs", "shallow", "objects/info/alternates", "objects/info/commit-graph")
+_COPIED: Final = ("info/exclude", "info/attributes", "shallow")
+_OPERATIONS: Final = (
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+)
+
+
+def under(path: str, parents: Iterable[str]) -> bool:
+    """Whether a path is one of these, or inside one of these."""
+    for parent in parents:
+        plain = parent.replace(os.sep, "/").removeprefix("./").rstrip("/")
+        if plain and (path.rstrip("/") == plain or path.startswith(plain + "/")):
+            return True
+    return False
+
+
+def _refuse_pipes(git_dir: str, common_dir: str) -> None:
+    """Opening a pipe that somebody put in the place of one of its files would hold git up."""
+    for path in (
+        *(os.path.join(git_dir, name) for name in _OWN),
+        *(os.path.join(common_dir, name) for name in _SHARED),
+    ):
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            continue
+        if not stat.S_ISREG(mode):
+            raise GitFailed(f"{path} is not a regular file", operation="git", file=path)
+
+
+def _private_directory(owner: object) -> str:
+    """A temporary directory that goes with its owner, or with the process."""
+    import shutil
+    import tempfile
+    import weakref
+
+    path = tempfile.mkdtemp(prefix="holdfast-git-")
+    weakref.finalize(owner, shutil.rmtree, path, ignore_errors=True)  # noqa: TID251  # made just above
+    return path
+
+
+def _write_all(directory: str, files: Mapping[str, bytes]) -> None:
+    os.makedirs(os.path.join(directory, "refs"), exist_ok=True)
+    os.makedirs(os.path.join(directory, "info"), exist_ok=True)
+    for path, data in files.items():
+        # An empty `shallow` would say that nothing is.
+        full = os.path.join(directory, path)
+        if data:
+            Path(full).write_bytes(data)
+        else:
+            Path(full).unlink(missing_ok=True)
+
+
+def _change(entry: str) -> StatusEntry:
+    kind = entry[0]
+    if kind == "?":
+        return StatusEntry(entry[2:], ".", "?")
+    fields = entry.split(" ", 8 if kind == "1" else 10)
+    return StatusEntry(fields[-1], "u", "u") if kind == "u" else StatusEntry(fields[-1], fields[1][0], fields[1][1])
+
+
+def _counted(out: bytes) -> tuple[int, int] | None:
+    added, _, rest = out.partition(b"\t")
+    removed = rest.partition(b"\t")[0]
+    return (int(added), int(removed)) if added.isdigit() and removed.isdigit() else None
+
+
+def lines_of(path: str) -> tuple[int, int] | None:
+    """The lines of a file that is not in HEAD, counted as git would; None where git would call it binary."""
+    if os.path.islink(path):
+        return (1, 0)
+    try:
+        data = read_limited(path, _LARGEST_COUNTED, what="the file")
+    except HoldfastError:
+        return None
+    if b"\0" in data[:_BINARY]:
+        return None
+    return (data.count(b"\n") + (data[-1:] not in (b"", b"\n")), 0)
+
+
+def _same(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()

@@ -1,0 +1,133 @@
+"""Reading what a person named: a file or standard input, never more than a limit, never a pipe or device.
+
+Links are followed here, because the person named them; only what Holdfast writes is stricter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import Failed, HoldfastError, Invalid
+from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.unsafe_files import kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHUNK: Final = 1 << 18
+_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    # A pipe put in place between looking and opening must not hold us up.
+    | getattr(os, "O_NONBLOCK", 0)
+)
+
+
+def read_limited(path: str, limit: int, *, what: str) -> bytes:
+    """All of a file the user named, or of standard input for `-`; more than `limit` bytes are refused."""
+    if path == "-":
+        return _read_stdin(limit, what)
+    try:
+        fd = open_regular(path)
+        if isinstance(fd, str):
+            hint = "Name a file." if fd == "a directory" else "Name a regular file, or - for standard input."
+            raise Invalid(f"{what}: {shown(path)} is {fd}", hint=hint, operation="read", file=path)
+        try:
+            if os.fstat(fd).st_size > limit:
+                raise _too_large(what, path, limit)
+            data = b"".join(_chunks(fd, limit + 1))
+        finally:
+            os.close(fd)
+    except (OSError, ValueError) as error:
+        raise explain(error, "read", path) from error
+    if len(data) > limit:
+        raise _too_large(what, path, limit)
+    return data
+
+
+def _read_stdin(limit: int, what: str) -> bytes:
+    source = getattr(sys.stdin, "buffer", None)
+    if source is None:
+        raise Invalid(f"{what}: there is no standard input", hint="Name a file.", operation="read", file="-")
+    parts: list[bytes] = []
+    left = limit + 1
+    try:
+        while left and (part := source.read(min(left, _CHUNK))):
+            parts.append(part)
+            left -= len(part)
+    except (OSError, ValueError) as error:
+        raise Failed(
+            f"{what}: standard input cannot be read",
+            hint="Check the pipe, or name a file.",
+            operation="read",
+            file="-",
+        ) from error
+    if not left:
+        raise _too_large(what, "-", limit)
+    return b"".join(parts)
+
+
+def _too_large(what: str, path: str, limit: int) -> HoldfastError:
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 and not limit % (1 << 20) else f"{limit:,} bytes"
+    where = "standard input" if path == "-" else shown(path)
+    return Invalid(
+        f"{what}: {where} is larger than {size}",
+        hint=f"The limit is {size}: give less, or split it.",
+        operation="read",
+        file=path,
+    )
+
+
+def hash_file(path: str, limit: int | None = None) -> str | None:
+    """SHA-256 of a regular file in hex; None when there is none, or it is larger than `limit` bytes.
+
+    A file that is there but cannot be read is an error: unreadable is not absent.
+    """
+    import hashlib
+
+    try:
+        fd = open_regular(path)
+        if isinstance(fd, str):
+            return None
+        try:
+            digest = hashlib.sha256()
+            size = 0
+            for part in _chunks(fd, None if limit is None else limit + 1):
+                digest.update(part)
+                size += len(part)
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise explain(error, "read", path) from error
+    return None if limit is not None and size > limit else digest.hexdigest()
+
+
+def open_regular(path: str) -> int | str:
+    """A descriptor, or the words for what is there instead. Links are followed: the user named them."""
+    what = kind(os.stat(path).st_mode)
+    if what is not None:
+        return what
+    fd = again(os.open, path, _FLAGS)
+    what = kind(os.fstat(fd).st_mode)
+    if what is not None:
+        os.close(fd)
+        return what
+    return fd
+
+
+def _chunks(fd: int, limit: int | None) -> Iterator[bytes]:
+    left = limit
+    while left is None or left > 0:
+        size = _CHUNK if left is None else min(left, _CHUNK)
+        part = again(os.read, fd, size)
+        if not part:
+            return
+        if left is not None:
+            left -= len(part)
+        yield part

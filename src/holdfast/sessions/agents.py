@@ -1,0 +1,212 @@
+"""The agent handle: an agent's life in a session, and the block of code that is one."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from holdfast.core import agents, duplicates
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
+from holdfast.core.events import (
+    TYPE_OF,
+    AgentAborted,
+    AgentCompleted,
+    AgentEdited,
+    AgentFailed,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AgentTimedOut,
+    Data,
+    OfAgent,
+    Process,
+)
+from holdfast.core.failures import CATEGORIES, Category
+from holdfast.core.lifecycle import AGENT, allows, refusal
+from holdfast.core.short_names import agent_names, id_of
+from holdfast.core.state import AgentState, State
+from holdfast.core.text import clean, identifier, shorten
+from holdfast.machine import host
+from holdfast.machine.process import identify
+
+if TYPE_CHECKING:
+    from holdfast.sessions.work import Work
+
+MOST_PID = 2**31 - 1
+
+
+class AgentHandle:
+    """An agent by its id. Several may have it: what was said of one through this is said of that one from then on."""
+
+    def __init__(self, session: Work, agent_id: str, ref: str | None = None) -> None:
+        self.session = session
+        self.id = agent_id
+        self.ref = ref
+
+    def progress(self, fraction: float, *, at: int | None = None) -> Self:
+        from holdfast.sessions.work import fraction as checked
+
+        return self._record(AgentProgressed, at, progress=checked(fraction))
+
+    def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Self:
+        if tokens is not None and not 0 <= tokens <= 10**12:
+            raise Invalid("the number of tokens cannot be negative or absurd")
+        return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
+
+    def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Self:
+        return self._record(AgentFailed, at, message=clean(message, "the message"), category=known_category(category))
+
+    def time_out(self, message: str, *, at: int | None = None) -> Self:
+        return self._record(AgentTimedOut, at, message=message)
+
+    def retry(self, *, pid: int | None = None, at: int | None = None) -> Self:
+        return self._record(AgentRetried, at, pid=pid, process=process(pid))
+
+    def pause(self, *, at: int | None = None) -> Self:
+        return self._record(AgentPaused, at)
+
+    def resume(self, *, pid: int | None = None, at: int | None = None) -> Self:
+        return self._record(AgentResumed, at, pid=pid, process=process(pid))
+
+    def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
+        return self._record(AgentAborted, at, reason=reason)
+
+    def changed(self, path: str, action: str = "modified", *, at: int | None = None) -> Self:
+        self.session.changed(path, action, agent=self.id, at=at)
+        return self
+
+    def state(self) -> AgentState:
+        state = self.session.state()
+        found = agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
+        if found is None:
+            raise self._unknown()
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            if self._at_work():
+                self.done()
+            return
+        said = f"{type(error).__name__}: {error}".replace("\0", " ").encode(errors="replace").decode()
+        try:
+            if self._at_work():
+                self.fail(shorten(said, 500), category=category_of(error))
+        except HoldfastError as problem:
+            # The block's own error is the one to see.
+            error.add_note(f"Holdfast could not record that agent {self.id} failed: {problem.message}")
+
+    def _at_work(self) -> bool:
+        """Whether the block has left the agent's end to us."""
+        return agents.status_of(self.state()) in ("running", "paused")
+
+    def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Self:
+        event = TYPE_OF[kind].name
+        found: list[str] = []
+
+        def build(state: State) -> list[Data]:
+            self.id = id_of(agent_names(state.agents.values()), self.id)
+            agent = duplicates.meant(state.agents.values(), self.id, event, agents.status_of, self.ref)
+            if agent is None:
+                raise self._unknown()
+            status = agents.status_of(agent)
+            if not allows(AGENT, status, event):
+                raise refusal(f"agent {self.id}", status, event, self.session.id)
+            found.append(agent.ref)
+            return [kind(id=agent.id, ref=agent.ref, **said)]  # type: ignore[arg-type]
+
+        self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
+        self.ref = found[0]
+        return self
+
+    def _unknown(self) -> NotFound:
+        return NotFound(
+            f"there is no agent {self.id}", hint="holdfast agent list shows them.", session=self.session.id
+        )
+
+
+def start(
+    session: Work,
+    agent_id: str,
+    *,
+    type: str,  # noqa: A002 (the contract's word)
+    task: str | None,
+    blocking_on: str | None,
+    background: bool,
+    pid: int | None,
+    pending: bool = False,
+    at: int | None,
+) -> AgentHandle:
+    for name in (agent_id, blocking_on):
+        if name is not None:
+            identifier(name, "an agent's id")
+    clean(type, "the agent's type", longest=100)
+    if task is not None:
+        clean(task, "the task")
+
+    def build(state: State) -> list[Data]:
+        known = agents.find(state, agent_id)
+        awaited = None if blocking_on is None else id_of(agent_names(state.agents.values()), blocking_on)
+        if awaited is not None and agents.find(state, awaited) is None:
+            raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
+        if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
+            # It was only planned: now it begins.
+            said = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
+            news = {name: value for name, value in said.items() if value not in (None, getattr(known, name))}
+            edited = [AgentEdited(id=known.id, ref=known.ref, **news)] if news else []  # type: ignore[arg-type]
+            return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
+        if known is not None:
+            raise Conflict(
+                f"an agent {agent_id} exists already",
+                hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
+                session=session.id,
+            )
+        started = AgentStarted(
+            id=agent_id, type=type, task=task, blocking_on=awaited, background=background, pending=pending,
+            pid=pid, process=process(pid),
+        )  # fmt: skip
+        return [started]
+
+    made = agents.find(session._ws.recorder.record(session.id, build, at=at), agent_id)  # noqa: SLF001
+    return AgentHandle(session, agent_id, None if made is None else made.ref)
+
+
+def process(pid: int | None) -> Process | None:
+    """Which process that is, while it is there; a number alone would soon mean another one."""
+    if pid is not None and not 0 < pid <= MOST_PID:
+        raise Invalid(f"{pid} is not a process id")
+    if pid is None:
+        return None
+    found = identify(pid)
+    if found is None:  # gone before we looked: nothing but its absence is known of it
+        return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
+    return Process(*found)
+
+
+def known_category(category: str) -> str:
+    if category not in CATEGORIES:
+        raise Invalid(
+            f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}."
+        )
+    return category
+
+
+def category_of(error: BaseException) -> Category:
+    """The category of an exception that ended an agent's block."""
+    if isinstance(error, HoldfastError):
+        return "transient" if error.retry_helps else "logical"
+    if isinstance(error, (TimeoutError, ConnectionError, InterruptedError, KeyboardInterrupt)):
+        return "transient"
+    if isinstance(error, MemoryError):
+        return "resource"
+    if isinstance(error, (FileNotFoundError, PermissionError, ImportError)):
+        return "configuration"
+    if isinstance(error, OSError):
+        return "resource"
+    return "permanent" if isinstance(error, NotImplementedError) else "logical"

@@ -1,0 +1,412 @@
+"""The branch a session may have: opened at its start, squashed into where it came from or thrown away at its end.
+
+Nothing that is not committed is ever touched. `keep` can be run again after it died anywhere, because each of
+its states is told from the repository alone, never from a note of ours that could be stale:
+
+    on the session branch, clean       nothing happened yet: begin
+    on the old branch, clean           switched: merge. If the squash commit was already made, the same merge
+                                       stages nothing, which is the proof that the branch may go
+    on the old branch, things staged   merged, not committed: true only if the index is exactly the tree that
+                                       the merge gives and no file differs from it. Then commit; else it is
+                                       somebody's work, and a refusal
+    session branch gone                done, if the old branch has a commit with this message
+
+Mirror files are Holdfast's own and do not count as dirt. Where git tracks them they would still stop a switch,
+so they are kept under a ref of this work tree meanwhile, and put back wherever nobody wrote since.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, NotFound, Refused
+from holdfast.machine.git.branches import GitBranches, under
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class OpenedBranch(NamedTuple):
+    """`came_from` is None for a detached start, `commit` for a start before the first commit."""
+
+    branch: str
+    came_from: str | None
+    commit: str | None
+
+
+class KeptBranch(NamedTuple):
+    """The squash commit, None if there was nothing to merge; and where the deleted branch stood."""
+
+    commit: str | None
+    tip: str | None
+
+
+class Discarded(NamedTuple):
+    """Where the deleted branch stood: `git branch NAME TIP` brings it back."""
+
+    tip: str | None
+
+
+def open_branch(
+    git: GitBranches, name: str, announce: Callable[[OpenedBranch], None] = lambda _: None
+) -> OpenedBranch:
+    """Go on under a new branch, with everything uncommitted as it is. `announce` is told just before it is made."""
+    operation = "start --branch"
+    if not git.is_repository():
+        raise Refused(
+            "There is no git repository here to make a branch in",
+            hint="Run `git init` first, or leave out --branch.",
+            operation=operation,
+            file=git.root,
+        )
+    if not git.has_work_tree():
+        raise Refused(
+            "This repository is bare: it has no work tree to put a branch in",
+            hint="Start in a work tree of it (`git worktree add`), or leave out --branch.",
+            operation=operation,
+            file=git.root,
+        )
+    _refuse_unfinished(git, operation)
+    if not git.valid_branch_name(name):
+        raise Invalid(f"{name!r} is not a branch name git accepts", operation=operation)
+    came_from, commit = git.branch(), git.commit_id()
+    parts = name.split("/")
+    for taken in ("/".join(parts[: n + 1]) for n in range(len(parts))):
+        if taken == came_from or git.branch_exists(taken):
+            raise Conflict(
+                f"Branch {taken} exists already" + ("" if taken == name else f", so {name} cannot be made"),
+                hint="Rename or delete it, or leave out --branch.",
+                operation=operation,
+            )
+    opened = OpenedBranch(name, came_from, commit)
+    announce(opened)
+    git.create_branch(name)
+    return opened
+
+
+def undo_open(git: GitBranches, opened: OpenedBranch) -> None:
+    """Back to where `open_branch` found things, when the session could not be recorded after all."""
+    if opened.commit is None:
+        if opened.came_from is not None:
+            git.point_head(opened.came_from)
+        return
+    if opened.came_from is None:
+        git.switch_detached(opened.commit)
+    else:
+        git.switch(opened.came_from)
+    git.delete_branch(opened.branch, expect=opened.commit)
+
+
+def keep(
+    git: GitBranches,
+    branch: str,
+    came_from: str | None,
+    message: str,
+    ignore: Sequence[str] = (),
+    *,
+    born: bool = True,
+) -> KeptBranch:
+    """Return, squash-merge, commit, delete the session branch. `born=False`: it began before any commit."""
+    operation = "stop --keep"
+    if came_from is None or came_from == branch:
+        _refuse_missing(git, branch, operation)
+        raise Refused(
+            f"{branch} was begun without a branch to return to",
+            hint=f"Merge it where you want it (`git switch BRANCH`, `git merge --squash {branch}`), "
+            "then `holdfast stop`.",
+            operation=operation,
+        )
+    where, tip = _arrive(git, branch, came_from, operation)
+    if tip is None:
+        return _without_commits(git, branch, came_from, message, ignore, on_branch=where == branch)
+    old = git.tip(came_from)
+    _refuse_unreachable(git, came_from, operation, branch=branch, there=old is not None or not born)
+
+    staged = where == came_from and _is_our_squash(git, old, tip, ignore)
+    if not staged:
+        _refuse_dirt(git, ignore, operation)
+        _refuse_unwritable(
+            git, tip, old, operation, by_hand=f"`git switch {came_from}`, `git merge --squash {branch}`"
+        )
+    with _mirrors_aside(git, branch, () if staged else ignore):
+        if not staged:
+            _return(git, came_from, there=old is not None)
+            _merge(git, branch, came_from, old, tip)
+        commit = _commit(git, branch, old, tip, message)
+        git.delete_branch(branch, expect=tip)
+    return KeptBranch(commit, tip)
+
+
+def discard(
+    git: GitBranches,
+    branch: str,
+    came_from: str | None,
+    ignore: Sequence[str] = (),
+    *,
+    commit: str | None = None,
+    born: bool = True,
+) -> Discarded:
+    """Return, then delete the session branch. `commit` is where to return to after a detached start."""
+    operation = "stop --discard"
+    if (came_from is None and commit is None) or came_from == branch:
+        _refuse_missing(git, branch, operation)
+        raise Refused(
+            f"{branch} was begun without a branch to return to",
+            hint="Go where you want to be (`git switch BRANCH`), and delete it there if nothing of it is needed.",
+            operation=operation,
+        )
+    where, tip = _arrive(git, branch, came_from, operation, detached_at=commit)
+    if tip is None and where != branch:
+        git.put_back(_aside_name(branch))
+        return Discarded(None)  # an earlier discard got this far
+    if tip is not None:  # without a commit HEAD only gets another name, and no file is touched
+        _refuse_dirt(git, ignore, operation)
+        target = commit if came_from is None else git.tip(came_from)
+        _refuse_unwritable(
+            git, tip, target, operation, by_hand=f"`git switch {came_from or '--detach'}`, `git branch -D {branch}`"
+        )
+    there = came_from is None or git.branch_exists(came_from)
+    if came_from is not None:
+        _refuse_unreachable(git, came_from, operation, branch=branch, there=there or not born or tip is None)
+    with _mirrors_aside(git, branch, ignore if tip else ()):
+        if where == branch and came_from is None:
+            assert commit is not None
+            git.switch_detached(commit)
+        elif where == branch and came_from is not None:
+            _go_back(git, came_from, there=there, tip=tip)
+        if tip is not None:
+            git.delete_branch(branch, expect=tip)
+    return Discarded(tip)
+
+
+def _go_back(git: GitBranches, came_from: str, *, there: bool, tip: str | None) -> None:
+    if there:
+        git.switch(came_from)
+    elif tip is None:
+        git.point_head(came_from)
+    else:
+        git.switch_empty(came_from)
+
+
+def _arrive(
+    git: GitBranches, branch: str, came_from: str | None, operation: str, *, detached_at: str | None = None
+) -> tuple[str | None, str | None]:
+    """Where HEAD is and where the session branch stands, once both make sense for an ending."""
+    if not git.is_repository():
+        raise Refused("There is no git repository here any more", operation=operation, file=git.root)
+    _refuse_unfinished(git, operation)
+    where = git.branch()
+    back = where == came_from if came_from is not None else where is None and git.commit_id() == detached_at
+    if where != branch and not back:
+        _refuse_missing(git, branch, operation)
+        at = f"on {where}" if where else f"at {(git.commit_id() or 'no commit')[:12]}, on no branch"
+        raise Refused(
+            f"The work tree is {at}, not on the session's branch {branch}",
+            hint=f"Run `git switch {branch}`, then this again.",
+            operation=operation,
+            file=git.root,
+        )
+    elsewhere = git.checked_out_elsewhere(branch) if back else None
+    if elsewhere is not None:
+        raise Refused(
+            f"The session's branch {branch} is checked out in {elsewhere}",
+            hint="End the session there, or switch that work tree to another branch.",
+            operation=operation,
+            file=elsewhere,
+        )
+    return where, git.tip(branch)
+
+
+def _without_commits(
+    git: GitBranches, branch: str, came_from: str, message: str, ignore: Sequence[str], *, on_branch: bool
+) -> KeptBranch:
+    if not on_branch:
+        made = git.find_commit(None, tree=None, message=message)
+        if made is None:
+            raise NotFound(
+                f"There is no branch {branch} any more",
+                hint="If it is merged already, `holdfast stop` without --keep ends the session.",
+                operation="stop --keep",
+            )
+        git.put_back(_aside_name(branch))
+        return KeptBranch(made, None)
+    # Unborn: the branch is only a name in HEAD, so going back is only another name there.
+    _refuse_dirt(git, ignore, "stop --keep")
+    if git.branch_exists(came_from):
+        git.switch(came_from)
+    else:
+        git.point_head(came_from)
+    return KeptBranch(None, None)
+
+
+def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence[str]) -> bool:
+    """Whether what is staged on the old branch is the merge of a `keep` that died before its commit."""
+    changes = git.changes()
+    if any(c.staged == "u" or (c.loose != "." and not under(c.path, ignore)) for c in changes):
+        return False
+    if all(c.staged == "." for c in changes):
+        return False
+    straight = old is None or git.is_ancestor(old, tip)
+    expected = git.tree_id(tip) if straight else git.merged_tree(str(old), tip)
+    return expected is not None and git.index_tree() == expected
+
+
+def _return(git: GitBranches, came_from: str, *, there: bool) -> None:
+    if there:
+        git.switch(came_from)
+    else:
+        git.point_head(came_from)  # the index stays the session's, which is all its first commit needs
+
+
+def _merge(git: GitBranches, branch: str, came_from: str, old: str | None, tip: str) -> None:
+    if old is None:
+        return
+    if git.merge_base(old, tip) is None and git.find_commit(None, tree=git.tree_id(tip), message=""):
+        return  # it began before the first commit, and an earlier `keep` made that one
+    try:
+        conflicts = git.squash_merge(tip)
+    except HoldfastError as problem:
+        raise _rolled_back(git, branch, old, problem) from problem
+    if conflicts:
+        raise _rolled_back(
+            git,
+            branch,
+            old,
+            Conflict(
+                f"{branch} and {came_from} changed the same places: {_named(conflicts)}",
+                hint=f"Nothing was lost, and you are on {branch} again. Run `git merge {came_from}`, "
+                "settle the files, commit, then stop again.",
+                operation="stop --keep",
+            ),
+        )
+
+
+def _commit(git: GitBranches, branch: str, old: str | None, tip: str, message: str) -> str | None:
+    if not git.staged():
+        if git.commit_id() is None:
+            return None  # nothing but empty commits before the first one
+        git.undo_merge()  # takes away the message git prepared, which somebody's next commit would get
+        base = git.merge_base("HEAD", tip)
+        if base == tip or (base is not None and git.tree_id(base) == git.tree_id(tip)):
+            return None
+        return git.find_commit(base, tree=git.tree_id(tip), message=message)
+    try:
+        commit = git.commit(message)
+    except HoldfastError as problem:
+        raise _rolled_back(git, branch, old, problem) from problem
+    if old is not None and not git.is_ancestor(old, commit):
+        raise Conflict(
+            f"A hook moved the branch away from {old[:12]} during the commit",
+            hint=f"{branch} is still there: look at `git log`, then stop again.",
+            operation="stop --keep",
+        )
+    return commit
+
+
+def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: HoldfastError) -> HoldfastError:
+    """Back on the session branch, and the error to raise; if going back fails, an error that says where we are."""
+    try:
+        stash = git.undo_merge() if old is not None else None
+        if old is not None:
+            git.switch(branch)
+        else:
+            git.point_head(branch)
+    except HoldfastError as second:
+        return Failed(
+            f"{problem.message}, and the way back to {branch} is blocked",
+            hint=f"{problem.hint or ''}\n{second.hint or second.message}\n"
+            f"{branch} is untouched: clear what is in the way, then `git switch {branch}`.".lstrip(),
+            operation="stop --keep",
+            file=git.root,
+        )
+    if isinstance(problem, Conflict):
+        return problem
+    kept = f" What a hook changed is in {stash}." if stash else ""
+    problem.hint = f"{problem.hint or ''}\nNothing was merged, and you are on {branch} again.{kept}".lstrip()
+    return problem
+
+
+@contextmanager
+def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iterator[None]:
+    name = _aside_name(branch)
+    # Untracked mirror files travel along by themselves.
+    paths = [c.path for c in git.changes() if c.loose != "?" and under(c.path, ignore)] if ignore else []
+    if paths:
+        git.set_aside(name, paths)
+    try:
+        yield
+    finally:
+        git.put_back(name)
+
+
+def _aside_name(branch: str) -> str:
+    return f"aside/{branch}"
+
+
+def _refuse_missing(git: GitBranches, branch: str, operation: str) -> None:
+    """A session that another program began may name a branch that is not in this repository, or was never made."""
+    if not git.is_repository() or not (git.branch_exists(branch) or git.branch() == branch):
+        raise NotFound(
+            f"There is no branch {branch} here",
+            hint="End the session without it: holdfast stop",
+            operation=operation,
+            file=git.root,
+        )
+
+
+def _refuse_unfinished(git: GitBranches, operation: str) -> None:
+    under_way = git.in_progress()
+    if under_way is not None:
+        raise Refused(
+            f"A {under_way} is under way in this work tree",
+            hint=f"Finish or abort it (`git status` says how), then run `holdfast {operation}` again.",
+            operation=operation,
+            file=git.root,
+        )
+
+
+def _refuse_dirt(git: GitBranches, ignore: Sequence[str], operation: str) -> None:
+    dirty = git.dirty(ignore)
+    if dirty:
+        raise Refused(
+            f"There are changes that are not committed: {_named(dirty)}",
+            hint="Commit them or put them away (`git stash -u`), then run this again.",
+            operation=operation,
+            file=git.root,
+        )
+
+
+def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation: str, *, by_hand: str) -> None:
+    why = None if target is None else git.unwritable(tip, target)
+    if why is not None:
+        raise Refused(
+            f"Holdfast runs no program that a repository names, and without it the work tree would be wrong: {why}",
+            hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
+            "`git config --global`.",
+            operation=operation,
+            file=git.root,
+        )
+
+
+def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, branch: str, there: bool) -> None:
+    if not there:
+        raise Refused(
+            f"Branch {came_from}, where {branch} came from, is gone",
+            hint=f"Make it again (`git branch {came_from} COMMIT`), or merge {branch} by hand and `holdfast stop`.",
+            operation=operation,
+        )
+    elsewhere = git.checked_out_elsewhere(came_from)
+    if elsewhere is not None:
+        raise Refused(
+            f"Branch {came_from}, where {branch} came from, is checked out in {elsewhere}",
+            hint=f"Switch that work tree to another branch, or merge {branch} there and `holdfast stop` here.",
+            operation=operation,
+            file=elsewhere,
+        )
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Up to five of them, each safe to print whatever its name holds."""
+    shown = ", ".join(p if p.isprintable() else ascii(p) for p in paths[:5])
+    return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"

@@ -1,0 +1,389 @@
+"""Compare work trees with what they were, and record which files were changed and which commits were made.
+
+Done where a turn has begun or ended since the last comparison: by the process that drains after a hook, and by the
+commands that show files, never by a hook itself. Agents report the edits of their tools; what else has changed in a
+turn was a command's doing, and what changed outside of every turn the person's (`core.attribution`). Events get the
+time of the turn's boundary, which is a sign of activity already: what is found later changes no hours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import astuple
+
+from holdfast.core import limits, view
+from holdfast.core.attribution import AgentTurn, Attribution, attribute, maker_of
+from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.errors import Busy, HoldfastError, Unreachable
+from holdfast.core.events import CommitRecorded, Data, ExtraKept, FileChanged
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import FileState, State
+from holdfast.core.text import shorten
+from holdfast.machine import error_log
+from holdfast.machine.git.history import GitCommit, GitHistory
+from holdfast.machine.process import Identity, fate
+from holdfast.sessions.changes import tree_snapshot, tree_state, turns
+from holdfast.sessions.changes.tree_snapshot import FileDifference, Looked, NewCommit
+from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
+from holdfast.workspace import projects
+
+if TYPE_CHECKING:
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.workspace import Workspace
+
+NOT_COMPARED: Final = "work_tree"  # in a session's `extra`
+_AGAIN: Final = 3  # times: something may happen while a tree is compared
+_SLACK: Final = 10  # ms by which a report of an edit may seem to be older than the edit
+_REPORTED: Final = 2_000  # ms after which an edit has been reported
+_LONGEST_SUBJECT: Final = 300
+_LONGEST_NAME: Final = 250
+_MOST_PARENTS: Final = 20
+_ID: Final = 36  # characters of a session's id
+
+
+def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0) -> None:
+    """Compare every work tree in which a turn began or ended since it was compared; `only_here`: only this one.
+
+    Never raises for what is in a repository, or for a store that cannot take it now: the next one compares again.
+    """
+    store = ws.existing_store()
+    if store is None:
+        return
+    for _ in range(_AGAIN):
+        try:
+            due = [tree for tree in turns.all_due(store) if not only_here or tree.root == ws.place.root]
+        except HoldfastError:
+            return  # whoever came for something else meets it by themselves, where it concerns them
+        if not due:
+            return
+        for tree in due:
+            _safely(ws, tree.root, patience)
+
+
+def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
+    """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
+    store = ws.existing_store()
+    if store is None or store.remembered(tree_state.name_of(ws.place.root)) is None:
+        return  # nobody was ever seen at work here: there is nothing to compare with
+    _safely(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
+
+
+def forget(ws: Workspace, session: str) -> None:
+    """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
+    store = ws.store()
+    names = {name for root in (ws.place.root, *store.places(session)) for name in names_of(root)}
+    for kept in store.remembered_under(turns.PREFIX).values():
+        tree = turns.decoded(kept, "")
+        if any(turn.session == session for turn in tree.turns):
+            names.update(names_of(tree.root))
+    project = ws.state(session).project
+    names.update(names_of(project.path) if project is not None and project.path is not None else ())
+    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(tree_state.PREFIX)}
+    if names & known:
+        with ws.transaction() as transaction:
+            for name in sorted(names & known):
+                transaction.remember(name, None)
+
+
+def commit_of(ws: Workspace, sha: str, branch: str | None) -> CommitRecorded:
+    """What is recorded of a commit that Holdfast made itself, even where git cannot be read now."""
+    try:
+        found = GitHistory(ws.place.root).commit(sha)
+    except HoldfastError:
+        found = None
+    return CommitRecorded(sha=sha) if found is None else _recorded(found, branch)
+
+
+class TurnEnd(NamedTuple):
+    session: str
+    at: int
+
+
+def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = None) -> None:
+    try:
+        here = ws if root == ws.place.root else ws.at(root)
+        _compare(here, patience, ending)
+    except (Busy, Unreachable):
+        return
+    except Exception as error:  # noqa: BLE001 (whatever a repository holds, whoever came for something else goes on)
+        message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+        error_log.note(ws.home.path, "compare", f"{root}: {message}")
+        with suppress(HoldfastError):
+            _give_up(ws, root, patience, ending, message)
+
+
+def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, why: str) -> None:
+    """It is tried again at the next boundary of a turn; a session that ends says that it could not be compared."""
+    with ws.transaction(patience=patience) as transaction:
+        tree = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        if ending is not None:
+            _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(why)
+            return
+        tree.due = None
+        turns.keep(transaction, tree)
+
+
+def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
+    root, store = ws.place.root, ws.store()
+    kept = store.remembered(tree_state.name_of(root))
+    tree = turns.decoded(store.remembered(turns.name_of(root)), root)
+    began = min((turn.began for turn in tree.turns), default=ws.now())
+    before = tree_state.decoded(kept) or TreeSnapshot(began)
+    looked: Looked | None = None
+    why = ""
+    if os.path.isdir(root) and ws.place.git:
+        mirrored = ws.own_paths()
+        try:
+            looked = tree_snapshot.look(GitHistory(root), before, ws.now(), mirrored)
+        except HoldfastError as error:
+            why = error.message
+    with ws.transaction(patience=patience) as transaction:
+        if transaction.remembered(tree_state.name_of(root)) != kept:
+            return  # somebody else has compared it meanwhile
+        fresh = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        if fresh.due == tree.due:
+            fresh.due = None
+        if looked is None:
+            if why:
+                _Recording(ws, transaction, fresh.turns, before, ending).not_compared(why)
+                fresh.not_before = ws.now() + limits.TREE_REST
+            fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
+        else:
+            recording = _Recording(ws, transaction, fresh.turns, before, ending)
+            snapshot = recording.record(looked)
+            transaction.remember(tree_state.name_of(root), msgspec.msgpack.encode(snapshot))
+            oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
+            fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
+        turns.keep(transaction, fresh)
+
+
+class _Recording:
+    """What one comparison records, in the sessions that were at work."""
+
+    def __init__(
+        self,
+        ws: Workspace,
+        transaction: Transaction,
+        known: list[AgentTurn],
+        before: TreeSnapshot,
+        ending: TurnEnd | None,
+    ) -> None:
+        self._ws = ws
+        self._transaction = transaction
+        self._before = before
+        self._ending = ending
+        self._turns = [self._ended(turn) for turn in known]
+        self._sessions = list(dict.fromkeys(turn.session for turn in known))
+        self._left_out: dict[str, int] = {}
+        self._recorded: dict[str, int] = {}
+
+    def record(self, looked: Looked) -> TreeSnapshot:
+        """Record what can be attributed; gives the snapshot to go on from, which has the rest as it was."""
+        snapshot = looked.snapshot
+        waiting = self._commits(looked.commits)
+        if waiting is not None:
+            snapshot.log, snapshot.head = waiting
+        reports = self._reports()
+        for difference in looked.differences:
+            if _is_reported(difference, reports.get(difference.path, ())):
+                continue
+            if not self._file(difference, snapshot.at):
+                _leave(snapshot, difference, self._before)
+        for session, count in self._left_out.items():
+            words = f"{count:,} more files changed at once than the {limits.TREE_CHANGES:,} that are recorded"
+            at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
+            self._hear(session, [(at, _note(words))], "")
+        return snapshot
+
+    def not_compared(self, why: str) -> None:
+        for session in dict.fromkeys([*self._sessions, *([self._ending.session] if self._ending else [])]):
+            state = self._transaction.state(session)
+            note = _note(shorten(f"not compared: {why}", 300))
+            if state.extra.get(NOT_COMPARED) != note.value:
+                self._hear(session, [(self._ws.now(), note)], "")
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _file(self, one: FileDifference, now: int) -> bool:
+        """Record a change; False when it has to wait, because a turn that may have made it goes on."""
+        found = attribute(self._turns, one.since, one.until)
+        goes_on = [turn for turn in found.among if turn.ended is None]
+        if found.by == "person":
+            if self._agents_at_work(one.until):
+                found = Attribution("unknown")
+            return self._of_person(one, found)
+        conversations = {turn.conversation for turn in found.among}
+        # With several at work nothing that is reported later decides, but for an edit that was made a moment ago.
+        if goes_on and (len(conversations) == 1 or now - one.until < _REPORTED):
+            return False
+        for session in dict.fromkeys(turn.session for turn in found.among):
+            turn = next(turn for turn in found.among if turn.session == session)
+            self._append(session, one, found, turn.ended or turn.began)
+        return True
+
+    def _of_person(self, one: FileDifference, found: Attribution) -> bool:
+        """The session whose prompt came next; what was changed before it began is none of its work."""
+        following = next((turn for turn in self._turns if turn.began >= one.until), None)
+        if following is not None:
+            session, at = following.session, following.began
+        elif self._ending is not None and one.since <= self._ending.at:
+            session, at = self._ending
+        else:
+            return False
+        if one.until >= self._transaction.state(session).time.start:
+            self._append(session, one, found, at)
+        return True
+
+    def _append(self, session: str, one: FileDifference, found: Attribution, at: int) -> None:
+        if self._recorded.get(session, 0) >= limits.TREE_CHANGES:
+            self._left_out[session] = self._left_out.get(session, 0) + 1
+            return
+        self._recorded[session] = self._recorded.get(session, 0) + 1
+        lines = one.lines or (None, None)
+        data = FileChanged(
+            path=one.path, action=one.action, lines_added=lines[0], lines_removed=lines[1],
+            hash_before=one.hash_before, hash_after=one.hash_after, by=found.by, among=found.conversations,
+        )  # fmt: skip
+        said = digest(f"{one.path}\n{one.action}\n{one.hash_after}\n{one.until}".encode(errors="surrogatepass"))
+        moment = _within_signs(self._transaction.state(session), at)
+        self._hear(session, [(moment, data)], f"tree:{self._before.at}:{said[:24]}")
+
+    def _reports(self) -> dict[str, list[FileState]]:
+        """What agents, or whoever recorded it, said of files since the tree was last compared."""
+        current = self._ws.store().current(self._ws.place.root)
+        since = min([self._before.at, *(entry.since for entry in self._before.entries.values() if entry.since)])
+        found: dict[str, list[FileState]] = {}
+        for session in {*self._sessions, *([current] if current else [])}:
+            for change in self._transaction.state(session).files:
+                if change.at >= since - _SLACK:
+                    found.setdefault(change.path, []).append(change)
+        return found
+
+    def _agents_at_work(self, at: int) -> bool:
+        """Whether an agent in the background was running while no turn was."""
+        return any(
+            run.since <= at and (run.until is None or at <= run.until)
+            for session in self._sessions
+            for agent in self._transaction.state(session).agents.values()
+            for run in agent.runs
+        )
+
+    def _ended(self, turn: AgentTurn) -> AgentTurn:
+        """A turn whose program has gone is over, though nobody reported it."""
+        if turn.ended is not None:
+            return turn
+        agent, _, conversation = turn.conversation.partition(":")
+        native = self._transaction.state(turn.session).native.get(f"{agent}\n{conversation}")
+        process = None if native is None else native.process
+        if self._ending is not None and self._ending.session == turn.session:
+            turn.ended, turn.broken_off = max(self._ending.at, turn.began), True
+        elif process and fate(Identity(*astuple(process))) == "gone":
+            turn.ended, turn.broken_off = turn.heard, True
+        return turn
+
+    # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
+        """Record commits; says where to go on from when one has to wait for the end of a turn."""
+        last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
+        for commit in made:
+            if not self._commit(commit):
+                return last, head
+            last, head = tree_snapshot.mark_of(commit.commit), commit.commit.sha
+        return None
+
+    def _commit(self, one: NewCommit) -> bool:
+        commit = one.commit
+        near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
+        if near:
+            return False
+        maker = maker_of(self._turns, commit.since, commit.until)
+        named = [session for session in commit.sessions if self._is_here(session)]
+        if named:
+            sessions = named[:1]
+        elif maker.conversation is not None:
+            sessions = [turn.session for turn in self._turns if turn.conversation == maker.conversation][-1:]
+        elif maker.among:
+            sessions = list(dict.fromkeys(t.session for t in self._turns if t.conversation in maker.among))
+        else:
+            sessions = self._at(commit)
+        data = msgspec.structs.replace(
+            _recorded(commit, one.branch),
+            conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
+            folded=one.folded,
+        )  # fmt: skip
+        for session in sessions:
+            self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
+        return True
+
+    def _at(self, commit: GitCommit) -> list[str]:
+        """The session that the work tree is at, if it had begun when a commit was made, and had not ended."""
+        if self._ending is not None and commit.since > self._ending.at:
+            return []
+        current = self._ending.session if self._ending else self._ws.store().current(self._ws.place.root)
+        if current is None or not self._is_here(current):
+            return []
+        return [current] if self._transaction.state(current).time.start <= commit.until else []
+
+    def _is_here(self, session: str) -> bool:
+        """Whether it is a session of this project: what a commit names may be anybody's."""
+        if session in self._sessions:
+            return True
+        store = self._ws.store()
+        state = store.state(session) if len(session) == _ID else None
+        if state is None or state.deleted or state.project is None:
+            return False
+        return state.project.id in projects.known(store, self._ws.place)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, session: str, said: list[tuple[int, Data]], key: str) -> None:
+        """Into a session that takes it: what has ended, or is only read here, stays as it is."""
+        state = self._transaction.state(session)
+        if not state.count or state.deleted or view.status_of(state) in FINISHED:
+            return
+        if self._ws.is_read_only(session) or (key and self._transaction.knows(session, key)):
+            return
+        self._ws.recorder.hear(self._transaction, session, said, keys=iter([key]) if key else None, actor="holdfast")
+
+
+def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:
+    fits = branch is not None and len(branch) <= _LONGEST_NAME and branch.isprintable()
+    return CommitRecorded(
+        sha=commit.sha, message=shorten(commit.subject, _LONGEST_SUBJECT), branch=branch if fits else None,
+        tree=commit.tree, parents=commit.parents[:_MOST_PARENTS],
+        authored=commit.authored if abs(commit.authored) <= LARGEST else None,
+    )  # fmt: skip
+
+
+def _note(words: str) -> ExtraKept:
+    return ExtraKept(name=NOT_COMPARED, value=words)
+
+
+def _within_signs(state: State, at: int) -> int:
+    """The last moment up to then at which the session was active: what is found later adds nothing to its hours."""
+    run = next((run for run in reversed(state.time.active) if run.since <= at), None)
+    return at if run is None else min(at, run.since if run.until is None else run.until)
+
+
+def _is_reported(one: FileDifference, reports: Iterable[FileState]) -> bool:
+    """Whether somebody said so: they left it as it is now or, where that is not known, spoke after it was changed."""
+    return any(
+        report.hash_after == one.hash_after
+        if report.hash_after and one.hash_after
+        else report.at + _SLACK >= one.until or report.action == one.action == "deleted"
+        for report in reports
+    )
+
+
+def _leave(snapshot: TreeSnapshot, one: FileDifference, before: TreeSnapshot) -> None:
+    """Whoever did this is not known yet: the next comparison finds it again."""
+    since = (one.before.since if one.before is not None else 0) or before.at
+    entry = one.before or TreeEntry(0, 0, 0, None, "=")
+    entry.since = since
+    snapshot.entries[one.path] = entry

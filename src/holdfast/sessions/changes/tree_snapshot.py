@@ -1,0 +1,373 @@
+"""What a work tree looked like when it was last compared, and what is different now.
+
+Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
+looked at, nor are mirrored files and files that are known to hold secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.text import relative_path
+from holdfast.machine import files
+from holdfast.machine.git import worktree
+from holdfast.machine.git.history import GitCommit, GitHistory
+from holdfast.machine.git.reader import StatusEntry, under
+from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot
+
+_TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
+_YOUNG: Final = 20  # ms
+# By their names, files that hold secrets.
+_SECRET: Final = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*",
+    "id_ed25519*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
+)  # fmt: skip
+_MOST_LISTED: Final = 20  # commits whose files are looked at
+# What moves HEAD to a commit that was just made, as git words it in the log of HEAD.
+_MADE: Final = re.compile(
+    r"(?:commit|cherry-pick|revert|am|merge)\b(?!.*: Fast-forward$)"
+    r"|(?:rebase|pull)\b[^:]*\((?!start|finish|abort)\w+\):|pull\b.*: Merge made"
+)
+_REWRITES: Final = re.compile(r"commit \(amend\)|(?:rebase|pull)\b[^:]*\(")
+_FOLDS: Final = re.compile(r"(?:rebase|pull)\b[^:]*\((?:squash|fixup)\)")
+_BEGINS_REBASE: Final = re.compile(r"(?:rebase|pull)\b[^:]*\(start\)")
+_ENDS_REBASE: Final = re.compile(r"(?:rebase|pull)\b[^:]*\((?:finish|abort)\)")
+_TO_FOLD: Final = re.compile(r"^(?:(?:squash|fixup|amend)! )+")
+
+Action = Literal["created", "modified", "deleted"]
+
+
+class FileDifference(NamedTuple):
+    """A file that is not what it was: when that happened, from when to when; what the entry was, and is."""
+
+    path: str
+    action: Action
+    since: int
+    until: int
+    hash_before: str | None
+    hash_after: str | None
+    before: TreeEntry | None
+    now: TreeEntry | None
+    lines: tuple[int, int] | None = None
+
+
+class NewCommit(NamedTuple):
+    commit: GitCommit
+    branch: str | None
+    replaces: str | None
+    folded: tuple[str, ...] = ()
+
+    @property
+    def is_amended(self) -> bool:
+        return self.replaces is not None and self.commit.action.startswith("commit (amend)")
+
+
+class Looked(NamedTuple):
+    """A work tree as it is now, and how it differs from a snapshot."""
+
+    snapshot: TreeSnapshot
+    differences: list[FileDifference]
+    commits: list[NewCommit]
+
+
+def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> Looked:
+    """Compare a work tree with a snapshot of it. Raises a `HoldfastError` where that takes too much."""
+    place = git.place()
+    head = worktree.head(place)
+    listed = {change.path: change for change in git.changes() if _is_compared(change.path, mirrored)}
+    if len(listed) > limits.TREE_PATHS:
+        raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.TREE_PATHS:,}")
+    log, commits = _commits(git, before, head)
+    committed: dict[str, Action] = {}
+    # What a rebase makes another commit of was in the work tree before; an amend may bring files in.
+    bringing = [
+        commit
+        for commit in commits
+        if commit.is_amended or (commit.replaces is None and len(commit.commit.parents) < 2)
+    ]
+    for made in bringing[-_MOST_LISTED:]:
+        for action, path in git.files_of(made.commit.sha, since=made.replaces):
+            if not _is_compared(path, mirrored):
+                continue
+            if committed.get(path) == "created" and action == "deleted":
+                del committed[path]
+            else:
+                committed[path] = _then(committed.get(path), action)
+    comparing = _Comparing(git, before, now)
+    for path in sorted({*listed, *before.entries, *committed}):
+        comparing.compare(path, listed.get(path), committed.get(path))
+    snapshot = TreeSnapshot(now, head.commit, comparing.entries, log)
+    return Looked(snapshot, comparing.with_lines(), commits)
+
+
+class _Comparing:
+    """One comparison: its entries, its differences, and how much it may still hash."""
+
+    def __init__(self, git: GitHistory, before: TreeSnapshot, now: int) -> None:
+        self._git = git
+        self._before = before
+        self._now = now
+        self._budget = limits.TREE_HASHED
+        self.entries: dict[str, TreeEntry] = {}
+        self._differences: list[FileDifference] = []
+
+    def compare(self, path: str, change: StatusEntry | None, committed: Action | None) -> None:
+        before = self._before.entries.get(path)
+        full = os.path.join(self._git.root, *path.split("/"))
+        try:
+            status = os.lstat(full)
+        except (OSError, ValueError):
+            status = None
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            return  # a link, a submodule, a directory in the place of a file
+        now = TreeEntry(0, 0, 0, None, "-") if status is None else _entry(status)
+        if before is not None and before.kind != "=" and before.is_as(now) and not self._is_young(before):
+            if change is not None:
+                self.entries[path] = msgspec.structs.replace(before, since=0)
+            return
+        action = self._action(before, now, change, committed)
+        if status is not None:
+            now.hash = self._hash(full, status)
+        if change is not None:
+            self.entries[path] = now
+        if action is None or (before is not None and before.hash is not None and before.hash == now.hash):
+            return
+        since = (before.since if before is not None else 0) or self._before.at
+        moments = _when(full, status, since, self._now)
+        if moments is not None:
+            was = None if before is None else before.hash
+            self._differences.append(
+                FileDifference(
+                    path, action, *moments, None if action == "created" else was, now.hash, before,
+                    now if change is not None else None,
+                )
+            )  # fmt: skip
+
+    def _action(
+        self, before: TreeEntry | None, now: TreeEntry, change: StatusEntry | None, committed: Action | None
+    ) -> Action | None:
+        """What was done to it; None for nothing."""
+        was_there = before is not None and before.kind == ""
+        if now.kind == "-":
+            if change is None and committed is None and not was_there:
+                return None
+            return None if before is not None and before.kind == "-" else "deleted"
+        if was_there:
+            return "modified"
+        if before is not None and before.kind == "-":
+            return "created"
+        if change is None:  # as committed, now as then: it was changed only if a commit since then changed it
+            return committed
+        if committed == "deleted":  # it was there before, and is there again
+            return "modified"
+        is_new = committed == "created" or change.loose == "?" or change.staged == "A"
+        return "created" if is_new else "modified"
+
+    def _is_young(self, before: TreeEntry) -> bool:
+        """Whether it was changed so shortly before the snapshot that another change could look the same."""
+        return before.kind == "" and before.changed // 1_000_000 >= self._before.at - _YOUNG
+
+    def _hash(self, full: str, status: os.stat_result) -> str | None:
+        if status.st_size > min(limits.TREE_FILE, self._budget):
+            return None
+        self._budget -= status.st_size
+        try:
+            return files.hash_file(full, limits.TREE_FILE)
+        except (OSError, ValueError, HoldfastError):
+            return None
+
+    def with_lines(self) -> list[FileDifference]:
+        """The differences, with the lines of those files that were as committed before."""
+        fresh = [
+            difference.path
+            for difference in self._differences
+            if difference.before is None or difference.before.kind == "="
+        ]
+        counted = self._git.lines_changed(self._before.head, fresh[: limits.TREE_CHANGES])
+        return [
+            difference._replace(
+                lines=counted.get(difference.path)
+                or (_added(self._git.root, difference) if difference.path in fresh else None)
+            )
+            for difference in self._differences
+        ]
+
+
+def _added(root: str, difference: FileDifference) -> tuple[int, int] | None:
+    from holdfast.machine.git.reader import lines_of
+
+    return lines_of(os.path.join(root, *difference.path.split("/"))) if difference.action == "created" else None
+
+
+def _entry(status: os.stat_result) -> TreeEntry:
+    return TreeEntry(status.st_mtime_ns, status.st_ctime_ns, status.st_size, None)
+
+
+def _when(full: str, status: os.stat_result | None, since: int, now: int) -> tuple[int, int] | None:
+    """From when to when a path became what it is, in milliseconds; None for before `since`."""
+    if status is None:
+        parent = os.path.dirname(full)
+        while not os.path.isdir(parent) and os.path.dirname(parent) != parent:
+            parent = os.path.dirname(parent)
+        try:  # the removal of a name is a change of its directory, and perhaps not the last
+            until = min(os.stat(parent).st_mtime_ns // 1_000_000, now)
+        except OSError:
+            until = now
+        return (since, until) if until >= since else None
+    at = files.changed_at(status, since * 1_000_000)
+    if at < since * 1_000_000 - _TICK:
+        return None
+    moment = min(at // 1_000_000, now)
+    return moment, moment
+
+
+def _is_compared(path: str, mirrored: Sequence[str]) -> bool:
+    name = path.rpartition("/")[2]
+    if path.endswith("/") or name.startswith(files.PREFIX) or any(fnmatch(name.lower(), item) for item in _SECRET):
+        return False
+    try:
+        return relative_path(path) == path and not under(path, mirrored)
+    except Invalid:
+        return False
+
+
+def _then(first: Action | None, action: str) -> Action:
+    """Two actions on one file as one."""
+    if first == "created" and action == "modified":
+        return "created"
+    if first == "deleted" and action == "created":
+        return "modified"
+    return "created" if action == "created" else "deleted" if action == "deleted" else "modified"
+
+
+# ── commits ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> tuple[LogMark | None, list[NewCommit]]:
+    """The newest entry of the log of HEAD, and the commits that were made here since, the oldest first."""
+    entries = git.head_log(limits.TREE_COMMITS)
+    if not entries:
+        return None, _without_log(git, before, head.commit or git.commit_id())
+    newest = mark_of(entries[0])
+    fresh = _since(git, entries, before)
+    found: list[NewCommit] = []
+    branch = head.branch
+    originals: dict[int, list[GitCommit]] = {}
+    for place, entry in enumerate(fresh):
+        if _MADE.match(entry.action):
+            replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
+            if replaces != entry.sha:
+                folded = _folded(git, entries, place, originals) if _FOLDS.match(entry.action) else ()
+                found.append(NewCommit(git.precisely(entry), branch, replaces, folded))
+        branch = _branch_before(entry.action, branch)
+    return newest, found[::-1]
+
+
+def mark_of(entry: GitCommit) -> LogMark:
+    return LogMark(entry.sha, entry.at, digest(entry.action.encode(errors="surrogatepass"))[:16])
+
+
+def _since(git: GitHistory, entries: list[GitCommit], before: TreeSnapshot) -> list[GitCommit]:
+    mark = before.log
+    for place, entry in enumerate(entries):
+        if mark is not None and mark == mark_of(entry):
+            return entries[:place]
+    # Never looked at, or begun anew: what may have been made since then.
+    since = before.at if mark is None else mark.at
+    return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
+
+
+def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> list[NewCommit]:
+    """Where no log of HEAD is kept, commits that lead to HEAD, were not there before, and are as young as that."""
+    if head is None or before.head is None or head == before.head:
+        return []
+    found = git.log(head, without=[before.head], most=limits.TREE_COMMITS)
+    branch = git.branch()
+    made = [git.precisely(commit) for commit in reversed(found)]
+    return [NewCommit(commit, branch, None) for commit in made if commit.until >= before.at]
+
+
+def _branch_before(action: str, branch: str | None) -> str | None:
+    """The branch HEAD was on before this entry of its log."""
+    if action.startswith("checkout: moving from "):
+        name = action.removeprefix("checkout: moving from ").partition(" ")[0]
+        return None if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
+    if re.match(r"(?:rebase|pull)\b[^:]*\(finish\): returning to refs/heads/", action):
+        return action.partition("refs/heads/")[2].partition(" ")[0]
+    return branch
+
+
+def _replaced(
+    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+) -> str | None:
+    """The commit that an amend or a step of a rebase made another of: by author time and subject, or by its tree."""
+    entry = entries[place]
+    previous = entries[place + 1] if place + 1 < len(entries) else None
+    if entry.action.startswith("commit (amend)"):
+        return None if previous is None else previous.sha
+    if previous is not None and entry.parents == previous.parents and _REWRITES.match(entry.action):
+        return previous.sha  # a step that amends the one before it: reword, squash, fixup
+    found = _originals(git, entries, place, originals)
+    if found is None:
+        return None
+    same = [commit for commit in found if (commit.authored, commit.author) == (entry.authored, entry.author)]
+    for fits in (
+        lambda one: one.subject == entry.subject,
+        lambda one: one.tree == entry.tree,
+        lambda _: len(same) == 1,
+    ):
+        for commit in same:
+            if fits(commit):
+                return commit.sha
+    return None if previous is None or previous.authored != entry.authored else previous.sha
+
+
+def _originals(
+    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+) -> list[GitCommit] | None:
+    """The branch as it was before the rebase that an entry belongs to, the latest first."""
+    begun = _begun(entries, place)
+    if begun is None or begun + 1 >= len(entries):
+        return None
+    if begun not in originals:
+        # What it was rebased onto has nothing to do with it.
+        onto = entries[begun].sha
+        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.TREE_COMMITS)
+    return originals[begun]
+
+
+def _begun(entries: list[GitCommit], place: int) -> int | None:
+    """Where the rebase that an entry belongs to begins in the log."""
+    later = range(place + 1, len(entries))
+    return next((at for at in later if _BEGINS_REBASE.match(entries[at].action)), None)
+
+
+def _folded(
+    git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
+) -> tuple[str, ...]:
+    """What this step of a rebase folded into the commit before it: those whose messages say that they belong to that
+    one and, where the rebase folded all commits that it made no others of, the next of them.
+    """
+    found, begun = _originals(git, entries, place, originals), _begun(entries, place)
+    if found is None or begun is None:
+        return ()
+    ended = next((at for at in range(begun - 1, -1, -1) if _ENDS_REBASE.match(entries[at].action)), -1)
+    steps = range(begun - 1, ended, -1)
+    folding = [step for step in steps if _FOLDS.match(entries[step].action)]
+    made_of = {_replaced(git, entries, step, originals) for step in steps if step not in folding}
+    left = [commit for commit in reversed(found) if commit.sha not in made_of]
+    into = next(entries[at].subject for at in range(place + 1, begun + 1) if at not in folding)
+    folded = [rest.sha for rest in left if rest.subject != into and _TO_FOLD.sub("", rest.subject, count=1) == into]
+    if len(left) == len(folding) and not _TO_FOLD.match((following := left[folding.index(place)]).subject):
+        folded.append(following.sha)
+    return tuple(folded)

@@ -1,0 +1,195 @@
+"""Conflicts: what devices said without knowing of each other, side by side, and a person's choice between them.
+
+Whatever is chosen, nothing is lost: the choice is an event, the other values stay in the log, and a choice can be
+changed. Two people who choose differently at once have made a new conflict, the same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import agents, model, view
+from holdfast.core.device_names import device_names, sides
+from holdfast.core.envelope import Event
+from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.events import ConflictResolved, Data
+from holdfast.core.fold import fold
+from holdfast.core.registers import Dispute, disputes
+from holdfast.core.state import State, Write
+from holdfast.core.text import shorten
+from holdfast.sessions import history
+from holdfast.store import origin
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+_SHORTEST: Final = 4  # characters of a conflict's id
+
+
+class Side(NamedTuple):
+    """How things stood where a value was written, before that device heard of the others."""
+
+    progress: float
+    # Agents at work there.
+    agents: tuple[str, ...]
+
+
+class Disagreement(NamedTuple):
+    """A conflict as it is shown: as everybody has it, with what was so on each side as far as it is known."""
+
+    conflict: model.Conflict
+    # The value that stands, counting from 1.
+    stands: int
+    sides: tuple[Side | None, ...]
+    # The device of each value, by a name that tells it from the others.
+    devices: tuple[str, ...]
+
+
+def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) -> str:
+    """The session whose conflicts are meant: where none is named, the one this work tree is at, or was at last.
+
+    What was completed elsewhere is not current any more; what is disputed in it is still for somebody to settle.
+    """
+    if reference is not None or at is not None:
+        return history.find(ws, reference or "@", at=at)
+    found = history.current_session(ws)
+    if found is not None:
+        return found
+    last = last_here(ws)
+    if last is not None:
+        return last.session
+    others = disputed(ws)
+    raise NotFound(
+        "there is no current session here",
+        hint=f"Conflicts are open in: {', '.join(other[:8] for other in others)}" if others
+        else "Name one: holdfast history lists them.",
+    )  # fmt: skip
+
+
+def last_here(ws: Workspace) -> State | None:
+    """The session that this work tree is at or was at last, finished or not."""
+    store = ws.existing_store()
+    last = store.current(ws.place.root) if store else None
+    state = store.state(last) if store and last else None
+    return None if state is None or state.deleted else state
+
+
+def disputed(ws: Workspace) -> list[str]:
+    """The sessions of this project with conflicts that nobody has settled, the latest first."""
+    rows = history.history(ws, limit=None, aliases=False)
+    states = history.states_of(ws, rows)
+    return [state.session for state in states if any(conflict.chosen is None for conflict in view.conflicts(state))]
+
+
+def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[Disagreement]:
+    """Every conflict of a session, open ones first."""
+    state = ws.state(session, at=at)
+    guests = origin.guests(ws.store(), session)
+    found = sorted(disputes(state), key=lambda dispute: dispute.chosen is not None)
+    if not found:
+        return []
+    events = [event for event in ws.events(session) if at is None or event.at <= at]
+    return [
+        Disagreement(
+            view.conflict(state, dispute),
+            dispute.stands,
+            tuple(_side(events, dispute, write, session) for write in dispute.writes),
+            sides(state, dispute, guests),
+        )
+        for dispute in found
+    ]
+
+
+def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str) -> Side | None:
+    """What the writer of a value knew until it heard of one of the others."""
+    others = {item.writer: item.seq for item in dispute.writes if item.writer not in ("", write.writer)}
+    heard: dict[str, int] = {}
+    known: dict[str, int] = {}
+    for event in sorted((event for event in events if event.writer == write.writer), key=lambda one: one.seq):
+        for head in event.seen:
+            heard[head.writer] = max(heard.get(head.writer, 0), head.seq)
+        if event.seq > write.seq and any(heard.get(writer, 0) >= seq for writer, seq in others.items()):
+            break
+        known = {**heard, write.writer: event.seq}
+    if not known:
+        return None
+    state = fold((event for event in events if event.seq <= known.get(event.writer, 0)), session)
+    return Side(view.progress_of(state), tuple(agent.id for agent in agents.running(state)))
+
+
+def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None = None) -> model.Conflict:
+    """Let one of the values of a conflict stand, counted as `listed` shows them; gives the conflict as it is then."""
+    found: list[Dispute] = []
+
+    def build(state: State) -> list[Data]:
+        dispute = meant(state, name)
+        if not 1 <= take <= len(dispute.writes):
+            raise Invalid(
+                f"the conflict has {len(dispute.writes)} values, and {take} is none of their numbers",
+                hint="holdfast conflicts shows them with their numbers.",
+                session=session,
+            )
+        if dispute.chosen == take:
+            raise Conflict(
+                f"value {take} of {dispute.field} is chosen already",
+                hint="Nothing is left to do; another value can still be chosen.",
+                session=session,
+            )
+        found.append(dispute)
+        return [choice(dispute, take)]
+
+    state = ws.recorder.record(session, build, at=at)
+    dispute = found[0]
+    after = next((item for item in reversed(disputes(state)) if item.id == dispute.id), dispute._replace(chosen=take))
+    return view.conflict(state, after)
+
+
+def meant(state: State, name: str) -> Dispute:
+    """The conflict of this id, or of the one id that begins so."""
+    wanted = name.strip().lower()
+    known = disputes(state)
+    found = [dispute for dispute in known if dispute.id == wanted]
+    if not found and len(wanted) >= _SHORTEST:
+        found = [dispute for dispute in known if dispute.id.startswith(wanted)]
+    if not found:
+        raise NotFound(
+            f"the session has no conflict {shorten(name, 40)!a}",
+            hint="holdfast conflicts shows them.",
+            session=state.session,
+        )
+    if len({dispute.id for dispute in found}) > 1:
+        ids = ", ".join(dispute.id for dispute in found[:10])
+        raise Invalid(
+            f"{shorten(name, 40)!a} could be {len(found)} conflicts: {ids}",
+            hint="Give more of the id.",
+            session=state.session,
+        )
+    return next((dispute for dispute in found if dispute.chosen is None), found[-1])
+
+
+def choice(dispute: Dispute, take: int) -> ConflictResolved:
+    """What is recorded when the value of this number, counting from 1, is chosen."""
+    chosen = dispute.writes[take - 1]
+    value = chosen.value
+    return ConflictResolved(
+        field=dispute.field,
+        chosen=chosen.hash,
+        overruled=tuple(write.hash for number, write in enumerate(dispute.writes, start=1) if number != take),
+        value=float(value) if isinstance(value, (int, float)) else value if isinstance(value, str) else None,
+    )
+
+
+def in_favour_of(state: State, device: str, guests: Collection[str]) -> list[ConflictResolved]:
+    """The choices that let this device's values stand wherever it is one of those that disagree."""
+    names = device_names(state, guests)
+    choices = []
+    for dispute in disputes(state):
+        own = [
+            number
+            for number, write in enumerate(dispute.writes, start=1)
+            if write.writer and names.get(write.writer) == device
+        ]
+        if dispute.chosen is None and own:
+            choices.append(choice(dispute, own[-1]))
+    return choices

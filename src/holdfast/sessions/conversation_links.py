@@ -1,0 +1,81 @@
+"""Which session a conversation belongs to, as our own devices said it.
+
+Anybody who may write in a session can name any conversation there, or say that it moved: that must neither draw our
+work into their session nor divert it from ours. Of what our devices said in a session, the latest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import NativeState, State
+from holdfast.sessions.own_devices import own_test
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+def session_of(ws: Workspace, name: str) -> State | None:
+    """The session that a conversation, `agent:id`, belongs to."""
+    store = ws.existing_store()
+    states = [store.state(item) for item in store.find(name)] if store is not None else []
+    return chosen(ws, (state for state in states if state is not None), name)
+
+
+def chosen(ws: Workspace, states: Iterable[State], name: str) -> State | None:
+    """The one of these sessions that a conversation belongs to: an unfinished one before those that have ended, one
+    that we may write before those that we only read, the newest of several.
+    """
+    linked = [state for state in states if state.count and not state.deleted and is_linked(ws, state, name)]
+    if len(linked) < 2:
+        return linked[0] if linked else None
+    store = ws.store()
+    linked = [state for state in linked if store.may_repair(state.session)] or linked
+    return max(
+        linked,
+        key=lambda state: (
+            view.status_of(state) not in FINISHED,
+            not ws.is_read_only(state.session),
+            state.created_at or 0,
+        ),
+    )
+
+
+def is_linked(ws: Workspace, state: State, name: str) -> bool:
+    """Whether the conversation belongs to this session, as far as our devices said."""
+    native = native_of(state, name)
+    if native is None:
+        return False
+    # Of nearly all: hooks ask this, and looking at keys takes time.
+    this = ws.home.known_writer(ws.address)
+    if this in native.writers and not native.moved_by and own_test(ws, state.session)(this or ""):
+        return True
+    latest = _latest_of_ours(ws, state, native.writers)
+    return latest is not None and latest not in native.moved_by
+
+
+def was_linked(ws: Workspace, state: State, name: str) -> bool:
+    """Whether it does, or did before it was moved."""
+    native = native_of(state, name)
+    return native is not None and _latest_of_ours(ws, state, native.writers) is not None
+
+
+def moved_here_at(ws: Workspace, state: State, name: str) -> int | None:
+    """When one of us moved the conversation to this session last; None if nobody did."""
+    native = native_of(state, name)
+    moved = {} if native is None else native.moved_here
+    is_own = own_test(ws, state.session)
+    return max((at for writer, at in moved.items() if is_own(writer)), default=None)
+
+
+def native_of(state: State, name: str) -> NativeState | None:
+    """The conversation `agent:id` of a session, whoever named it there."""
+    return state.native.get(name.replace(":", "\n", 1))
+
+
+def _latest_of_ours(ws: Workspace, state: State, writers: tuple[str, ...]) -> str | None:
+    is_own = own_test(ws, state.session)
+    return next((writer for writer in reversed(writers) if is_own(writer)), None)

@@ -1,0 +1,305 @@
+"""Which session a reference means, and which sessions a listing shows, now or as of a moment."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from holdfast.core import own_events, view
+from holdfast.core.device_names import device_names
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import Row
+from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.core.times import DAY, text
+from holdfast.sessions.conversation_links import session_of
+from holdfast.sessions.own_devices import own_test
+from holdfast.store import origin
+from holdfast.store.interface import Filter, Store
+
+if TYPE_CHECKING:
+    from holdfast.core.state import State
+    from holdfast.core.worktime import WorkTime
+    from holdfast.workspace.workspace import Workspace
+
+
+def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list[Row]:
+    """The rows as they were then: what had not begun is left out, and what is not wanted as it was."""
+    found: list[Row] = []
+    after = archive_after(ws, wanted)
+    for row in rows:
+        if len(found) == wanted.limit:
+            break
+        try:
+            state = ws.state(row.id, at=at)
+        except NotFound:
+            continue
+        was = view.shown_status(state)
+        put_away = ws.is_archived(state, at=at, after=after)
+        if (
+            (wanted.status is not None and was != wanted.status)
+            or (wanted.unfinished and was in FINISHED)
+            or (wanted.archived is not None and put_away != wanted.archived)
+        ):
+            continue
+        found.append(
+            Row(
+                id=row.id, goal=view.word(state, "goal") or "", status=was, progress=view.progress_of(state),
+                project=row.project, device=view.device_of(state), created_at=row.created_at,
+                updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
+                archived=put_away, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
+            )
+        )  # fmt: skip
+    return found
+
+
+def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> list[State]:
+    """The states of listed sessions, but of those that have none: others can list them on a server."""
+    found: list[State] = []
+    for row in rows:
+        with contextlib.suppress(NotFound):
+            found.append(ws.state(row.id, at=at))
+    return found
+
+
+SHORTEST_PREFIX = 4
+_LENGTH_OF_UUID = 36
+_LOOKED_AT = 20  # sessions that are asked whether they are over, for the latest that is not
+
+
+def meant(store: Store | None, reference: str) -> str:
+    """The id of the one session that a UUID, a unique prefix or else an alias means."""
+    clean(reference, "the session's id", longest=LONGEST_NAME)
+    candidates = store.find(reference) if store else []
+    exact = [candidate for candidate in candidates if candidate == reference.lower()]
+    # Whoever begins a session chooses its id: what is printed of an own one's can be the whole of somebody else's.
+    told_apart = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
+    sure = exact if told_apart or any(_is_own(store, session) for session in exact) else []
+    # An id comes before a name: names are given by whoever writes in a session.
+    candidates = (
+        sure
+        or (exact and candidates)
+        or [candidate for candidate in candidates if candidate.startswith(reference.lower())]
+        or candidates
+    )
+    if len(reference) < SHORTEST_PREFIX and not exact:
+        candidates = [candidate for candidate in candidates if not candidate.startswith(reference.lower())]
+    if not candidates:
+        short = "" if len(reference) >= SHORTEST_PREFIX else f" A prefix has at least {SHORTEST_PREFIX} characters."
+        raise NotFound(f"there is no session {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}")
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
+        raise Invalid(
+            f"{shorten(reference, 60)!a} could be {len(candidates)} sessions: {listed}",
+            hint="Give more of the id.",
+        )
+    return candidates[0]
+
+
+def _is_own(store: Store | None, session: str) -> bool:
+    return store is not None and origin.share_of(store, session) is None and store.may_repair(session)
+
+
+def find(ws: Workspace, reference: str = "@", *, at: int | None = None) -> str:
+    """The id of the session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
+    ws.collect()
+    if reference != "@":
+        return meant(ws.existing_store(), reference)
+    current = current_session(ws, at=at)
+    if current is None:
+        raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
+    return current
+
+
+def current_session(ws: Workspace, *, at: int | None = None) -> str | None:
+    """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then.
+
+    For a command that runs in a conversation, it is that conversation's session.
+    """
+    ws.collect()
+    if at is not None:
+        then = history(ws, limit=None, at=at, unfinished=True)
+        return max(((row.updated_at, row.id) for row in then), default=(None, None))[1]
+    store = ws.existing_store()
+    state = None if ws.conversation is None else session_of(ws, ws.conversation)
+    if state is None:
+        known = store.current(ws.place.root) if store else None
+        state = store.state(known) if store and known else None
+    if state is None or state.deleted or view.status_of(state) in FINISHED:
+        return None
+    return state.session
+
+
+def latest_session(ws: Workspace, *, at: int | None = None) -> str | None:
+    """The session of this project that was worked on last, finished or not; now, or as it was then."""
+    rows = history(ws, limit=None, at=at, aliases=False)
+    if at is None:
+        return latest(ws, rows)
+    return max((row.updated_at, row.id) for row in rows)[1] if rows else None
+
+
+def latest_unfinished(ws: Workspace) -> str | None:
+    """The unfinished session of this project that was worked on last: one that is not over before those that are."""
+    unfinished = history(ws, limit=None, unfinished=True, aliases=False)
+    shown = [row for row in unfinished if not row.archived]
+    newest = sorted(shown, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
+    mark_over(ws, newest)
+    return latest(ws, [row for row in newest if not row.over]) or latest(ws, shown) or latest(ws, unfinished)
+
+
+def history(
+    ws: Workspace,
+    *,
+    limit: int | None = 20,
+    search: str | None = None,
+    status: str | None = None,
+    since: int | None = None,
+    all_projects: bool = False,
+    at: int | None = None,
+    before: str | None = None,
+    unfinished: bool = False,
+    project: str | None = None,
+    archived: bool | None = None,
+    aliases: bool = True,
+) -> list[Row]:
+    """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment.
+
+    `before` is the id of the last row shown, to go on after it; `project` a project's name. Without `aliases` no
+    session is looked at.
+    """
+    if limit is not None and limit < 1:
+        raise Invalid("the limit must be at least 1")
+    ws.collect()
+    wanted = Filter(
+        search=search, status=status, since=since, limit=limit, unfinished=unfinished, name=project,
+        archived=archived, before=place_of(ws.existing_store(), before),
+    )  # fmt: skip
+    found = rows(ws, wanted, all_projects=all_projects, at=at)
+    return described(ws, found, wanted) if aliases and at is None else found
+
+
+def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
+    """Where a session stands in a listing, for whoever goes on after it."""
+    if session is None:
+        return None
+    state = store.state(session) if store else None
+    if state is None:
+        raise NotFound("there is no such session to go on after", session=session)
+    return state.updated_at if state.created_at is None else state.created_at, session
+
+
+def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
+    """Sessions newest first, of the keeper's project or of all; now, or as they were at a moment."""
+    from holdfast.workspace import projects
+
+    store = ws.existing_store()
+    here = () if store is None or all_projects else projects.known(store, ws.place)
+    if store is None or not (here or all_projects):
+        return []
+    which = None if all_projects else here
+    if at is not None:
+        # What was so then, the rows do not know: the rest is asked of them, and that of the states.
+        everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
+        return rows_at(ws, store.rows(everything), at, wanted._replace(projects=which))
+    found = listed(ws, wanted._replace(projects=which))
+    worked = worked_since(ws, found, ws.now())
+    for row in found:
+        if row.id in worked:
+            row.working_ms = worked[row.id].working
+    return found
+
+
+def described(ws: Workspace, rows: list[Row], wanted: Filter) -> list[Row]:
+    """The rows with what only the states know. The status too: earlier versions listed another one."""
+    store = ws.existing_store()
+    for row in rows:
+        state = None if store is None else store.state(row.id)
+        if state is not None:
+            row.aliases, row.over = view.aliases_of(state), ws.is_over(state)
+            # Whoever asks for a status means the one that was recorded: idle is a matter of the moment.
+            row.status = view.status_at(state, ws.now()) if wanted.status is None else view.shown_status(state)
+    return [row for row in rows if wanted.status in (None, row.status)]
+
+
+def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
+    """Note in rows as they are listed which of them began by themselves and were left.
+
+    Only what is paused, or a day old, is looked at, and what is over only once, until something happens in it.
+    """
+    store = ws.existing_store()
+    latest = text(ws.now() - DAY)
+    known = ws.over
+    for row in rows:
+        if store is None or row.status in FINISHED or (row.status != "paused" and row.created_at > latest):
+            continue
+        if known.get(row.id) != row.updated_at:
+            state = store.state(row.id)
+            if state is None or not ws.is_over(state):
+                continue
+            known[row.id] = row.updated_at
+        row.over = True
+
+
+def worked_since(ws: Workspace, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
+    """By session, the work time as of now of what is unfinished: `listed` knows only that of the last event."""
+    store = ws.existing_store()
+    found: dict[str, WorkTime] = {}
+    if store is None:
+        return found
+    for row in rows:
+        if row.status in FINISHED:
+            continue
+        state = store.state(row.id)
+        if state is not None and not state.deleted:
+            found[row.id] = view.worktime(state, now)
+    return found
+
+
+def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
+    """The session that was worked on last: one of our own before those that others share, who date as they like."""
+    store = ws.existing_store()
+    shared = {} if store is None else origin.through_shares(store)
+    best: tuple[bool, bool, str, str] | None = None
+    ranks = sorted(((row.id not in shared, not row.archived, row.updated_at, row.id) for row in rows), reverse=True)
+    for rank in ranks:
+        if best is not None and rank <= best:
+            break
+        is_ours, is_shown, updated_at, session = rank
+        state = store.state(session) if is_ours and store is not None else None
+        if is_ours and (state is None or state.deleted):
+            continue
+        if state is not None:
+            # Guests of our own sessions date as they like, too, and say that these are not put away.
+            is_own = own_test(ws, session)
+            said = own_events.last_word_at(state, is_own)
+            is_shown = is_shown and not own_events.is_put_away(state, is_own)
+            updated_at = updated_at if said is None else text(said)
+        own_rank = (is_ours, is_shown, updated_at, session)
+        best = own_rank if best is None else max(best, own_rank)
+    return None if best is None else best[3]
+
+
+def listed(ws: Workspace, wanted: Filter) -> list[Row]:
+    """Sessions newest first, each as it stood at its last event: no state is looked at, however many are at work."""
+    store = ws.existing_store()
+    if store is None:
+        return []
+    return store.rows(wanted._replace(now=ws.now(), archive_after=archive_after(ws, wanted)))
+
+
+def archive_after(ws: Workspace, wanted: Filter) -> int:
+    """A project's own rule; of all projects together the home's, so that a listing is the same wherever one is."""
+    return (ws.home_settings if wanted.projects is None else ws.settings).archive_after
+
+
+def unfinished_by(ws: Workspace, device: str) -> str | None:
+    """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
+    found = rows(ws, Filter(unfinished=True), all_projects=False, at=None)
+    for state in states_of(
+        ws, sorted(found, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True)
+    ):
+        guests = origin.guests(ws.store(), state.session)
+        if device in device_names(state, guests).values():
+            return state.session
+    return None

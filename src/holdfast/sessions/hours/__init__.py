@@ -1,0 +1,1 @@
+"""Hours worked: tables by scope, day, project or agent, and their CSV."""

@@ -1,0 +1,128 @@
+"""Hours of all projects at once, for a page that is looked at again and again.
+
+What a finished session adds up to does not change any more, so it is remembered; what is being worked on is added up
+anew each time. The sums are those of `keeper.statistics`: the lines of every table add up to the same total, and in
+each line working + paused = elapsed. Sessions are known by their version in the store: one that changes after its end
+(an event that came late) is added up again.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.lifecycle import FINISHED
+from holdfast.machine.wall import local_offset
+from holdfast.sessions.hours.overlaps import Overlap, OverlapTimeline, messages_in, person_of
+from holdfast.sessions.hours.table import Line, SessionHours, Sums, day_of, share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.store.interface import Store
+    from holdfast.workspace.workspace import Workspace
+
+_MOST: Final = 16  # questions whose sums of finished sessions are kept
+
+
+class CachedHours(NamedTuple):
+    days: list[Line]
+    scopes: list[Line]
+    projects: list[Line]
+    total: Line
+
+
+class HoursMemo:
+    """What finished sessions of a store add up to. May be asked by several threads at once."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._versions: dict[str, int] = {}
+        self._finished: dict[str, SessionHours] = {}
+        self.unfinished: set[str] = set()
+        # Of finished sessions, by person: whose each moment is, and what is counted once only.
+        self._timelines: dict[str, OverlapTimeline] | None = None
+        self._overlaps: list[Overlap] = []
+        # The sums of what is finished, by project and first day.
+        self._sums: dict[tuple[str | None, str], Sums] = {}
+
+    def refresh(self, store: Store, now: int) -> None:
+        """Add up what has changed since it was last asked."""
+        versions = store.versions()
+        if versions == self._versions:
+            return
+        for version in {name for name, _ in versions.items() ^ self._versions.items()}:
+            self.unfinished.discard(version)
+            if self._finished.pop(version, None) is not None:
+                self._forget()
+            state = store.state(version) if version in versions else None
+            if state is None or state.deleted:
+                continue
+            if view.status_of(state) in FINISHED:
+                self._finished[version] = share(state, now=now, offset=local_offset)
+                self._forget()
+            else:
+                self.unfinished.add(version)  # what it adds up to grows with the time
+        self._versions = versions
+
+    def _forget(self) -> None:
+        self._sums.clear()
+        self._timelines = None
+
+    def timelines(self, ws: Workspace) -> dict[str, OverlapTimeline]:
+        """Whose each moment of what is finished is, by person, for the caller to go on with."""
+        if self._timelines is None:
+            self._timelines, self._overlaps = {}, []
+            for item in self._finished.values():
+                self._overlaps += _timeline(self._timelines, ws, item).add(item)
+        return {person: timeline.copy() for person, timeline in self._timelines.items()}
+
+    def sums(self, project: str | None, since: str) -> Sums:
+        """Of everything finished, for the caller to go on with; `timelines` come first."""
+        asked = (project, since)
+        if asked not in self._sums:
+            sums = Sums(since)
+            for item in self._finished.values():
+                if project in (None, item.project):
+                    sums.add(item)
+            _take(sums, self._overlaps, project)
+            while len(self._sums) >= _MOST:
+                del self._sums[next(iter(self._sums))]
+            self._sums[asked] = sums
+        return self._sums[asked].copy()
+
+
+def hours(ws: Workspace, memo: HoursMemo, *, project: str | None = None, since: int | None = None) -> CachedHours:
+    """Hours by day, by scope and by project: of all projects or those of a name, all or from a moment's day on."""
+    ws.collect()
+    store, now = ws.existing_store(), ws.now()
+    first = "" if since is None else day_of(since, local_offset)
+    sums = Sums(first)
+    if store is not None:
+        with memo.lock:
+            memo.refresh(store, now)
+            timelines = memo.timelines(ws)
+            sums, unfinished = memo.sums(project, first), sorted(memo.unfinished)
+        for item in _shares(store, unfinished, now):
+            if project in (None, item.project):
+                sums.add(item)
+            _take(sums, _timeline(timelines, ws, item).add(item), project)
+    return CachedHours(sums.days(), sums.scopes(), sums.projects(), sums.total)
+
+
+def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, one: SessionHours) -> OverlapTimeline:
+    return timelines.setdefault(person_of(ws.store(), one.session), OverlapTimeline(messages_in(ws)))
+
+
+def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:
+    for overlap in overlaps:
+        if project in (None, overlap.share.project):
+            sums.take(overlap, local_offset)
+
+
+def _shares(store: Store, sessions: list[str], now: int) -> Iterator[SessionHours]:
+    for session in sessions:
+        state = store.state(session)
+        if state is not None and not state.deleted:
+            yield share(state, now=now, offset=local_offset)

@@ -1,0 +1,199 @@
+"""What a person looks at first: every session that is not finished, and what in it waits for them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import agents
+from holdfast.core.short_names import agent_names, readable
+from holdfast.core.text import shorten
+from holdfast.core.times import MINUTE
+from holdfast.core.wording import CROSSED, count, one_line, open_pause
+from holdfast.sessions import history, locate
+from holdfast.sessions.resume import ended_conversations, lost_agents
+from holdfast.sessions.work import described
+from holdfast.store.interface import Filter
+from holdfast.workspace.home import default_home
+
+if TYPE_CHECKING:
+    from holdfast.core.agents import FailedAgents
+    from holdfast.core.model import Agent, Row, Session
+    from holdfast.core.state import State
+    from holdfast.store.interface import Store
+    from holdfast.workspace.workspace import Workspace
+
+_MOST: Final = 3  # of one kind that are told one by one
+_AT_ONCE: Final = 500  # whose versions are asked for; beyond that each is looked at
+_LONGEST: Final = 200  # characters of what somebody said
+_FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
+
+
+class SessionCard(NamedTuple):
+    """A session, and what to know of it at a glance."""
+
+    session: Session
+    # Agents recorded as at work whose process is not there any more.
+    gone: frozenset[str]
+    # The work trees that are at it.
+    places: tuple[str, ...]
+    # Its agents that failed since the person wrote last.
+    failed: FailedAgents
+    # Whether its project's directory is on this machine.
+    here: bool
+    # What waits for the person, in sentences, the most urgent first.
+    attention: tuple[str, ...]
+    # The command that goes on with it, in a terminal.
+    resume: str
+
+
+def session_card(ws: Workspace, session_id: str, *, at: int | None = None, state: State | None = None) -> SessionCard:
+    """One session, now or as it was at a moment; `state` is its state then, where that is at hand already."""
+    if state is None:
+        state = ws.state(session_id, at=at)
+    return _glance(ws, ws.store(), state, at)
+
+
+def with_names(one: SessionCard) -> SessionCard:
+    """The same with readable names, for people."""
+    names = agent_names(one.session.agents)
+    return one._replace(session=readable(one.session), gone=frozenset(names.get(id_, id_) for id_ in one.gone))
+
+
+def unfinished(ws: Workspace) -> list[Row]:
+    """Every unfinished session of all projects that is neither archived nor over; what happened last, first."""
+    ws.collect()
+    store = ws.existing_store()
+    found = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
+    history.mark_over(ws, found)
+    found = [row for row in found if not row.over]
+    return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
+
+
+class SessionCards:
+    """Glances of a moment ago, for whoever looks again and again: one is good until something happens in its session
+    or beside the log, and for a minute, because times and processes change without anybody saying so.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
+
+    def recall(self, session: str, mark: tuple[int, int, str]) -> SessionCard | None:
+        found = self._known.get(session)
+        return found[1] if found is not None and found[0] == mark else None
+
+    def keep(self, glances: dict[str, tuple[tuple[int, int, str], SessionCard]]) -> None:
+        self._known = glances  # those that are not looked at any more are forgotten
+
+
+def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards | None = None) -> list[SessionCard]:
+    """The unfinished sessions, or these of them: what waits for the person first, then what happened last."""
+    rows = unfinished(ws) if rows is None else rows
+    store = ws.existing_store()
+    if store is None or not rows:
+        return []
+    memo = memo or SessionCards()
+    beside, minute = store.beside_the_log(), ws.now() // MINUTE
+    versions = store.versions([row.id for row in rows[:_AT_ONCE]])
+    found: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
+    for row in rows:
+        mark = (versions.get(row.id, -1), minute, beside)
+        known = None if mark[0] < 0 else memo.recall(row.id, mark)
+        if known is None:
+            state = store.state(row.id)
+            if state is None or state.deleted:  # somebody deleted it just now
+                continue
+            known = _glance(ws, store, state, None)
+        found[row.id] = mark, known
+    memo.keep(found)
+    glances = [known for _, known in found.values()]
+    glances.sort(key=lambda one: (one.session.updated_at, one.session.id), reverse=True)
+    return sorted(glances, key=lambda one: not one.attention)
+
+
+def _glance(ws: Workspace, store: Store, state: State, at: int | None) -> SessionCard:
+
+    document = described(ws, state, ws.now() if at is None else at)
+    lost = lost_agents(state, document) if at is None else frozenset[str]()
+    places = tuple(store.places(state.session))
+    where = locate.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
+    failed = agents.failed(state)
+    names = agent_names(document.agents)
+    unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
+    ended = ended_conversations(state, document) if at is None else []
+    attention = tuple(_attention(readable(document), unattended, ended))
+    resume = _resume(ws, store, state.session, where)
+    return SessionCard(document, lost, places, failed, where is not None, attention, resume)
+
+
+def _resume(ws: Workspace, store: Store, session_id: str, where: str | None) -> str:
+    short = session_id[:8]
+    command = f"{_elsewhere(ws)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
+    # A path that a terminal would not take as it is written is better gone to by hand.
+    return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
+
+
+def _elsewhere(ws: Workspace) -> str:
+    """What a terminal has to be told if what is kept is not kept where every command looks for it."""
+    told = []
+    if ws.home.path != os.path.abspath(default_home()):
+        told.append(f"HOLDFAST_HOME={shlex.quote(ws.home.path)} ")
+    if ws.address.path != ws.home.store:
+        told.append(f"HOLDFAST_STORE={shlex.quote(ws.address.url)} ")
+    words = "".join(told)
+    return words if words.isprintable() and os.name != "nt" else ""  # other shells have other words for it
+
+
+# ── what waits for the person ────────────────────────────────────────────────────────────────────────────
+
+
+def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
+    if session.ended_at is None:
+        for wait in session.waiting:
+            yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
+    disputed = [conflict.field for conflict in session.conflicts if conflict.chosen is None]
+    for field in disputed[:_MOST]:
+        yield f"Devices disagree on {_told(field)}"
+    if len(disputed) > _MOST:
+        yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
+    if session.ended_at is None:
+        yield from _trouble(session, unattended)
+        for name in ended[:_MOST]:
+            yield f"{name} ended without saying so"
+        yield from _reminder(session)
+        if session.context.level == "compress":
+            yield f"The context is {session.context.percent or 0:g}% full: compress it"
+    if session.sync.status == "error" or session.sync.error is not None:
+        yield f"Sync: {_told(session.sync.error or 'it failed')}"
+
+
+def _trouble(session: Session, unattended: frozenset[str]) -> Iterator[str]:
+    if session.status == "error":
+        why = session.errors[-1].message if session.errors else None
+        yield "Stopped by an error" + (f": {_told(why)}" if why else "")
+    found = [agent for agent in session.agents if agent.id in unattended]
+    for agent in found[:_MOST]:
+        yield _failed(agent)
+    if len(found) > _MOST:
+        yield f"{count(len(found) - _MOST, 'more agent')} failed"
+
+
+def _failed(agent: Agent) -> str:
+    if agent.status not in _FAILED:
+        return f"Agent {_told(agent.id)} is gone without having finished"
+    why = agent.error.message if agent.error is not None and agent.status == "error" else None
+    return f"Agent {_told(agent.id)} {_FAILED[agent.status]}" + (f": {_told(why)}" if why else "")
+
+
+def _reminder(session: Session) -> Iterator[str]:
+    line, rest = session.time.reminder, open_pause(session)
+    if rest is not None and rest.kind == "timeout":
+        yield "The working-time limit was reached: it is paused"
+    elif rest is None and session.status == "in_progress" and line is not None:
+        yield CROSSED[line].capitalize()
+
+
+def _told(text: str) -> str:
+    return shorten(one_line(text), _LONGEST)

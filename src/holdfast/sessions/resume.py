@@ -1,0 +1,246 @@
+"""Go on after a stop or a crash: which agents are still working, and what reached the disk.
+
+Nobody writes "paused" when the power fails. Agents whose process is gone are marked as interrupted, but only where
+that can be known: on the machine, boot and process namespace that started them. Files are compared with the hashes
+recorded for them. Where another device worked on the session last, the ground is looked at first (`keeper.ground`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec.structs import astuple
+
+from holdfast.core import agents, view
+from holdfast.core.device_names import device_names
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.core.events import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
+from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.state import AgentState, FileState, State
+from holdfast.core.text import shorten
+from holdfast.core.wording import count
+from holdfast.machine import files
+from holdfast.machine.process import Identity, fate
+from holdfast.sessions.open_sessions import make_current
+from holdfast.store import origin
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Session
+    from holdfast.workspace.followers import ResumeDifference
+    from holdfast.workspace.workspace import Workspace
+
+Landing = Literal["landed", "not landed", "changed since", "unknown"]
+
+
+class Landed(NamedTuple):
+    path: str
+    action: str
+    agent: str | None
+    what: Landing
+
+
+class Lost(NamedTuple):
+    """An agent recorded as at work whose process is gone, or cannot be seen from here."""
+
+    id: str
+    task: str
+    since: int
+
+
+class Broken(NamedTuple):
+    """A conversation whose program is gone without having said that it was closed."""
+
+    agent: str
+    id: str
+
+
+class Resumed(NamedTuple):
+    interrupted: tuple[Lost, ...]
+    unknown: tuple[Lost, ...]
+    files: tuple[Landed, ...]
+    broken: tuple[Broken, ...] = ()
+    # What differs here from what another device left.
+    ground: tuple[ResumeDifference, ...] = ()
+    # Interrupted agents that somebody went on after.
+    settled: frozenset[str] = frozenset()
+
+    def renamed(self, names: Mapping[str, str]) -> Resumed:
+        """The same, with these names in the place of agents' ids."""
+        interrupted, unknown = (
+            tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in found)
+            for found in (self.interrupted, self.unknown)
+        )
+        files = tuple(file._replace(agent=names.get(file.agent or "", file.agent)) for file in self.files)
+        settled = frozenset(names.get(id_, id_) for id_ in self.settled)
+        return self._replace(interrupted=interrupted, unknown=unknown, files=files, settled=settled)
+
+
+def look(state: State, root: str) -> Resumed:
+    """What a resume here would find. Records nothing."""
+    interrupted, unknown = lost(state)
+    unattended = agents.failed(state).unattended
+    settled = frozenset(
+        agent.id
+        for agent in state.agents.values()
+        if agents.status_of(agent) == "interrupted" and agent.id not in unattended
+    )
+    files_ = tuple(_landings(state, root))
+    return Resumed(interrupted, unknown, files_, tuple(broken(state)), settled=settled)
+
+
+def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
+    """Agents recorded as at work whose process is gone, and those that cannot be seen from here."""
+    gone, unseen = [], []
+    for agent in state.agents.values():
+        status = agents.status_of(agent)
+        if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
+            continue
+        how = "unknown" if agent.process is None else fate(Identity(*astuple(agent.process)))
+        if how == "gone":
+            gone.append(_lost(agent))
+        elif how == "unknown":
+            unseen.append(_lost(agent))
+    return tuple(gone), tuple(unseen)
+
+
+def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None) -> Resumed:
+    from holdfast.sessions import resume_check
+    from holdfast.sessions.conflicts import in_favour_of
+    from holdfast.workspace import projects
+
+    ws.refuse_reading(session)
+    state, guests = ws.state(session), origin.guests(ws.store(), session)
+    if device is None:
+        _refuse_the_ended(state)
+    elif device not in (names := device_names(state, guests).values()):
+        known = ", ".join(sorted(set(names)))
+        raise NotFound(
+            f"no device called {shorten(device, 60)!a} has worked on this session",
+            hint=f"Those that have: {known}.",
+            session=session,
+        )
+    before = look(state, ws.place.root)
+    foreign, project = resume_check.left_by_another(ws, state), state.project
+    differences = resume_check.check(ws, state, before.files, foreign=foreign)
+    if not force:
+        resume_check.refuse(differences, state)
+    claimed = project is not None and (
+        resume_check.unclaimed(ws, project, foreign=foreign)
+        # Found by what git says of both: from now on the place alone tells, and nobody need ask.
+        or (foreign and projects.same(ws.store(), ws.place, project))
+    )
+    found: list[Resumed] = []
+
+    def build(state: State) -> Iterator[Data]:
+        if device is not None:
+            yield from in_favour_of(state, device, guests)
+        _refuse_the_ended(state)
+        gone, unseen = lost(state)
+        found.append(Resumed(gone, unseen, before.files, tuple(broken(state)), differences))
+        for agent in list(state.agents.values()):
+            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
+                yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+        from holdfast.sessions.waits import waits_of
+
+        for item in found[0].broken:
+            yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
+        yield SessionResumed(gathers=gathers)
+        if state.archived:  # what is worked on is not put away
+            yield SessionUnarchived()
+
+    with ws.transaction(about=session) as transaction:
+        if foreign:
+            projects.learn(ws, transaction, state)
+        if claimed and project is not None:
+            projects.claim(transaction, ws.place, project)
+        ws.recorder.within(transaction, session, build, at=at, here=True)
+        make_current(ws, transaction, session)
+    return found[0]
+
+
+def take_up(
+    ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None
+) -> tuple[str, Resumed, str | None]:
+    """Resume a session; where it has ended, begin one that continues it with what was open.
+
+    Gives the session that goes on, what was found here, and what to say of a new one.
+    """
+    from holdfast.core.lifecycle import FINISHED
+    from holdfast.sessions import resume_check
+    from holdfast.sessions.fork import fork
+
+    state = ws.state(session)
+    if device is not None or view.status_of(state) not in FINISHED:
+        return session, resume(ws, session, device=device, force=force, gathers=gathers, at=at), None
+    files_ = tuple(_landings(state, ws.place.root))
+    differences = resume_check.check(ws, state, files_, foreign=resume_check.left_by_another(ws, state))
+    if not force:
+        resume_check.refuse(differences, state)
+    begun = fork(ws, session, gathers=gathers, at=at)
+    tasks = ws.state(begun).tasks
+    carried = count(len(tasks), "open task")
+    said = f"Session {session[:8]} is {view.status_of(state)}: {begun[:8]} continues it"
+    said += f", with {carried}." if tasks else "."
+    return begun, Resumed((), (), files_, ground=differences), said
+
+
+def _refuse_the_ended(state: State) -> None:
+    status = view.status_of(state)
+    if not session_allows(status, "session.resumed"):
+        raise refusal("the session", status, "session.resumed", state.session)
+
+
+def broken(state: State) -> list[Broken]:
+    """Conversations nobody closed, and whose process is gone: the program crashed, or was killed."""
+    return [
+        Broken(native.agent, native.id)
+        for native in state.native.values()
+        if native.closed_at is None
+        and native.process is not None
+        and fate(Identity(*astuple(native.process))) == "gone"
+    ]
+
+
+def lost_agents(state: State, document: Session) -> frozenset[str]:
+    """Agents recorded as at work whose process is not there any more."""
+    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
+        return frozenset()
+    return frozenset(agent.id for agent in lost(state)[0])
+
+
+def ended_conversations(state: State, document: Session) -> list[str]:
+    """Conversations whose program is no longer there, though nobody said so: what people know each by."""
+    if document.ended_at is not None:
+        return []
+    known = {(conversation.agent, conversation.id): conversation.title for conversation in document.conversations}
+    return [f"{item.agent} ({shorten(known.get(item) or item.id[:8], 60)})" for item in broken(state)]
+
+
+def _lost(agent: AgentState) -> Lost:
+    return Lost(agent.id, agent.task or agent.type, agent.touched_at)
+
+
+def _landings(state: State, root: str) -> list[Landed]:
+    """The last recorded change of each file, against what is on the disk."""
+    last: dict[str, FileState] = {}
+    for change in state.files:
+        last.pop(change.path, None)
+        last[change.path] = change
+    return [Landed(path, change.action, change.agent, _landing(change, root)) for path, change in last.items()]
+
+
+def _landing(change: FileState, root: str) -> Landing:
+    full = os.path.join(root, *change.path.split("/"))
+    if change.action == "deleted":
+        return "not landed" if os.path.lexists(full) else "landed"
+    try:
+        now = files.hash_file(full)
+    except HoldfastError:
+        return "unknown"
+    if change.hash_after is None:
+        return "unknown"
+    if now == change.hash_after:
+        return "landed"
+    return "not landed" if now is None or now == change.hash_before else "changed since"

@@ -1,0 +1,274 @@
+"""Check whether this place is fit to go on with a session that another device left.
+
+Events travel, files do not. So before a session goes on here, what it stood on there is looked for: the project, its
+branch and commit, the files it changed, the programs of its conversations. Each difference comes with the command
+that mends it. Some make going on unsafe: an agent would build on what is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError, Refused
+from holdfast.core.events import ProjectFacts
+from holdfast.core.state import State
+from holdfast.workspace import projects
+from holdfast.workspace.followers import ResumeDifference
+
+if TYPE_CHECKING:
+    from holdfast.machine.git.reader import GitReader
+    from holdfast.sessions.resume import Landed
+    from holdfast.workspace.workspace import Workspace
+
+_NAMED: Final = 3  # files named in a sentence
+_SHORT: Final = 10  # digits of a commit
+_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
+# Another device wrote it: nothing that git would take for an option or for a program to run.
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9/~.][A-Za-z0-9@:/~.+_-]*")
+_HOST: Final = re.compile(r"[a-z0-9.-]+\.[a-z]{2,}(:\d+)?/.+")
+
+
+def left_by_another(ws: Workspace, state: State) -> bool:
+    """Whether another device worked on the session last. An earlier life of this one is no other."""
+    last = state.last_writer
+    if not last or last == ws.home.writer(ws.address):
+        return False
+    from holdfast.workspace.keys.device_keys import is_certified
+
+    if is_certified(last):
+        return not _certified_here(ws, last)
+    # Of a life without keys there is only what it was called, and where it worked.
+    path = None if state.project is None else state.project.path
+    return state.devices.get(last) != ws.device() or not os.path.isdir(path or "")
+
+
+def _certified_here(ws: Workspace, writer: str) -> bool:
+    if not os.path.lexists(ws.home.device):
+        return False
+    from holdfast.workspace.keys import device_keys, key_files
+
+    public = key_files.public(ws.home.path)
+    return public is not None and device_keys.certifies(writer, public.signing)
+
+
+def check(ws: Workspace, state: State, files: Sequence[Landed], *, foreign: bool) -> tuple[ResumeDifference, ...]:
+    """What differs here from what the session was left on, by another device or by this one. Reads only."""
+    project = state.project
+    if project is None:
+        return ()
+    if not projects.same(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
+        return (_elsewhere(state, project, blocking=foreign),)
+    # Who worked here last knows this ground: what a crash left behind is told by the files themselves.
+    if not foreign:
+        return ()
+    left = view.device_of(state) or "the other device"
+    found: list[ResumeDifference] = []
+    bring = None
+    if ws.place.git:
+        from holdfast.machine.git.reader import GitReader
+
+        git = GitReader(ws.place.root)
+        try:
+            found += _commit(git, state, project)
+            if not any(difference.blocking for difference in found):
+                bring = _Left.of(git, state, project).fetched(git.branch())
+            found += _dirt(git, files, ws.own_paths())
+        except HoldfastError as error:
+            found.append(ResumeDifference("git", error.message, error.hint, blocking=False))
+    if any(difference.blocking for difference in found):
+        found += _changed(files, None)  # they may well come with the commit
+    else:
+        found += _changed(
+            files, f"commit and push them on {left}, then here: {bring}" if bring else f"copy them from {left}"
+        )
+    for follower in ws.followers:
+        found += follower.resume_differences(ws, state)
+    return tuple(found)
+
+
+def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
+    """Say what makes going on unsafe, and how to mend it."""
+    blocking = [difference for difference in differences if difference.blocking]
+    if not blocking:
+        return
+    mend = [f"{difference.what}: {difference.fix}" for difference in blocking if difference.fix]
+    raise Refused(
+        f"this place differs from what {view.device_of(state) or 'another device'} left: "
+        + "; ".join(difference.detail for difference in blocking),
+        hint="\n".join([*mend, f"Or go on regardless: holdfast resume {state.session[:8]} --force"]),
+        session=state.session,
+    )
+
+
+# ── the project ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
+    """Whether a project may be taken to be here because a person goes on with it here.
+
+    So it is when nothing is known of it but a path, which is another device's or leads nowhere any more, and nothing
+    of this place either.
+    """
+    if not projects.only_a_path(project) or (not foreign and os.path.isdir(project.path or "")):
+        return False
+    return not projects.known(ws.store(), ws.place)
+
+
+def _elsewhere(state: State, project: ProjectFacts, *, blocking: bool) -> ResumeDifference:
+    go = f"holdfast resume {state.session[:8]} --project"
+    if project.remote and _ADDRESS.fullmatch(project.remote) and "::" not in project.remote:
+        name = project.remote.rstrip("/").rpartition("/")[2] or project.name
+        address = f"https://{project.remote}" if _HOST.fullmatch(project.remote) else project.remote
+        detail = f"the session belongs to {project.name} ({project.remote}), and this is another project"
+        return ResumeDifference(
+            "project", detail, f"git clone {shlex.quote(address)} && {go} {shlex.quote(name)}", blocking
+        )
+    return ResumeDifference(
+        "project", f"the session belongs to {project.name}, and this is another project", f"{go} DIR", blocking
+    )
+
+
+# ── what git says ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[ResumeDifference]:
+    """The commit it was left on must be part of what is checked out; on which branch is a smaller matter."""
+    left = _Left.of(git, state, project)
+    here, branch, commit, short = git.branch(), left.branch, left.commit, left.short
+    if commit is not None and git.commit_id(commit) is None:
+        of = "" if branch is None else f" of branch {branch}"
+        yield ResumeDifference(
+            "commit",
+            f"commit {short}{of}, {left.words}, is not in this repository (was it pushed?)",
+            left.fetched(here), blocking=True,
+        )  # fmt: skip
+    elif commit is not None and not git.is_ancestor(commit, "HEAD"):
+        behind = git.is_ancestor("HEAD", commit)
+        yield ResumeDifference(
+            "commit", f"what is checked out is {'behind' if behind else 'without'} commit {short}, {left.words}",
+            left.reached(here, behind=behind), blocking=True,
+        )  # fmt: skip
+    elif branch is not None and here != branch:
+        yield ResumeDifference(
+            "branch", f"the session is on branch {branch}, and here is {here or 'no branch'}",
+            left.switched(), blocking=False,
+        )  # fmt: skip
+    elif commit is not None and commit != git.commit_id():
+        yield ResumeDifference(
+            "commit", f"what is checked out has more than commit {short}, {left.words}", None, blocking=False
+        )
+
+
+class _Left(NamedTuple):
+    """Where the work was left, and the commands that lead there from here. Each of them must do so as it stands."""
+
+    git: GitReader
+    session: str
+    branch: str | None
+    commit: str | None
+    # How that place is known.
+    words: str
+
+    @classmethod
+    def of(cls, git: GitReader, state: State, project: ProjectFacts) -> _Left:
+        # A session with a branch of its own begins on the one it came from.
+        own = None if state.noted_by else view.word(state, "branch")
+        branch = own or project.git_branch
+        by = state.devices.get(state.noted_by)
+        # Whatever stands in another device's events becomes part of a command only if it is what it should be.
+        return cls(
+            git,
+            state.session[:8],
+            branch if branch is not None and git.valid_branch_name(branch) else None,
+            project.git_commit if _COMMIT.fullmatch(project.git_commit or "") else None,
+            f"on which {by} left the session" if by else "on which the session began",
+        )
+
+    @property
+    def short(self) -> str:
+        return (self.commit or "")[:_SHORT]
+
+    def fetched(self, here: str | None) -> str:
+        """What is not in this repository comes with its branch, or by itself where there was none."""
+        if self.branch is None:
+            return f"git fetch && git checkout {self.short}"
+        if here == self.branch:
+            return self._pull()
+        if not self.git.branch_exists(self.branch):
+            return f"git fetch && git switch {shlex.quote(self.branch)}"
+        return self._elsewhere() or f"git switch {shlex.quote(self.branch)} && {self._pull()}"
+
+    def reached(self, here: str | None, *, behind: bool) -> str:
+        """The commit is in the repository, and not in what is checked out."""
+        if self.branch is None:
+            return f"git checkout {self.short}"
+        if here == self.branch:
+            return self._forward() if behind else f"git merge {self.short}"
+        return self.switched()
+
+    def switched(self) -> str:
+        """The branch, with the commit in it."""
+        branch = shlex.quote(self.branch or "")
+        tip = None if self.branch is None else self.git.tip(self.branch)
+        if tip is None:
+            return f"git fetch && git switch {branch}"
+        elsewhere = self._elsewhere()
+        if elsewhere is not None:
+            return elsewhere
+        if self.commit is None or self.git.is_ancestor(self.commit, tip):
+            return f"git switch {branch}"
+        behind = self.git.is_ancestor(tip, self.commit)
+        return f"git switch {branch} && {self._forward() if behind else f'git merge {self.short}'}"
+
+    def _forward(self) -> str:
+        """To the commit, which is here and further on: with the branch it comes from, where git knows that one."""
+        assert self.branch is not None
+        assert self.commit is not None
+        upstream = self.git.upstream(self.branch)
+        known = upstream is not None and self.git.is_ancestor(self.commit, upstream)
+        return self._pull() if known else f"git merge --ff-only {self.short}"
+
+    def _pull(self) -> str:
+        assert self.branch is not None
+        if self.git.upstream(self.branch) is not None:
+            return "git pull --ff-only"
+        remotes = self.git.remotes()
+        name = "origin" if "origin" in remotes or not remotes else remotes[0]
+        return f"git pull --ff-only {shlex.quote(name)} {shlex.quote(self.branch)}"
+
+    def _elsewhere(self) -> str | None:
+        """Git has a branch checked out in one work tree at a time."""
+        tree = None if self.branch is None else self.git.checked_out_elsewhere(self.branch)
+        return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
+
+
+def _dirt(git: GitReader, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[ResumeDifference]:
+    known = {file.path for file in files if file.what == "landed"}
+    dirty = [path for path in git.dirty(ours) if path not in known]
+    if dirty:
+        yield ResumeDifference(
+            "dirty", f"there are changes here that are not committed: {_listed(dirty)}",
+            "git stash --include-untracked", blocking=False,
+        )  # fmt: skip
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed(files: Sequence[Landed], fix: str | None) -> Iterator[ResumeDifference]:
+    other = [file.path for file in files if file.what in ("not landed", "changed since")]
+    if other:
+        yield ResumeDifference(
+            "files", f"files that the session changed are not here as it left them: {_listed(other)}",
+            fix, blocking=True,
+        )  # fmt: skip
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = len(paths) - _NAMED
+    return ", ".join(paths[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,426 @@
+"""Who is before a command that is to run: agents that wait for a turn, and what others like it came to."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import agents, view
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, Refused
+from holdfast.core.events import (
+    TYPE_OF,
+    AgentAborted,
+    AgentCompleted,
+    AgentFailed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AgentTimedOut,
+    CommandRan,
+    Data,
+    OfAgent,
+    Process,
+)
+from holdfast.core.failures import CATEGORIES, Attempt, Category, category_of, circuit, wait_before
+from holdfast.core.lifecycle import AGENT, allows, refusal, session_allows
+from holdfast.core.modes import limits
+from holdfast.core.secrets.patterns import redact
+from holdfast.core.state import AgentState, State
+from holdfast.core.text import clean, identifier, shorten
+from holdfast.core.times import SECOND
+from holdfast.machine.command import CommandOutcome, run_command
+from holdfast.machine.disk import free_space
+from holdfast.machine.process import Identity, fate
+from holdfast.machine.signals import SignalReceived, Signals, name_of
+from holdfast.machine.wall import monotonic
+from holdfast.sessions import run_deferred
+from holdfast.sessions.agents import process
+
+if TYPE_CHECKING:
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.workspace import Workspace
+
+
+def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
+    """All that was tried by these agents, in the order it ended."""
+    found = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
+    found += [
+        Attempt(agent.ended_at, succeeded=True)
+        for agent in alike
+        if agent.ended_at is not None and agents.status_of(agent) == "completed"
+    ]
+    return sorted(found, key=lambda attempt: attempt.ended_at)
+
+
+def before(own: AgentState | None, state: State) -> Iterator[AgentState]:
+    """The agents that came before this one; all of them while it is not there yet."""
+    return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
+
+
+def waits(agent: AgentState) -> bool:
+    """Whether somebody really stands in the queue for it."""
+    return (
+        agents.status_of(agent) == "pending"
+        and agent.process is not None
+        and fate(identity(agent.process)) == "alive"
+    )
+
+
+def identity(which: Process) -> Identity:
+    return Identity(which.pid, which.started, which.boot, which.namespace, which.machine)
+
+
+TYPE: Final = "command"  # of an agent nobody gave a type
+LONGEST_TASK: Final = 200
+LONGEST_COMMAND: Final = 4_000
+MOST_RETRIES: Final = 100
+WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
+MOST_SECONDS: Final = 10_000_000.0
+
+_FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
+_SETTLES = 2.0  # seconds: a process that is gone may belong to a run that is just recording its end
+_FULL_DISK = 64 * 1024  # bytes left
+
+
+class RunResult(NamedTuple):
+    """How it ended: the code to exit with, the agent it was, and what kept something from being recorded. `later`:
+    the server was away, and what happened is kept here until it is back.
+    """
+
+    code: int
+    agent_id: str
+    unrecorded: HoldfastError | None = None
+    later: bool = False
+
+
+def run(
+    ws: Workspace,
+    session: str,
+    argv: Sequence[str],
+    *,
+    agent_id: str | None = None,
+    type: str | None = None,  # noqa: A002 (the contract's word)
+    task: str | None = None,
+    timeout: float | None = None,
+    retries: int | None = None,
+    categories: Mapping[int, Category] | None = None,
+    announce: Callable[[str], None] = lambda _: None,
+    environ: Mapping[str, str] | None = None,
+    sleep: Callable[[float], None] | None = None,
+) -> RunResult:
+    """Run a command as an agent of the session; its output goes where ours goes, its code is the result.
+
+    It waits while as many agents are at work as the mode allows. Only transient failures are tried again, `retries`
+    times (default: the mode's). `categories` says what exit codes mean; `announce` hears of waits and retries.
+    `environ` is the environment of the command (default: ours); in it the command learns which agents it is part of,
+    so that a run inside a run does not wait for the one around it.
+    """
+    if not argv or not argv[0]:
+        raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
+    if timeout is not None and not 0 < timeout <= MOST_SECONDS:
+        raise Invalid("the timeout must be a number of seconds above 0")
+    if retries is not None and not 0 <= retries <= MOST_RETRIES:
+        raise Invalid(f"the number of retries must be from 0 to {MOST_RETRIES}")
+    if agent_id is not None:
+        identifier(agent_id, "an agent's id")
+    if task is not None:
+        clean(task, "the task")
+    kind = clean(TYPE if type is None else type, "the agent's type", longest=100)
+    with Signals(sleep) as signals:
+        one = _Run(
+            ws, session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce,
+            signals, environ,
+        )  # fmt: skip
+        return one.go()
+
+
+def categories_from(words: Sequence[str]) -> dict[int, Category]:
+    """What `--category CODE=KIND` says, each word one exit code."""
+    found: dict[int, Category] = {}
+    for word in words:
+        code, _, kind = word.partition("=")
+        known = next((literal_type for literal_type in CATEGORIES if literal_type == kind), None)
+        if known is None or not (code.isascii() and code.isdigit()) or len(code) > 3 or not 1 <= int(code) <= 255:
+            raise Invalid(
+                f"{shorten(word, 40)!a} is not CODE=KIND",
+                hint=f"For instance 75=transient: a code from 1 to 255 and one of {', '.join(CATEGORIES)}.",
+            )
+        found[int(code)] = known
+    return found
+
+
+class _Run:
+    """One command from its place in the queue to its last attempt."""
+
+    def __init__(
+        self,
+        ws: Workspace,
+        session: str,
+        argv: list[str],
+        agent_id: str | None,
+        type_: str,
+        task: str | None,
+        timeout: float | None,
+        retries: int | None,
+        categories: dict[int, Category],
+        announce: Callable[[str], None],
+        signals: Signals,
+        environ: Mapping[str, str] | None,
+    ) -> None:
+        self._ws = ws
+        self._session = session
+        self._argv = argv
+        self._type = type_
+        self._timeout = timeout
+        self._categories = categories
+        self._announce = announce
+        self._signals = signals
+        self._environ = environ
+        self._within = tuple(name for name in (environ or {}).get(WITHIN, "").split(",") if name)
+        self._begun = False
+        self._unrecorded: HoldfastError | None = None
+        self._later = False
+        self._numbers = itertools.count()
+        self._gone: dict[tuple[str, Process], float] = {}
+        # Redacted before it is cut: half a secret would not be recognised any more.
+        found = redact(_line(argv))
+        self._secrets = found.found
+        self._command = found.text if len(found.text) <= LONGEST_COMMAND else found.text[: LONGEST_COMMAND - 1] + "…"
+        self.id, self._ref, self._retries = self._queue(
+            agent_id, shorten(found.text, LONGEST_TASK) if task is None else task, retries
+        )
+
+    def go(self) -> RunResult:
+        code = 0
+        for attempt in itertools.count(1):
+            try:
+                self._signals.wait(wait_before(attempt) / SECOND)
+                outcome = self._start(AgentResumed if attempt == 1 else AgentRetried)
+            except SignalReceived as stop:
+                self._record(
+                    AgentAborted(id=self.id, ref=self._ref, reason=f"{name_of(stop.number)} while it waited")
+                )
+                return self._ran(128 + stop.number)
+            except HoldfastError as error:
+                if attempt == 1:
+                    self._record(self._why_not(error))
+                    raise
+                self._announce(f"{self.id} is not tried again: {error.message}")
+                return self._ran(code)
+            code = outcome.code
+            category = self._end(outcome)
+            if category != "transient" or attempt > self._retries or self._unrecorded is not None:
+                break
+            wait = wait_before(attempt + 1) // SECOND
+            self._announce(f"{self.id}: try {attempt + 1} of {self._retries + 1} in {wait} s")
+        return self._ran(code)
+
+    def _ran(self, code: int) -> RunResult:
+        return RunResult(code, self.id, self._unrecorded, self._later)
+
+    # ── the queue ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _queue(self, agent_id: str | None, task: str, retries: int | None) -> tuple[str, str, int]:
+        """Record the agent as waiting, under this process for as long as its own has not begun."""
+        chosen: list[tuple[str, int]] = []
+
+        def build(state: State) -> list[Data]:
+            on_probation = self._circuit(state, None)
+            allowed = limits(view.word(state, "mode") or "").retries if retries is None else retries
+            taken = {agent.id for agent in state.agents.values()}
+            if agent_id is not None and agent_id in taken:
+                raise Conflict(
+                    f"an agent {agent_id} exists already",
+                    hint="Choose another id, or leave --agent out.",
+                    session=self._session,
+                )
+            free = (f"run-{number}" for number in itertools.count(1))
+            name = agent_id or next(name for name in free if name not in taken)
+            chosen.append((name, 0 if on_probation else allowed))
+            own = os.getpid()
+            return [
+                AgentStarted(
+                    id=name, type=self._type, task=task, pending=True, pid=own, process=process(own),
+                    redacted=self._secrets,
+                )
+            ]  # fmt: skip
+
+        state = self._ws.recorder.record(self._session, build)
+        name, times = chosen[0]
+        own = agents.find(state, name)
+        assert own is not None
+        return name, own.ref, times
+
+    def _start(self, kind: type[AgentResumed | AgentRetried]) -> CommandOutcome:
+        """Wait for a turn, take it, and run the command to its end."""
+        pause, told = _FIRST_LOOK, False
+        while True:
+            ahead = self._ahead(self._ws.state(self._session), kind)  # only a look: it keeps nobody from writing
+            if not ahead:
+                with ExitStack() as turn:
+                    transaction = turn.enter_context(self._ws.transaction(about=self._session))
+                    ahead = self._ahead(transaction.state(self._session), kind)
+                    if not ahead:
+                        return self._take(turn, transaction, kind)
+            if not told:
+                self._announce(f"{self.id} waits for its turn, behind {shorten(', '.join(ahead), 80)}")
+                told = True
+            self._signals.wait(pause)
+            pause = min(pause * 1.5, _SLOWEST_LOOK)
+
+    def _take(
+        self, turn: ExitStack, transaction: Transaction, kind: type[AgentResumed | AgentRetried]
+    ) -> CommandOutcome:
+        def started(pid: int) -> None:
+            self._begun = True
+            said = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
+            at, key = self._ws.now(), self._next_key()
+            try:
+                with turn:  # leaving it commits: the command runs on without holding anybody up
+                    self._ws.recorder.within(
+                        transaction, self._session, lambda _: [said], keys=run_deferred.numbered(key)
+                    )
+            except HoldfastError as error:
+                self._not_recorded(error, key, at, [said])
+
+        self._begun = False
+        environ = None if self._environ is None else {**self._environ, WITHIN: ",".join([*self._within, self.id])}
+        return run_command(self._argv, timeout=self._timeout, started=started, env=environ)
+
+    def _ahead(self, state: State, kind: type[OfAgent]) -> list[str]:
+        """The agents to wait for; none when it is our turn. Refused when it never will be."""
+        event, session = TYPE_OF[kind].name, self._session
+        status = view.status_of(state)
+        if not session_allows(status, event):
+            raise refusal("the session", status, event, session)
+        own = agents.find(state, self.id, self._ref)
+        status = "deleted" if own is None else agents.status_of(own)
+        if own is None or not allows(AGENT, status, event):
+            raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
+        if kind is AgentResumed and self._circuit(state, own):
+            self._retries = 0
+        queue = [agent for agent in before(own, state) if waits(agent)] if kind is AgentResumed else []
+        at_work = (agent for agent in agents.running(state) if agent.id not in self._within and self._at_work(agent))
+        ahead = [agent.id for agent in [*at_work, *queue]]
+        return ahead if len(ahead) >= limits(view.word(state, "mode") or "").agents else []
+
+    def _at_work(self, agent: AgentState) -> bool:
+        """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
+        if agent.process is None or fate(identity(agent.process)) != "gone":
+            return True
+        first = self._gone.setdefault((agent.ref, agent.process), monotonic())
+        return monotonic() - first < _SETTLES
+
+    def _circuit(self, state: State, own: AgentState | None) -> bool:
+        """Refuse while agents of this type have failed too often; True when this one is the try that decides."""
+        now = max(self._ws.now(), state.updated_at)
+        alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
+        found = circuit(attempts(alike), now)
+        what = f"agents of type {self._type!a} failed three times in a row"
+        if found.state == "open" and found.until is not None:
+            left = -(-(found.until - now) // SECOND)
+            raise Refused(
+                f"{what}; the next one may start in {left} s",
+                hint="See what failed: holdfast agent list. Another --type is not held up.",
+                session=self._session,
+            )
+        if found.state != "half-open":
+            return False
+        at_work = [agent for agent in agents.running(state) if agent is not own and self._at_work(agent)]
+        queue = [agent for agent in before(own, state) if waits(agent)]
+        trying = [agent.id for agent in [*at_work, *queue] if agent.type == self._type]
+        if trying:
+            raise Refused(
+                f"{what}; whether they work again is being tried by {trying[0]}",
+                hint="Wait for its end.",
+                session=self._session,
+            )
+        return True
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _end(self, outcome: CommandOutcome) -> Category | None:
+        """Record how an attempt ended; the category of its failure, or None when nothing failed by itself."""
+        number = self._signals.heard()
+        end: OfAgent
+        category: Category | None = None
+        if outcome.code == 0:
+            end = AgentCompleted(id=self.id, ref=self._ref)
+        elif number is not None:
+            end = AgentAborted(id=self.id, ref=self._ref, reason=f"stopped by {name_of(number)}")
+        else:
+            category = self._category(outcome)
+            message = f"{self._name()} {outcome.message}" if self._begun else legible(outcome.message)
+            if not self._begun or outcome.timed_out or outcome.signal is not None:
+                self._announce(message)  # the command itself cannot have said so
+            if outcome.timed_out and category == "transient":
+                end = AgentTimedOut(id=self.id, ref=self._ref, message=message)
+            else:
+                end = AgentFailed(id=self.id, ref=self._ref, category=category, message=message)
+        command = CommandRan(
+            command=self._command, code=outcome.code, agent=self.id, duration_ms=outcome.duration_ms,
+            redacted=self._secrets,
+        )  # fmt: skip
+        self._record(command, end)
+        return category
+
+    def _category(self, outcome: CommandOutcome) -> Category:
+        said = self._categories.get(outcome.code)
+        if said is not None:
+            return said
+        left = free_space(self._ws.place.root)
+        full = left is not None and left < _FULL_DISK
+        return category_of(
+            outcome.code,
+            signal=outcome.signal,
+            timed_out=outcome.timed_out,
+            out_of_resources=outcome.out_of_memory or full,
+        )
+
+    def _why_not(self, error: HoldfastError) -> OfAgent:
+        """The end of an agent whose command never began."""
+        if isinstance(error, Refused):
+            return AgentAborted(id=self.id, ref=self._ref, reason=error.message)
+        category: Category = "configuration" if isinstance(error, Invalid) else "resource"
+        return AgentFailed(id=self.id, ref=self._ref, category=category, message=error.message)
+
+    def _record(self, *said: Data) -> None:
+        """Record what happened as far as the agent's state allows it; what cannot be written is remembered."""
+        at, key = self._ws.now(), self._next_key()
+        try:
+            self._ws.recorder.record(
+                self._session, lambda state: run_deferred.course(state, self.id, self._ref, said),
+                keys=run_deferred.numbered(key),
+            )  # fmt: skip
+        except HoldfastError as error:
+            self._not_recorded(error, key, at, said)
+
+    def _next_key(self) -> str:
+        return f"run:{self._ref}:{next(self._numbers)}"
+
+    def _not_recorded(self, error: HoldfastError, key: str, at: int, said: Sequence[Data]) -> None:
+        """A server that is away hears of it later; anything else is told."""
+        if run_deferred.hand_over(
+            self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
+            said=said,
+        ):  # fmt: skip
+            self._later = True
+        else:
+            self._unrecorded = self._unrecorded or error
+
+    def _name(self) -> str:
+        return shorten(legible(os.path.basename(self._argv[0]) or self._argv[0]), 60)
+
+
+def _line(argv: Sequence[str]) -> str:
+    """The command as one would type it."""
+    return legible(shlex.join(argv))
+
+
+def legible(word: str) -> str:
+    """The text without bytes that stand for no character: they are for the command, not for the log."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

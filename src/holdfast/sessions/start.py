@@ -1,0 +1,248 @@
+"""Starting a session: room is made for it, its branch if it wants one, then the event that begins it.
+
+Git is asked and changed outside of the store's transaction: its hooks may take minutes, and may call Holdfast. What
+is about to be done to the branch is written down first, so that a start that died in between is undone by the next.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core import own_events, view
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Conflict, HoldfastError, Invalid
+from holdfast.core.events import Data, ProjectFacts, SessionArchived, SessionPaused, SessionStarted
+from holdfast.core.modes import MODES
+from holdfast.core.state import PauseMark, State
+from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
+from holdfast.machine import files
+from holdfast.sessions.format_names import feature_name, timer_name
+from holdfast.sessions.history import current_session
+from holdfast.sessions.open_sessions import make_current
+from holdfast.sessions.own_devices import own_test
+from holdfast.store.interface import Draft, Transaction
+from holdfast.workspace import projects
+
+if TYPE_CHECKING:
+    from holdfast.sessions.branches import OpenedBranch
+    from holdfast.workspace.workspace import Workspace
+
+ANNOUNCED = "starting-"
+
+
+def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
+    """Begin a session as `wanted` says; gives its id."""
+    _check(wanted)
+    ws.existing_store()  # which knows the time where the machine's clock does not
+    moment = ws.recorder.moment(at, None)
+    if os.path.lexists(_announcement(ws)):
+        _undo_what_died(ws)
+    _refuse_unless(ws, replace=replace)
+    seen = projects.observe(ws.place, "", ws.notices)
+    if wanted.feature is not None:
+        feature_id = feature_name(wanted.feature, moment)
+        wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
+        # Whoever gives the whole id of a feature that is there means that one.
+        for meant in dict.fromkeys((wanted.feature, feature_id)):
+            assert meant is not None
+            _refuse_existing_feature(ws, meant, projects.find_project(ws.store(), seen))
+    data = ws.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
+    assert isinstance(data, SessionStarted)
+    opened: OpenedBranch | None = None
+    try:
+        if branch:
+            # From the text as it may be stored: a name must not hold what was cut out of the goal.
+            alias = timer_name(moment, data.scope or data.project.name, data.task or data.goal)
+            opened = _open(ws, f"session/{alias}")
+            data = msgspec.structs.replace(
+                data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
+                aliases={**data.aliases, "timer": alias},
+            )  # fmt: skip
+        session = new_id()
+        with ws.transaction() as transaction:
+            _make_room(ws, transaction, replace=replace, at=at)
+            project = projects.find_project(ws.store(), seen)
+            if "contract" in data.aliases:
+                _refuse_existing_feature(ws, data.aliases["contract"], project)
+            begins = msgspec.structs.replace(data, project=project)
+            transaction.record(session, Draft(begins, moment, ws.recorder.actor))
+            ws.recorder.tally.matters = True
+            if begins.continues is not None:
+                from holdfast.sessions.fork import carried
+
+                plan = carried(transaction.state(begins.continues), transaction.writer(), ws.device())
+                ws.recorder.within(transaction, session, lambda _: plan, at=at)
+            transaction.know_project(project)
+            make_current(ws, transaction, session)
+            for follower in ws.followers:
+                follower.starting(ws, transaction, session)
+    except BaseException:
+        if opened is not None:
+            with suppress(HoldfastError):  # what went wrong first is told; the next start undoes what is left
+                _undo(ws, opened)
+        raise
+    if opened is not None:
+        with suppress(OSError, HoldfastError):  # the session is there; the next start takes the note away
+            _forget(ws)
+    return session
+
+
+def _check(wanted: SessionStarted) -> None:
+    if wanted.mode not in MODES:
+        raise Invalid(f"there is no mode {shorten(wanted.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+    if wanted.feature is not None and wanted.feature != slug(wanted.feature, 99):
+        raise Invalid(
+            "the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(wanted.feature)}"
+        )
+    for name in ("goal", "scope", "task", "model"):
+        value = getattr(wanted, name)
+        if value is not None:
+            clean(value, f"the {name}")
+    for tag in wanted.tags:
+        clean(tag, "the tag", longest=LONGEST_NAME)
+
+
+def new_id() -> str:
+    """A random UUID (version 4)."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    name = raw.hex()
+    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+
+
+# ── room for it ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refuse_unless(ws: Workspace, *, replace: bool) -> None:
+    current = current_session(ws)
+    if current is not None and not replace and not _gives_way(ws, ws.state(current)):
+        goal = shorten(view.word(ws.state(current), "goal") or "", 60)
+        raise Conflict(
+            f"there is an unfinished session here: {goal!r} ({current[:8]})",
+            hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
+            session=current,
+        )
+
+
+def _gives_way(ws: Workspace, state: State) -> bool:
+    """Whether another session begins without putting this one away: it is over, or it began by itself with the very
+    conversation that begins another one now.
+    """
+    if ws.is_over(state):
+        return True
+    if ws.conversation is None or not state.captured:
+        return False
+    return own_events.taken_up_at(state, own_test(ws, state.session)) is None
+
+
+def _make_room(ws: Workspace, transaction: Transaction, *, replace: bool, at: int | None) -> None:
+    """Put the current session away, resumable; asked again now that nobody else can start one."""
+    _refuse_unless(ws, replace=replace)
+    current = current_session(ws)
+    if current is None or ws.is_read_only(current) or _gives_way(ws, ws.state(current)):
+        return
+    ws.recorder.within(transaction, current, put_away, at=at)
+
+
+def _refuse_existing_feature(ws: Workspace, feature_id: str, project: ProjectFacts) -> None:
+    """Raise `Conflict` where the project has a feature of this id: as a session, or in its `.ai-session`."""
+    store = ws.store()
+    states = (store.state(session) for session in store.find(feature_id))
+    # What is found by the beginning of its id has no feature of this name.
+    named = (state for state in states if state is not None and feature_id in state.aliases.values())
+    taken = next((state for state in named if state.project is not None and state.project.id == project.id), None)
+    paths = (follower.feature_path(ws, feature_id) for follower in ws.followers)
+    path = next((path for path in paths if path is not None), None)
+    if taken is not None or path is not None:
+        raise Conflict(
+            f"there is a feature {feature_id} already",
+            hint="Go on with that one, or choose another slug; without --feature, the id gets a number.",
+            operation="create", file=path, feature_id=feature_id,
+            session=None if taken is None else taken.session,
+        )  # fmt: skip
+
+
+# ── its branch ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open(ws: Workspace, name: str) -> OpenedBranch:
+    from holdfast.machine.git.branches import GitBranches
+    from holdfast.sessions.branches import open_branch
+
+    def announce(opened: OpenedBranch) -> None:
+        ws.home.prepare()
+        files.write_atomic(_announcement(ws), msgspec.json.encode(opened._asdict()) + b"\n")
+
+    try:
+        return open_branch(GitBranches(ws.place.root), name, announce)
+    except BaseException:
+        with suppress(HoldfastError):
+            _undo_what_died(ws)
+        raise
+
+
+def _undo(ws: Workspace, opened: OpenedBranch) -> None:
+    from holdfast.machine.git.branches import GitBranches
+    from holdfast.sessions.branches import undo_open
+
+    undo_open(GitBranches(ws.place.root), opened)
+    _forget(ws)
+
+
+def _undo_what_died(ws: Workspace) -> None:
+    """A start announced a branch here and did not get to the end: go back, unless somebody has moved on since."""
+    from holdfast.machine.git.branches import GitBranches
+    from holdfast.sessions.branches import OpenedBranch
+
+    path = _announcement(ws)
+    if not os.path.lexists(path):
+        return
+    try:
+        opened = OpenedBranch(**msgspec.json.decode(files.read_limited(path, 1 << 16, what="an announced branch")))
+    except (msgspec.MsgspecError, TypeError):
+        _forget(ws)
+        return
+    store = ws.existing_store()
+    owned = store is not None and bool(store.find(opened.branch.removeprefix("session/")))
+    git = GitBranches(ws.place.root)
+    untouched = git.is_repository() and git.branch() == opened.branch and git.commit_id() == opened.commit
+    if untouched and not owned:
+        _undo(ws, opened)
+    else:
+        _forget(ws)
+
+
+def _announcement(ws: Workspace) -> str:
+    place = digest(ws.place.root.encode(errors="surrogateescape"))[:16]
+    return os.path.join(ws.home.path, f"{ANNOUNCED}{place}.json")
+
+
+def _forget(ws: Workspace) -> None:
+    path = _announcement(ws)
+    if os.path.lexists(path):
+        os.unlink(path)
+        files.sync_directory(ws.home.path)
+
+
+REPLACED: Final = "Replaced by another session"
+
+
+def put_away(state: State) -> list[Data]:
+    """What is recorded of an unfinished session that another one replaces."""
+    paused: list[Data] = [SessionPaused(reason=REPLACED)] if view.status_of(state) == "in_progress" else []
+    return [*paused, SessionArchived()]
+
+
+def was_put_away(state: State) -> bool:
+    """Whether that is why it is paused now."""
+    return view.status_of(state) == "paused" and is_replacement(view.latest_mark(state))
+
+
+def is_replacement(mark: PauseMark | None) -> bool:
+    """Whether this is the pause of a session that another one replaced."""
+    return mark is not None and mark.kind == "manual" and mark.reason == REPLACED

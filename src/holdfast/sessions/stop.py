@@ -1,0 +1,156 @@
+"""Stopping: the session is completed, and its branch kept (one commit on the branch it came from) or discarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import astuple
+
+from holdfast.core import agents, view
+from holdfast.core.device_names import device_names
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.event_data import read
+from holdfast.core.events import AgentAborted, AgentInterrupted, Data, SessionCompleted, SessionEdited, SessionStarted
+from holdfast.core.lifecycle import FINISHED, refusal, session_allows
+from holdfast.core.state import State
+from holdfast.core.text import clean, shorten
+from holdfast.core.times import MINUTE, text
+from holdfast.core.worktime import WorkTime
+from holdfast.machine.process import Identity, fate
+from holdfast.machine.wall import local_offset
+from holdfast.sessions.own_devices import own_test
+from holdfast.store import origin
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+class StopResult(NamedTuple):
+    """What became of the session's branch: the commit it was merged as, and where it stood when it was deleted."""
+
+    branch: str | None = None
+    commit: str | None = None
+    tip: str | None = None
+    # The agents that were still at work, by their ids: nobody stops them.
+    at_work: tuple[str, ...] = ()
+
+
+def still_at_work(state: State) -> tuple[str, ...]:
+    """The agents that run, as far as that can be seen from here."""
+    return tuple(
+        agent.id
+        for agent in agents.running(state)
+        if agent.process is None or fate(Identity(*astuple(agent.process))) != "gone"
+    )
+
+
+def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> StopResult:
+    if keep and discard:
+        raise Invalid("a branch cannot be both kept and discarded")
+    if not keep and not discard:
+        at_work = still_at_work(ws.state(session))
+        end_session(ws, session, SessionCompleted(reason=reason), at)
+        return StopResult(at_work=at_work)
+    from holdfast.machine.git.branches import GitBranches
+    from holdfast.sessions import branches
+    from holdfast.sessions.changes.compare import commit_of, compare_at_end
+
+    if reason is not None:
+        clean(reason, "the reason", empty=True)  # before anything is done to the branch
+    state = ws.state(session)
+    status = view.status_of(state)
+    if not session_allows(status, "session.completed"):
+        raise refusal("the session", status, "session.completed", session)
+    branch = _branch(ws, session, state)
+    end = ws.recorder.moment(at, state.latest.get(ws.home.writer(ws.address)), session)
+    compare_at_end(ws, session, at)  # before the branch, and with it the work tree, becomes another
+    git = GitBranches(ws.place.root)
+    ours = ws.own_paths()  # mirrored files are nobody's work
+    born = state.came_commit is not None
+    if keep:
+        goal = view.word(state, "summary") or view.word(state, "goal") or "Session"
+        line = session_line(state.time.start, end, view.worktime(state, end))
+        message = f"{shorten(goal, 72)}\n\n{line}\n"
+        kept = branches.keep(git, branch, state.came_from, message, ours, born=born)
+        stopped = StopResult(branch, kept.commit, kept.tip)
+    else:
+        gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
+        stopped = StopResult(branch, None, gone.tip)
+    now = ws.state(session)
+    # It is known already where a stop that failed had made it, and the work tree was compared since.
+    is_new = stopped.commit is not None and stopped.commit not in now.commits
+    made = [commit_of(ws, stopped.commit, state.came_from)] if stopped.commit and is_new else []
+    at_work = still_at_work(now)
+    end_with(ws, session, [*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
+    return stopped._replace(at_work=at_work)
+
+
+def _branch(ws: Workspace, session: str, state: State) -> str:
+    """The session's branch, as a device of ours said: whoever else writes in it must not choose what is deleted."""
+    writes = state.registers.get("branch")
+    if not writes:
+        raise Refused("the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session)
+    is_own = own_test(ws, session)
+    stands = writes[-1]
+    if is_own(stands.writer):
+        return str(stands.value)
+    branch = None
+    for event in ws.store().events(session):
+        if event.type in ("session.started", "session.edited") and is_own(event.writer):
+            said = read(event)
+            if isinstance(said, (SessionStarted, SessionEdited)):
+                branch = said.branch or branch
+    if branch is None:
+        guests = origin.guests(ws.store(), session)
+        unnamed = "a guest" if stands.writer in guests else "another device"
+        who = device_names(state, guests).get(stands.writer, unnamed)
+        raise Refused(
+            f"that the session's branch is {shorten(str(stands.value), 60)!a} was said by {shorten(who, 60)!a},"
+            " and by no device of yours",
+            hint="Merge or delete the branch with git, then stop plainly: holdfast stop",
+            session=session,
+        )
+    return branch
+
+
+def end_session(ws: Workspace, session: str, last: Data, at: int | None) -> None:
+    """End a session, once what was changed in its work tree since its last turn is recorded."""
+    from holdfast.sessions.changes.compare import compare_at_end
+
+    ws.collect()
+    compare_at_end(ws, session, at)
+    end_with(ws, session, [last], at)
+
+
+def end_with(ws: Workspace, session: str, last: Sequence[Data], at: int | None) -> None:
+    """End a session with these events, and its agents before them."""
+    store, place = ws.store(), ws.place.root
+    with ws.transaction(about=session) as transaction:
+        ws.recorder.within(transaction, session, lambda state: [*ended_with(state), *last], at=at)
+        if store.current(place) == session:
+            transaction.set_current(place, None)
+
+
+def ended_with(state: State) -> Iterator[Data]:
+    """Agents end with their session: nobody will report on them any more."""
+    if view.status_of(state) in FINISHED:
+        return
+    for agent in state.agents.values():
+        if agents.status_of(agent) not in ("pending", "running", "paused"):
+            continue
+        if agent.process is not None and fate(Identity(*astuple(agent.process))) == "gone":
+            yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+        else:
+            yield AgentAborted(id=agent.id, ref=agent.ref, reason="The session ended")
+
+
+def session_line(start: int, end: int, work: WorkTime) -> str:
+    """`Session: YYYYMMDD HH:MM-HH:MM (NN min actual, NN min paused)`, in this machine's time."""
+
+    def local(ms: int) -> str:
+        return text(ms + round(local_offset(ms).total_seconds() * 1000))
+
+    day = local(start)[:10].replace("-", "")
+    actual, paused = work.working // MINUTE, work.paused // MINUTE
+    return f"Session: {day} {local(start)[11:16]}-{local(end)[11:16]} ({actual} min actual, {paused} min paused)"

@@ -1,0 +1,434 @@
+"""Answer which session and conversation made a commit, a file or a line, and how sure that is.
+
+Only from what is recorded: commits with their names, trees and author times, files with their hashes, and the
+commit's own trailers. `certain` is what a record of the very thing says; `likely` what follows from records of
+something equal; `uncertain` what is only near in time, or one of several. Where nothing is recorded, nothing is
+answered.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.core.model import Certainty
+from holdfast.core.state import CommitState, FileState, State
+from holdfast.machine import files
+from holdfast.machine.git.history import TRAILER, GitCommit, GitHistory
+from holdfast.machine.wall import local_text
+from holdfast.sessions import history
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+_MOST_FILES: Final = 50  # of a commit, whose content is compared
+_MOST_COMMITS: Final = 20  # of a file
+_LARGEST: Final = 16 << 20  # bytes of a file
+_RANK: Final[dict[str, int]] = {"certain": 0, "likely": 1, "uncertain": 2}
+_NAME: Final = re.compile(r"[0-9a-f]{4,64}")
+
+
+class Origin(NamedTuple):
+    """A session, its goal, the conversation, how sure it is, and what says so."""
+
+    id: str
+    goal: str
+    conversation: str | None
+    certainty: Certainty
+    because: str
+
+
+class WhyAnswer(NamedTuple):
+    """What was asked about, and the answers, the surest first."""
+
+    about: str
+    commit: str | None
+    file: str | None
+    line: int | None
+    sessions: list[Origin]
+
+
+class _Recorded(NamedTuple):
+    """A change to a file, and the session that it is recorded in."""
+
+    state: State
+    change: FileState
+
+
+def why(ws: Workspace, what: str) -> WhyAnswer:
+    """Who made this: a commit by any name, a file by its path in the project, or a line of it (`FILE:LINE`)."""
+    found = _found(ws, what)
+    answers = [_weighed(ws, session) for session in found.sessions]
+    ranked = sorted(answers, key=lambda one: (_RANK[one[0].certainty], one[1]))
+    return found._replace(sessions=[answer for answer, _ in ranked])
+
+
+def _weighed(ws: Workspace, answer: Origin) -> tuple[Origin, bool]:
+    """An answer, and whether others than our devices write in its session: what they record proves nothing."""
+    from holdfast.sessions.own_devices import own_test
+
+    is_own = own_test(ws, answer.id)
+    if all(map(is_own, ws.state(answer.id).heads)):
+        return answer, False
+    return _at_most_likely(answer, "others write in this session, too"), True
+
+
+def _found(ws: Workspace, what: str) -> WhyAnswer:
+    asked = _Asked(ws)
+    path, _, number = what.rpartition(":")
+    if path and number.isdecimal() and len(number) < 10 and asked.is_file(path):
+        return asked.about_line(path, int(number))
+    if asked.is_file(what):
+        return asked.about_file(what)
+    found = asked.commit(what)
+    if found is not None:
+        return WhyAnswer(_titled(found), found.sha, None, None, _best(asked.of_commit(found)))
+    recorded = [commit for state in asked.states for commit in state.commits.values() if commit.sha.startswith(what)]
+    names = {commit.sha for commit in recorded} if _NAME.fullmatch(what) else set()
+    if len(names) == 1:
+        # It is in no repository here: rewritten, or made on another machine.
+        answers = list(asked.recorded_as(names.pop()))
+        return WhyAnswer(f"{recorded[0].sha[:12]} {recorded[0].subject}", recorded[0].sha, None, None, _best(answers))
+    if asked.is_recorded(what):
+        return asked.about_file(what)
+    raise NotFound(
+        f"{what[:80]!a} is neither a commit nor a file of this project",
+        hint="Give the name of a commit, or a path relative to the project, perhaps with :LINE.",
+    )
+
+
+class _Asked:
+    def __init__(self, ws: Workspace) -> None:
+        self._ws = ws
+        self._git = GitHistory(ws.place.root) if ws.place.git else None
+        found = history.states_of(ws, history.history(ws, limit=None))
+        # The latest first: of two that say the same, it is the nearer one.
+        self.states = sorted(found, key=lambda state: state.updated_at, reverse=True)
+
+    # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, name: str) -> GitCommit | None:
+        if self._git is None or name.startswith("-"):
+            return None
+        try:
+            found = self._git.commit(name)
+        except HoldfastError:
+            return None
+        return None if found is None else self._git.precisely(found)
+
+    def of_commit(self, commit: GitCommit) -> list[Origin]:
+        """Every session that something recorded connects with a commit."""
+        found = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
+        return found or list(self._with_content(commit)) or list(self._at_that_time(commit))
+
+    def recorded_as(self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()) -> Iterator[Origin]:
+        """What is recorded of a commit, or of the one that it was made of by an amend or a rebase; of a file, the one
+        of them that brought it in.
+        """
+        for state in self.states:
+            record = state.commits.get(sha)
+            if record is None:
+                continue
+            origin: list[Origin] = []
+            for earlier in () if sha in seen else self._made_of(record, path):
+                how = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
+                found = self.recorded_as(earlier, path, seen | {sha})
+                origin += [origin._replace(because=f"{how}; {origin.because}") for origin in found]
+            yield from origin
+            if not any(item.id == state.session for item in origin):
+                yield _of_record(state, record)
+
+    def _made_of(self, record: CommitState, path: str | None) -> list[str]:
+        """The commit that one replaces; of a file, the one that has it so, or those folded in that changed it."""
+        if record.replaces is None or path is None or self._git is None:
+            return [] if record.replaces is None else [record.replaces]
+        replaced = self._git.commit(record.replaces)
+        if replaced is None or self._has_so(record, replaced, path):
+            return [record.replaces]
+        return [sha for sha in record.folded if any(path == changed for _, changed in self._git.files_of(sha))]
+
+    def _has_so(self, record: CommitState, replaced: GitCommit, path: str) -> bool:
+        """Whether a commit that was replaced has a file as the one made of it has it."""
+        assert self._git is not None
+        if record.parents == replaced.parents:
+            return self._git.blob_hash(record.sha, path) == self._git.blob_hash(replaced.sha, path)
+        # Rebased, it has changes of others too.
+        return any(path == changed for _, changed in self._git.files_of(replaced.sha))
+
+    def _named(self, commit: GitCommit) -> Iterator[Origin]:
+        for state in self.states:
+            if state.session in commit.sessions:
+                yield _answer(state, _only(state), "certain", f"the commit says so: {TRAILER}: {state.session}")
+
+    def _rewritten(self, commit: GitCommit) -> Iterator[Origin]:
+        """Rebased or amended where nobody recorded it: by its tree, or by author time and first line."""
+        if any(commit.sha in state.commits for state in self.states):
+            return
+        for state in self.states:
+            for record in state.commits.values():
+                if record.sha == commit.sha or record.authored != commit.authored:
+                    continue
+                same_words = record.subject == commit.subject
+                if record.tree == commit.tree or same_words:
+                    what = "the same tree" if record.tree == commit.tree else "the same first line"
+                    because = f"it has the author time and {what} of {record.sha[:12]}, which is recorded"
+                    yield _of_record(state, record)._replace(certainty="likely", because=because)
+                    break
+
+    def _with_content(self, commit: GitCommit) -> Iterator[Origin]:
+        """Sessions that left files exactly as the commit has them."""
+        if self._git is None:
+            return
+        listed = self._git.files_of(commit.sha)
+        hashes = {
+            name: None if action == "deleted" else self._git.blob_hash(commit.sha, name)
+            for action, name in listed[:_MOST_FILES]
+        }
+        holds: list[tuple[State, set[str], FileState]] = []
+        for state in self.states:
+            left = {
+                change.path: change for change in state.files
+                if change.hash_after is not None and hashes.get(change.path) == change.hash_after
+                and change.at <= commit.until
+            }  # fmt: skip
+            if left:
+                holds.append((state, set(left), max(left.values(), key=lambda change: change.at)))
+        whole = [state.session for state, held, _ in holds if len(held) == len(listed)]
+        for state, held, change in holds:
+            sure = whole == [state.session] and not _is_unsure(change)
+            many = f"{len(held)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
+            how = "exactly as this session left it"
+            if change.by == "person" or _is_unsure(change):
+                how = f"exactly as recorded in this session: {_said(change)}"
+            yield _answer(
+                state, _conversation(state, change), "likely" if sure else "uncertain", f"it holds {many} {how}"
+            )
+
+    def _at_that_time(self, commit: GitCommit) -> Iterator[Origin]:
+        for state in self.states:
+            if any(run.since <= commit.until and commit.at <= (run.until or run.since) for run in state.time.active):
+                yield _answer(
+                    state, None, "uncertain",
+                    f"this session was at work when it was made, at {local_text(commit.at)}; nothing says more",
+                )  # fmt: skip
+
+    # ── files and lines ──────────────────────────────────────────────────────────────────────────────────
+
+    def is_file(self, path: str) -> bool:
+        return os.path.isfile(self._full(path))
+
+    def is_recorded(self, path: str) -> bool:
+        return any(change.path == path for state in self.states for change in state.files)
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._ws.place.root, *path.split("/")) if "\0" not in path else os.devnull
+
+    def about_file(self, path: str) -> WhyAnswer:
+        return WhyAnswer(path, None, path, None, _best([*self._of_content(path), *self._of_history(path)]))
+
+    def about_line(self, path: str, line: int) -> WhyAnswer:
+        about = f"{path}:{line}"
+        if self._git is None:
+            return WhyAnswer(about, None, path, line, _best(list(self._of_content(path))))
+        blamed = self._git.blame(path, line)
+        commit = None if blamed.commit is None else self.commit(blamed.commit)
+        if commit is None:
+            return WhyAnswer(f"{about}, not committed", None, path, line, _best(list(self._of_content(path))))
+        answers = self._of_line(commit, blamed.path) or list(self._at_that_time(commit))
+        return WhyAnswer(f"{about} {_titled(commit)}", commit.sha, path, line, _best(answers))
+
+    def _of_line(self, commit: GitCommit, path: str) -> list[Origin]:
+        """Sessions that changed a file to what a commit has, and those that committed it: they may be others."""
+        committed = [*self.recorded_as(commit.sha, path), *self._named(commit), *self._rewritten(commit)]
+        changes, complete = self._changes_into(commit, path)
+        if not changes:
+            return [_at_most_likely(origin, f"nothing recorded says who changed {path}") for origin in committed]
+        writers = {
+            None if change.by == "person" or _is_unsure(change) else _conversation(state, change)
+            for state, change in changes
+        }  # fmt: skip
+        writer = writers.pop() if len(writers) == 1 else None
+        words = "; ".join(dict.fromkeys(_said(change) for _, change in reversed(changes)))
+        found: list[Origin] = []
+        for origin in committed:
+            if writer is None or origin.conversation != _id_of(writer):
+                theirs = any(state.session == origin.id for state, _ in changes)
+                found.append(origin._replace(
+                    conversation=_id_of(writer) if theirs else None,
+                    certainty="likely" if writer and theirs else "uncertain",
+                    because=f"{words}; as for the commit, {origin.because}",
+                ))  # fmt: skip
+            elif complete:
+                found.append(origin)
+            else:
+                found.append(_at_most_likely(origin, f"not everything that changed {path} before it is recorded"))
+        known = {origin.id for origin in committed}
+        for state, _ in changes:
+            if state.session not in known:
+                found.append(_answer(state, writer, "likely" if writer else "uncertain", words))
+        return found
+
+    def _changes_into(self, commit: GitCommit, path: str) -> tuple[list[_Recorded], bool]:
+        """The recorded changes from a commit's parent to the commit, the latest first, and whether these are all."""
+        if self._git is None:
+            return [], False
+        parents = [item for item in map(self._git.commit, commit.parents) if item is not None]
+        before = {self._git.blob_hash(parent.sha, path) for parent in parents} or {None}
+        since = max((parent.at for parent in parents), default=0)
+        wanted = self._git.blob_hash(commit.sha, path)
+        recorded = self._changes_to(path)
+        found: list[_Recorded] = []
+        seen: set[str] = set()
+        while wanted is not None and wanted not in before and wanted not in seen:
+            seen.add(wanted)
+            alike = [item for item in recorded if item.change.hash_after == wanted]
+            if not alike:
+                return found, False
+            nearest = min(alike, key=lambda one: abs(one.change.at - commit.at)).change
+            found += [recorded._replace(change=nearest) for recorded in alike if _is_same(recorded.change, nearest)]
+            wanted = nearest.hash_before
+            if wanted is None and nearest.action != "created":
+                earlier = [item.change for item in recorded if since < item.change.at < nearest.at]
+                if not earlier:
+                    # What is found by comparing has no hash of a file that was as committed before.
+                    return found, nearest.by != "tool"
+                wanted = max(earlier, key=lambda change: change.at).hash_after
+        return found, wanted is None or wanted in before
+
+    def _changes_to(self, path: str) -> list[_Recorded]:
+        return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
+
+    def _of_content(self, path: str) -> Iterator[Origin]:
+        """Sessions that changed a file: certain for the one that left it as it is."""
+        full = self._full(path)
+        try:
+            now = files.hash_file(full, _LARGEST)
+        except (OSError, ValueError, HoldfastError):
+            now = None
+        since = "it has been changed since"
+        if now is None:
+            since = "it cannot be compared" if os.path.lexists(full) else "it is not there any more"
+        recorded = self._changes_to(path)
+        as_now = [change for _, change in recorded if now is not None and change.hash_after == now]
+        latest = max(as_now, key=lambda change: change.at, default=None)
+        for state in self.states:
+            changes = [change for change in state.files if change.path == path]
+            if not changes:
+                continue
+            certainty: Certainty
+            if latest is not None and any(_is_same(change, latest) for change in changes):
+                # A change that several sessions recorded is one change: all of them get the same answer.
+                last, certainty = latest, "uncertain" if _is_unsure(latest) else "certain"
+                because = f"{_said(last)}, and the file is exactly as it was then"
+            else:
+                last = changes[-1]
+                certainty = "likely" if now is None and not _is_unsure(last) else "uncertain"
+                because = f"{_said(last)}; {since}"
+            yield _answer(state, _conversation(state, last), certainty, because)
+
+    def _of_history(self, path: str) -> Iterator[Origin]:
+        """Sessions that made commits that changed a file."""
+        if self._git is None:
+            return
+        try:
+            commits = self._git.files_changed_by(path, _MOST_COMMITS)
+        except HoldfastError:
+            return
+        for commit in commits:
+            # Only those that committed it: who changed it without committing it, the content says.
+            made = {origin.id for origin in (*self.recorded_as(commit.sha), *self._named(commit))}
+            for origin in (origin for origin in self._of_line(commit, path) if origin.id in made) if made else ():
+                yield origin._replace(because=f"{commit.sha[:12]} changed it; {origin.because}")
+
+
+def _of_record(state: State, record: CommitState) -> Origin:
+    certainty: Certainty = "certain" if record.certainty == "certain" else (
+        "likely" if record.certainty == "likely" else "uncertain"
+    )  # fmt: skip
+    if record.conversation is not None:
+        because = {
+            "certain": f"{record.conversation} ran the command that made it",
+            "likely": f"{record.conversation} was at work when it was made",
+        }.get(certainty, f"{record.conversation} may have made it")
+        if record.among:
+            because += f"; {_or(record.among)} were at work at once"
+    elif record.among:
+        because = f"{_or(record.among)} may have made it: all of them, or the person, were at work then"
+    else:
+        because = "a person made it while the session was open; no conversation was at work"
+    return _answer(state, record.conversation, certainty, f"{because} ({local_text(record.at)})")
+
+
+def _at_most_likely(one: Origin, doubt: str) -> Origin:
+    return one._replace(
+        certainty="likely" if one.certainty == "certain" else one.certainty, because=f"{one.because}; {doubt}"
+    )
+
+
+def _answer(state: State, conversation: str | None, certainty: Certainty, because: str) -> Origin:
+    return Origin(state.session, view.word(state, "goal") or "", _id_of(conversation), certainty, because)
+
+
+def _id_of(conversation: str | None) -> str | None:
+    return None if conversation is None else conversation.partition(":")[2]
+
+
+def _conversation(state: State, change: FileState) -> str | None:
+    if change.by == "person" or (change.by == "unknown" and not change.among):
+        return None
+    return change.among[0] if len(change.among) == 1 else None if change.among else _only(state)
+
+
+def _only(state: State) -> str | None:
+    """The conversation of a session that has only one."""
+    names = [view.native_name(native.agent, native.id) for native in state.native.values()]
+    return names[0] if len(names) == 1 else None
+
+
+def _how(change: FileState) -> str:
+    how = {"tool": "an agent's tool", "command": "a command", "person": "a person"}.get(change.by or "", "somebody")
+    return f"{how} {change.action} it"
+
+
+def _said(change: FileState) -> str:
+    """What is recorded of a change, with everybody who comes into question."""
+    words = f"{_how(change)} at {local_text(change.at)}"
+    if not _is_unsure(change) or not change.among:
+        return words
+    return f"{words} ({_or(change.among if len(change.among) > 1 else (*change.among, 'a person'))} may have done it)"
+
+
+def _is_unsure(change: FileState) -> bool:
+    return change.by == "unknown" or (change.by is None and len(change.among) > 1)
+
+
+def _is_same(one: FileState, other: FileState) -> bool:
+    """Whether they are one change; of several that come into question, each session records it."""
+    return one is other or (
+        one.by == other.by == "unknown"
+        and len(one.among) > 1
+        and (one.path, one.among, one.hash_before, one.hash_after)
+        == (other.path, other.among, other.hash_before, other.hash_after)
+    )
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
+
+
+def _titled(commit: GitCommit) -> str:
+    return f"{commit.sha[:12]} {commit.subject}"
+
+
+def _best(answers: list[Origin]) -> list[Origin]:
+    """Of each session and conversation the surest answer; the surest first."""
+    found: dict[str, Origin] = {}
+    for answer in answers:
+        known = found.get(answer.id)
+        if known is None or _RANK[answer.certainty] < _RANK[known.certainty]:
+            found[answer.id] = answer
+    return sorted(found.values(), key=lambda one: _RANK[one.certainty])

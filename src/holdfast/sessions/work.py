@@ -1,0 +1,318 @@
+"""Files that changed: what is there now, seen without keeping any of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from holdfast.core import duplicates, tasks, view
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
+from holdfast.core.events import (
+    TYPE_OF,
+    ContextCompressed,
+    ContextMeasured,
+    Data,
+    DecisionMade,
+    FileChanged,
+    HillMoved,
+    OfTask,
+    PhaseAdded,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskReopened,
+    TaskStarted,
+)
+from holdfast.core.lifecycle import TASK, allows, refusal
+from holdfast.core.model import Session
+from holdfast.core.reminders import crossed_limits
+from holdfast.core.short_names import agent_names, id_of, task_names
+from holdfast.core.state import State
+from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
+from holdfast.core.times import MINUTE
+from holdfast.machine import files
+from holdfast.machine.git.worktree import WorkTree
+from holdfast.workspace.recorder import Build
+
+if TYPE_CHECKING:
+    from holdfast.sessions.agents import AgentHandle
+    from holdfast.workspace.workspace import Workspace
+
+
+class SeenFile(NamedTuple):
+    hash: str | None
+    lines_added: int | None
+    lines_removed: int | None
+
+
+def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> SeenFile:
+    """What is at a path of the project now. What git cannot say is left out, and `notices` says so."""
+    full = os.path.join(place.root, *path.split("/"))
+    inside = os.path.realpath(os.path.dirname(full))
+    root = os.path.realpath(place.root)
+    if inside != root and not inside.startswith(root + os.sep):
+        raise Invalid(f"{path[:80]!a} leads outside the project", hint="A directory on the way is a link.", file=path)
+    found = None if action == "deleted" else files.hash_file(full)
+    counted = None
+    if place.git:
+        from holdfast.machine.git.reader import GitReader
+
+        try:
+            counted = GitReader(place.root).numstat(path)
+        except HoldfastError as error:
+            notices.append(f"Recorded without counts of lines, because git cannot be asked: {error.message}.")
+    return SeenFile(found, *(counted if counted is not None else (None, None)))
+
+
+MOST_TOKENS = 10**12
+ACTIONS = ("created", "modified", "deleted")
+
+
+def document(ws: Workspace, session: str, *, at: int | None = None) -> Session:
+    """The session as the public contract describes it, as of now or of a moment."""
+    return described(ws, ws.state(session, at=at), ws.now() if at is None else at)
+
+
+def described(ws: Workspace, state: State, now: int) -> Session:
+    """The same of a state of it that is at hand already."""
+    shown = view.session(state, now)
+    shown.over = ws.is_over(state, at=now)
+    shown.time.reminder = None if shown.ended_at else crossed_limits(state, now, ws.limit_rule)
+    shown.sync = ws.sync_of(state)
+    if shown.waiting and now > ws.now() - MINUTE:  # of the past, nobody knows what ran then
+        from holdfast.sessions.waits import still_waiting
+
+        shown.waiting = still_waiting(state, shown.waiting)
+    return shown
+
+
+class Work:
+    """A session by its id, and the verbs of the work in it. Nothing is kept in here: the store answers."""
+
+    def __init__(self, ws: Workspace, session: str) -> None:
+        self._ws = ws
+        self.id = session
+        # For the surface to tell: the task that the last verb was about, by the event that made it.
+        self.moved: str | None = None
+
+    def state(self, *, at: int | None = None) -> State:
+        return self._ws.state(self.id, at=at)
+
+    def document(self, *, at: int | None = None) -> Session:
+        """The session as the public contract describes it, as of now or of a moment."""
+        return document(self._ws, self.id, at=at)
+
+    def described(self, state: State, now: int) -> Session:
+        """The same of a state of it that is at hand already."""
+        return described(self._ws, state, now)
+
+    def _record(self, *datas: Data, at: int | None = None) -> Self:
+        return self._record_with(lambda _: datas, at=at)
+
+    def _record_with(self, build: Build, *, at: int | None = None) -> Self:
+        self._ws.recorder.record(self.id, build, at=at)
+        return self
+
+    # ── work ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def agent(
+        self,
+        agent_id: str,
+        *,
+        type: str,  # noqa: A002 (the contract's word)
+        task: str | None = None,
+        blocking_on: str | None = None,
+        background: bool = False,
+        pid: int | Literal["own"] | None = "own",
+        at: int | None = None,
+    ) -> AgentHandle:
+        """Start an agent. As a context manager, it completes at the end of the block, or fails with the exception.
+
+        `pid` is the process that does the work: this one, another one, or none that could be watched.
+        """
+        from holdfast.sessions.agents import start
+
+        if pid == "own":
+            pid = os.getpid()
+        return start(
+            self, agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pid=pid, at=at
+        )
+
+    def add_agent(
+        self,
+        agent_id: str,
+        *,
+        type: str,  # noqa: A002 (the contract's word)
+        task: str | None = None,
+        blocking_on: str | None = None,
+        at: int | None = None,
+    ) -> AgentHandle:
+        """Plan an agent: it is pending until it is started under this id."""
+        from holdfast.sessions.agents import start
+
+        return start(
+            self, agent_id, type=type, task=task, blocking_on=blocking_on, background=False, pid=None, pending=True,
+            at=at,
+        )  # fmt: skip
+
+    def find_agent(self, agent_id: str) -> AgentHandle:
+        from holdfast.sessions.agents import AgentHandle
+
+        return AgentHandle(self, identifier(agent_id, "an agent's id"))
+
+    def add_task(
+        self,
+        words: str,
+        *,
+        task_id: str | None = None,
+        phase: str | None = None,
+        agent: str | None = None,
+        at: int | None = None,
+    ) -> str:
+        """Add a task to the plan; gives its id."""
+        from holdfast.core.secrets.patterns import redact
+
+        given: list[str] = []
+
+        def build(state: State) -> list[Data]:
+            chosen = tasks.next_id(state) if task_id is None else identifier(task_id, "a task's id")
+            if tasks.find(state, chosen) is not None:
+                raise Conflict(f"a task {chosen} exists already", session=self.id)
+            given.append(chosen)
+            added: list[Data] = []
+            # An id is stored as it is, so it is cleaned here as its name will be.
+            phase_id = None if phase is None else redact(clean(phase, "the phase", longest=LONGEST_NAME)).text
+            if phase is not None and phase_id is not None and phase_id not in state.phases:
+                added.append(PhaseAdded(id=phase_id, name=phase))
+            by = None if agent is None else _agent_id(state, agent)
+            return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
+
+        self._record_with(build, at=at)
+        return given[0]
+
+    def start_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskStarted, task_id, outcome, artifacts, at)
+
+    def finish_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskCompleted, task_id, outcome, artifacts, at)
+
+    def block_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskBlocked, task_id, outcome, artifacts, at)
+
+    def reopen_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskReopened, task_id, outcome, artifacts, at)
+
+    def drop_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskDropped, task_id, outcome, artifacts, at)
+
+    def _task(
+        self, kind: type[OfTask], task_id: str, outcome: str | None, artifacts: Sequence[str], at: int | None
+    ) -> Self:
+        identifier(task_id, "a task's id")
+        paths = tuple(relative_path(path) for path in artifacts)
+
+        def build(state: State) -> list[Data]:
+            event = TYPE_OF[kind].name
+            own = id_of(task_names(state.tasks.values()), task_id)
+            task = duplicates.meant(state.tasks.values(), own, event, tasks.status_of)
+            if task is None:
+                raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
+            status = tasks.status_of(task)
+            self.moved = task.ref
+            if not allows(TASK, status, event):
+                raise refusal(f"task {task_id}", status, event, self.id)
+            return [kind(id=task.id, ref=task.ref, outcome=outcome, artifacts=paths)]
+
+        return self._record_with(build, at=at)
+
+    def decide(
+        self,
+        chosen: str,
+        *,
+        context: str | None = None,
+        options: Sequence[str] = (),
+        why: str | None = None,
+        at: int | None = None,
+    ) -> Self:
+        clean(chosen, "the decision")
+        return self._record(DecisionMade(chosen=chosen, context=context, options=tuple(options), why=why), at=at)
+
+    def changed(
+        self, path: str, action: str = "modified", *, agent: str | None = None, at: int | None = None
+    ) -> Self:
+        """Record a change to a file of the project, with its hash as it is now. Contents are never kept."""
+        from holdfast.workspace import projects
+
+        if action not in ACTIONS:
+            raise Invalid(f"{shorten(action, 40)!a} is not a kind of change", hint=f"It is {', '.join(ACTIONS)}.")
+        tidy = relative_path(path)
+        if agent is not None:
+            identifier(agent, "an agent's id")
+        seen = observe(self._ws.place, tidy, action, self._ws.notices)
+
+        def build(state: State) -> Iterator[Data]:
+            if state.project is not None and state.project.id not in projects.known(self._ws.store(), self._ws.place):
+                raise Invalid(
+                    f"the session belongs to another project ({state.project.name})",
+                    hint="Record its files from there: --project DIR",
+                    session=self.id,
+                )
+            before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
+            by = None if agent is None else _agent_id(state, agent)
+            yield FileChanged(
+                path=tidy, action=action, agent=by, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
+                hash_before=None if action == "created" else before, hash_after=seen.hash,
+            )  # fmt: skip
+
+        return self._record_with(build, at=at)
+
+    def measure_context(
+        self, tokens: int, *, window: int | None = None, agent: str | None = None, at: int | None = None
+    ) -> Self:
+        if agent is not None:
+            identifier(agent, "an agent's id")
+        tokens = int(number(tokens, "the number of tokens", 0, MOST_TOKENS))
+        if window is not None:
+            window = int(number(window, "the window", 1, MOST_TOKENS))
+
+        def build(state: State) -> list[Data]:
+            by = None if agent is None else _agent_id(state, agent)
+            return [ContextMeasured(tokens=tokens, window=window, agent=by)]
+
+        return self._record_with(build, at=at)
+
+    def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
+        left = None if to is None else int(number(to, "the number of tokens", 0, MOST_TOKENS))
+        return self._record(ContextCompressed(tokens=left), at=at)
+
+    def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:
+        clean(scope, "the scope", longest=LONGEST_NAME)
+        place = int(number(position, "the position on the hill", 0, 10))
+        return self._record(HillMoved(scope=scope, position=place), at=at)
+
+
+def _agent_id(state: State, given: str) -> str:
+    """The id of the agent that somebody names, by its id or by what it is shown as."""
+    return id_of(agent_names(state.agents.values()), identifier(given, "an agent's id"))
+
+
+def fraction(value: float) -> float:
+    return float(number(value, "progress", 0, 1))
+
+
+def number(value: float, what: str, low: float, high: float) -> float:
+    if isinstance(value, bool) or not low <= value <= high:
+        raise Invalid(f"{what} must be a number from {low:,.10g} to {high:,.10g}, not {str(value)[:40]}")
+    return value

@@ -1,0 +1,138 @@
+"""Is everything derived what the log says? The checks of one session that are the same in every kind of store.
+
+A kind of store reads its rows; here they are compared with what the events add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import view
+from holdfast.core.clock import moved, place
+from holdfast.core.envelope import Event
+from holdfast.core.event_data import erasures
+from holdfast.core.events import TYPE_OF, searched_text
+from holdfast.core.fold import apply, in_log_order, pass_over, read
+from holdfast.core.search import words
+from holdfast.core.state import State, thaw
+from holdfast.core.times import text
+from holdfast.machine.wall import LATEST
+from holdfast.store.chain_checks import flaws, forks, unentitled_erasure
+from holdfast.store.interface import Damage, RowKey, row_key
+from holdfast.store.summary import SessionSummary, summary
+
+
+class StoredSession(NamedTuple):
+    """What a store keeps of one session beside its events. None: it could not be read, and that was said already."""
+
+    # Those of this fold version, by the number of events in them.
+    snapshots: dict[int, bytes]
+    # The columns of `Summary`, in its order.
+    listed: tuple[object, ...] | None
+    words: set[str] | None
+    aliases: set[str] | None
+
+
+def aside(session: str, writer: str, seq: int) -> str:
+    """The name under which a store notes that a repair could not bring this event back."""
+    return f"aside:{session}:{writer}:{seq}"
+
+
+def findings(
+    session: str,
+    events: Sequence[tuple[Event, bool]],
+    kept: StoredSession,
+    known: Container[str] = (),
+    authors: Mapping[RowKey, str] | None = None,
+    unentitled: Sequence[Event] = (),
+) -> Iterator[Damage]:
+    """All that is wrong with a session: its events in any order, True with those marked as told twice before.
+
+    `known` holds the names (`aside`) of what is missing since a repair. Where several people write: `authors` says
+    who else put which event there, `unentitled` are erasures of what is not their author's.
+    """
+    clocks = moved(event for event, _ in events)
+    log = sorted((event for event, _ in events), key=lambda event: place(event, clocks))
+    if not log:
+        yield Damage("listing", "the session has no events", session)
+    for flaw in (*flaws(log), *map(unentitled_erasure, unentitled)):
+        # What a repair could not bring back is known: it is no news, but still worth a word.
+        repaired = flaw.damaged is None and aside(session, flaw.writer, flaw.seq) in known
+        author = None if authors is None or flaw.damaged is None else authors.get(row_key(flaw.damaged))
+        detail = flaw.detail if author is None else f"{flaw.detail} (put there by {author})"
+        yield Damage("aside" if repaired else "chain", detail, session)
+    for fork in forks(log):
+        yield Damage("copies", fork.detail, session)
+    deleted = any(event.type == "session.deleted" for event in log)
+    if deleted and any(event.data is not None for event in log if event.type != "session.deleted"):
+        yield Damage("erasure", "the session was deleted, but data of it is still there", session)
+    counting = {event.hash: event for event in in_log_order(log)}
+    passed_over = {event.hash for event in unentitled}
+    erased = erasures(event for event in counting.values() if event.hash not in passed_over).hashes
+    if any(event.data is not None and event.hash in erased for event in log):
+        yield Damage("erasure", "events were erased, but data of them is still there", session)
+    if any(double == (event.hash in counting) for event, double in events):
+        yield Damage("state", "events are counted twice, or not at all", session)
+    yield from _added_up(session, log, clocks, counting, kept)
+
+
+def _added_up(
+    session: str, log: list[Event], clocks: Mapping[str, int], counting: dict[str, Event], kept: StoredSession
+) -> Iterator[Damage]:
+    state, found = State(session=session), set[str]()
+    sound: set[int] = set()
+    for event in log:
+        counted = counting.get(event.hash)
+        if counted is None:
+            pass_over(state, event, clocks.get(event.hash))
+        else:
+            data = read(counted)
+            apply(state, counted, data, clock=clocks.get(event.hash))
+            if data is not None and TYPE_OF[type(data)].searched:
+                found.update(words(searched_text(TYPE_OF[type(data)], data)))
+        count = state.count
+        if count in kept.snapshots and count not in sound and _same(kept.snapshots[count], state):
+            sound.add(count)
+    for count in sorted(kept.snapshots.keys() - sound):
+        yield Damage("state", f"the snapshot at event {count} differs from the log", session)
+    if kept.listed is not None and all(kept.listed != row for row in _rows_of_earlier_versions(state)):
+        yield Damage("listing", "the listing does not show what the log adds up to", session)
+    if kept.words is not None and kept.words != (set() if state.deleted else found):
+        yield Damage("search", "the search index does not hold the words of the log", session)
+    if kept.aliases is not None and kept.aliases != (set() if state.deleted else set(view.names(state))):
+        yield Damage("search", "the aliases are not those of the log", session)
+    yield from _implausible(session, log, state)
+
+
+def _implausible(session: str, log: list[Event], state: State) -> Iterator[Damage]:
+    """Clocks that no machine with a right time gives, by writer. The log is in order all the same."""
+    found: dict[str, list[int]] = {}
+    for event in log:
+        if event.clock > LATEST * 1000:
+            found.setdefault(event.writer, []).append(event.clock)
+    for writer, clocks in found.items():
+        count, largest = f"{len(clocks)} event{'s' * (len(clocks) > 1)}", max(clocks)
+        device = state.devices.get(writer) or "unknown device"
+        detail = f"{count} of {device} (writer {writer}) with a clock of {text(largest // 1000)[:10]} ({largest})"
+        yield Damage("clocks", detail, session)
+
+
+def _rows_of_earlier_versions(state: State) -> Iterator[SessionSummary]:
+    """The row as versions wrote it that knew no disconnected sessions, or did not let the person's messages cut
+    agents' runs: nothing is wrong with it, and the next event brings it up to date.
+    """
+    uncut = replace(state, time=replace(state.time, attended=[]))
+    for row in (summary(state), summary(uncut)):
+        yield row
+        yield row._replace(status=view.status_of(state))
+
+
+def _same(frozen: bytes, state: State) -> bool:
+    try:
+        return thaw(frozen) == state
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return False

@@ -1,0 +1,194 @@
+"""Looking for damage: the file, the chains, and whether everything derived is what the log says.
+
+Each check stands alone: what one of them cannot read, it says, and the next one looks elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.state import FOLD_VERSION
+from holdfast.store.derived_checks import StoredSession, findings
+from holdfast.store.interface import Damage
+from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import local_state, quarantine, schema
+from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
+from holdfast.store.summary import SessionSummary
+
+_T = TypeVar("_T")
+_MOST = 20  # of one kind: a person reads no more
+# What reading a damaged row can end in: the columns hold anything.
+_UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
+               TypeError, ValueError)  # fmt: skip
+
+
+def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
+    """Everything that is wrong, as of one moment: other processes may go on writing."""
+    try:
+        connection.execute("BEGIN")
+    except apsw.Error as error:
+        return iter([Damage("file", f"the store cannot be read: {error}")])
+    try:
+        found = list(_findings(connection, tables, path))
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return iter(found)
+
+
+def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
+    yield from _guarded("file", lambda: _file(connection, path))
+    yield from _guarded("chain", lambda: _whole(connection))
+    yield from _guarded("aside", lambda: _set_aside(path))
+    sessions: list[tuple[int, str]] = []
+    yield from _guarded("listing", lambda: _list(connection, sessions))
+    indexed = _Indexed(connection)
+    known: set[str] = set()
+    yield from _guarded("aside", lambda: _known(connection, known))
+    for ref, session in sessions:
+        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
+
+
+def _guarded(name: str, look: Callable[[], Iterable[Damage]], session: str | None = None) -> Iterator[Damage]:
+    try:
+        yield from look()
+    except _UNREADABLE as error:
+        yield _cannot_be_read(name, error, session)
+
+
+def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Damage:
+    return Damage(name, f"it cannot be read: {str(error) or type(error).__name__}", session)
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
+    for what in opening.header_damage(path):
+        yield Damage("file", f"the header is damaged: {what}")
+    for line in broken(connection, f"({_MOST})"):
+        yield Damage("file", line)
+    for difference in differences(connection):
+        yield Damage("file", difference)
+    for table in local_state.mistyped(connection):
+        yield Damage("file", f"something in {table} is not of its type")
+
+
+def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
+    """What SQLite finds wrong with the file."""
+    for (said,) in connection.execute(f"PRAGMA integrity_check{most}"):
+        for line in str(said).split("\n"):
+            if line not in ("ok", "*** in database main ***"):
+                yield line
+
+
+def differences(connection: apsw.Connection) -> Iterator[str]:
+    """Where the tables are not what this version makes them."""
+    *_, due = schema.due_tables()
+    found = schema.tables_of(connection)
+    for name in sorted(due.keys() | found.keys()):
+        if name not in found:
+            yield f"{name} is missing"
+        elif name not in due:
+            yield f"{name} is there, and nobody made it"
+        elif due[name] != found[name]:
+            yield f"{name} is not as it was made"
+
+
+def _set_aside(path: str) -> Iterator[Damage]:
+    for name in quarantine.kept(path):
+        yield Damage("aside", f"{name} was set aside by a repair")
+
+
+# ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _whole(connection: apsw.Connection) -> Iterator[Damage]:
+    run = connection.execute
+    for column, table in (("session", "sessions"), ("writer", "writers")):
+        rows = run(
+            f"SELECT {column}, count(*) FROM events WHERE {column} NOT IN (SELECT ref FROM {table})"  # noqa: S608
+            f" GROUP BY {column}"
+        )
+        for ref, count in islice(rows, _MOST):
+            yield Damage("chain", f"events of {column} number {ref}, which is not there: {count}")
+    if list(run(f"SELECT 1 FROM facts WHERE name = 'place' AND {NO_PLACE}")):  # noqa: S608 (constants)
+        yield Damage("chain", "where the next event would stand is not a number")
+
+
+def _list(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
+    for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
+        session = name.decode(errors="replace")
+        withdrawn = isinstance(version, int) and version < 0
+        if withdrawn and not list(connection.execute("SELECT 1 FROM events WHERE session = ? LIMIT 1", (ref,))):
+            continue
+        if withdrawn or not version:
+            yield Damage("listing", "the session is not listed", session)
+        sessions.append((ref, session))
+
+
+def _known(connection: apsw.Connection, known: set[str]) -> Iterator[Damage]:
+    known.update(str(row[0]) for row in connection.execute("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
+    return iter(())
+
+
+class _Indexed:
+    """The words of each session, in one pass over the index: looking through it for every session takes for ever."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._rows: Iterator[tuple[int, str]] | None = None
+        self._ahead: tuple[int, str] | None = None
+
+    def words_of(self, ref: int) -> set[str]:
+        """Of the sessions in ascending order, each asked for once."""
+        if self._rows is None:
+            self._rows = iter(self._connection.execute("SELECT session, word FROM words ORDER BY session"))
+            self._ahead = next(self._rows, None)
+        found: set[str] = set()
+        while self._ahead is not None and self._ahead[0] <= ref:
+            if self._ahead[0] == ref:
+                found.add(self._ahead[1])
+            self._ahead = next(self._rows, None)
+        return found
+
+
+# ── one session ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _session(
+    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _Indexed
+) -> Iterator[Damage]:
+    events = list(tables.tail(session, 0))
+    rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
+    snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
+    unreadable: list[Damage] = []
+    listed = _read("listing", session, unreadable, lambda: _listed(connection, ref))
+    words = _read("search", session, unreadable, lambda: indexed.words_of(ref))
+    aliases = _read("search", session, unreadable, lambda: _aliases(connection, ref))
+    yield from findings(session, events, StoredSession(snapshots, listed, words, aliases), known)
+    yield from unreadable
+
+
+def _read(name: str, session: str, unreadable: list[Damage], look: Callable[[], _T]) -> _T | None:
+    """What `look` reads, or None and a word about it: the rest of the session is still looked at."""
+    try:
+        return look()
+    except _UNREADABLE as error:
+        unreadable.append(_cannot_be_read(name, error, session))
+        return None
+
+
+def _listed(connection: apsw.Connection, ref: int) -> tuple[object, ...]:
+    rows = connection.execute(f"SELECT {', '.join(SessionSummary._fields)} FROM sessions WHERE ref = ?", (ref,))  # noqa: S608
+    return tuple(rows.fetchall()[0])
+
+
+def _aliases(connection: apsw.Connection, ref: int) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}

@@ -1,0 +1,154 @@
+"""What only this machine knows and no event says again: repaired, or moved from a damaged store to a new one.
+
+SQLite reads it there in a copy in memory, with the header as it must be, so that only damage to these tables
+themselves stands in the way. What cannot be read is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import apsw
+
+from holdfast.store.sqlite import page_scan, pages, schema
+
+_COLUMNS: dict[str, dict[str, type]] = {
+    "places": {"path": str, "session": str},
+    "projects": {"id": str, "name": str},
+    "evidence": {"kind": str, "value": str, "project": str},
+    "memory": {"name": str, "value": bytes},
+    "facts": {"name": str, "value": str},
+}
+# What speaks of places in the log is not taken: events may be lost, and those that are left get new ones.
+_OF_PLACES = ("vault/", "arrivals/")
+_ONLY = {
+    "facts": " WHERE name LIKE 'aside:%'",
+    "memory": " WHERE " + " AND ".join(f"name NOT GLOB '{prefix}*'" for prefix in _OF_PLACES),
+}
+_TYPES: dict[type, str] = {str: "text", bytes: "blob"}
+
+
+# ── in a store that can be used ──────────────────────────────────────────────────────────────────────────
+
+
+def mistyped(connection: apsw.Connection) -> Iterator[str]:
+    """The tables in which something is not of its column's type: it is there, and is not found."""
+    for table in _COLUMNS:
+        if table != "facts" and list(connection.execute(f"SELECT 1 FROM {table} WHERE {_wrong(table)} LIMIT 1")):  # noqa: S608
+            yield table
+
+
+def mend(connection: apsw.Connection) -> Iterator[str]:
+    """Give what is mistyped its type again, if it can have it; sentences say what was done."""
+    for table in list(mistyped(connection)):
+        types = _COLUMNS[table].values()
+        columns = ", ".join(f"CAST({name} AS BLOB)" for name in _COLUMNS[table])
+        rows = list(connection.execute(f"SELECT {columns} FROM {table} WHERE {_wrong(table)}"))  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE {_wrong(table)}")  # noqa: S608
+        lost = 0
+        for row in rows:
+            try:
+                values = [value if kind is bytes else value.decode() for value, kind in zip(row, types, strict=True)]
+            except (UnicodeDecodeError, AttributeError):
+                lost += 1
+            else:
+                _insert(connection, table, values)
+        yield f"Of {table}, {len(rows) - lost} damaged rows are mended, and {lost} could not be saved."
+
+
+def _wrong(table: str) -> str:
+    return " OR ".join(f"typeof({name}) <> '{_TYPES[kind]}'" for name, kind in _COLUMNS[table].items())
+
+
+def _insert(connection: apsw.Connection, table: str, row: Sequence[apsw.SQLiteValue]) -> None:
+    names, marks = ", ".join(_COLUMNS[table]), ", ".join("?" * len(row))
+    connection.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608 (constants)
+
+
+# ── from one that cannot ─────────────────────────────────────────────────────────────────────────────────
+
+
+def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
+    """Put what can be read into the new store, which holds its events already; sentences say what could not be."""
+    unread, remotes = set(_COLUMNS), False
+    for image in reversed(images):  # what was kept aside before a repair was cut off has the journal too
+        for data in dict.fromkeys((image.latest, image.data)):
+            read, known = _take(data, target)
+            unread -= read
+            remotes = remotes or known
+        if "places" in unread:
+            for path, session in page_scan.places(image).items():
+                _insert(target, "places", (path, session))
+        if "memory" in unread:
+            for name, value in page_scan.memory(image).items():
+                if not name.startswith(_OF_PLACES):
+                    _insert(target, "memory", (name, value))
+    if unread & {"projects", "evidence"}:
+        target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
+    said = [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
+    if any(image.leftover for image in images):
+        said.append(
+            "A part of the journal could not be read: which session is current in a work tree, and where projects"
+            " lie, may be as it was before that."
+        )
+    return said
+
+
+def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
+    """The tables that were read to their end; and whether anything was known of remotes."""
+    read: set[str] = set()
+    if len(data) < pages.PAGE:
+        return read, False
+    source = apsw.Connection(":memory:")
+    try:
+        source.deserialize("main", pages.with_sound_header(data))
+        if schema.version_of_tables(source) == 1:
+            read.add("memory")  # which had none yet
+        for table, columns in _COLUMNS.items():
+            whole = True
+            for row in _readable(source, f"SELECT {', '.join(columns)} FROM {table}{_ONLY.get(table, '')}"):  # noqa: S608
+                if row is None or [type(value) for value in row] != list(columns.values()):
+                    whole = False
+                else:
+                    _insert(target, table, row)
+            if whole:
+                read.add(table)
+        return read, bool(list(_readable(source, "SELECT 1 FROM memory WHERE name GLOB 'vault/*' LIMIT 1")))
+    finally:
+        source.close()
+
+
+def _readable(source: apsw.Connection, sql: str) -> Iterator[tuple[apsw.SQLiteValue, ...] | None]:
+    """Rows until the damage; None stands for it."""
+    try:
+        yield from source.execute(sql)
+    except (apsw.Error, UnicodeDecodeError):
+        yield None
+
+
+def _unknown_sessions(target: apsw.Connection) -> Iterator[str]:
+    sql = "DELETE FROM places WHERE session NOT IN (SELECT id FROM sessions) RETURNING path, session"
+    for path, session in list(target.execute(sql)):
+        yield f"{path} was at session {session}, of which nothing could be saved."
+
+
+def _said(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iterator[str]:
+    if "places" in unread:
+        (count,) = next(target.execute("SELECT count(*) FROM places"))
+        yield (
+            "Which session is current in which work tree could not be read as a whole"
+            f" ({count} found). Where none is, or the wrong one: holdfast resume ID"
+        )
+    if unread & {"projects", "evidence"}:
+        yield (
+            "Where projects lie could not be read as a whole and is taken from their sessions."
+            " For one that was moved since: holdfast project reconnect OLD-PATH"
+        )
+    if "memory" in unread:
+        (count,) = next(target.execute("SELECT count(*) FROM memory WHERE name GLOB 'origin/share/*'"))
+        yield (
+            f"Which sessions came through somebody's share could not be read as a whole ({count} found): any other"
+            " counts as your own."
+        )
+    if remotes or "memory" in unread:
+        yield "What was known of remotes, if any, is forgotten: the next holdfast sync asks them anew."

@@ -1,0 +1,221 @@
+"""Offers of shared sessions: who offers what to this device, with which rights, before anything of it is taken in.
+
+Whoever knows a public key and can write to the remote can leave an offer. What it says of itself is read into a
+scratch store, and whose it is follows from signatures alone: the words of the device that signed the invitation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError
+from holdfast.core.text import printable, shorten
+from holdfast.machine import files
+from holdfast.machine.wall import monotonic
+from holdfast.store import origin
+from holdfast.store.sqlite import SqliteStore
+from holdfast.sync import open_vault, people, remote_list, vault_shares
+from holdfast.sync.people import Person
+from holdfast.sync.protocol import wraps
+from holdfast.sync.protocol.membership import Invited, Membership
+from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.pull import Pull
+from holdfast.sync.read_heads import look
+from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.workspace.keys.device_keys import PublicKeys
+
+if TYPE_CHECKING:
+    from holdfast.sync.remotes.base import RemoteStore as Place
+    from holdfast.workspace.workspace import Workspace
+
+# Anybody can leave offers, with anything behind them: so many are looked into, for so long, and so far each.
+_MOST: Final = 200
+_SECONDS: Final = 120.0
+_REQUESTS_EACH: Final = 5_000
+_BYTES_EACH: Final = 32 << 20
+_SECONDS_EACH: Final = 30.0
+_UNFOLDED_EACH: Final = 20 << 20
+_SCRATCH: Final = "offer.db"
+
+
+class Offer(NamedTuple):
+    """A session that somebody offers. `name` is the share's vault: nobody else can make another one with it."""
+
+    name: str
+    session: str
+    goal: str | None
+    # Their address where the device is known, else what the device calls itself; and its words.
+    sender: str
+    fingerprint: str
+    known: bool
+    revoked: bool
+    writes: bool
+    expires: int | None
+    # A session of this id is here in another way: the offer cannot be taken.
+    taken: bool
+    wrapped: Wrapped
+
+
+def listed(
+    ws: Workspace, place: Place, identities: Sequence[str | bytes], skip: Collection[str], *, name: str | None = None
+) -> tuple[list[Offer], int]:
+    """The offers at a remote for the holder of these identities, but those of some vaults; and how many more.
+
+    Those of people who are known are looked into first. `name`: those alone whose names begin so.
+    """
+    here = open_vault.here(ws)
+    recipients = {wraps.recipient_of(identity) for identity in identities}
+    trusted = _Trust(ws)
+    found: list[Offer] = []
+    offers = [offer for offer in vault_shares.offers(place, identities) if offer.vault not in skip]
+    if name is not None:
+        offers = [offer for offer in offers if offer.vault.startswith(name.lower())]
+    random.SystemRandom().shuffle(offers)
+    offers.sort(key=lambda offer: not trusted.knows(vault_shares.founder_of(offer)))
+    looked, until = 0, monotonic() + _SECONDS
+    for wrapped in offers[:_MOST]:
+        if monotonic() > until:
+            break
+        looked += 1
+        with _scratch(ws, here) as scratch:
+            offer = _looked_into(ws, scratch, place, wrapped, recipients, trusted)
+        if offer is not None:
+            found.append(offer)
+    found.sort(key=lambda offer: (not offer.known, offer.revoked, offer.name))
+    return found, len(offers) - looked
+
+
+def _looked_into(
+    ws: Workspace, scratch: ThisDevice, place: Place, wrapped: Wrapped, recipients: set[str], trusted: _Trust
+) -> Offer | None:
+    """What an offer says; None when it was taken back, is over, or says nothing that can be read."""
+    bounded = LimitedRemote(place, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)
+    try:
+        vault = vault_shares.accept(scratch, bounded, replace(wrapped, secret=None), room=_UNFOLDED_EACH)
+        vault.learn_anew()
+        # What it is about is told where it can be had at this price.
+        with contextlib.suppress(OverLimit):
+            pull = Pull(vault, look(place.list("h/"), vault.tag))
+            pull.hearing.listen()
+            pull.packs()
+    except HoldfastError as error:
+        if error.retry_helps:
+            raise
+        return None
+    invite = _invitation(vault, recipients, ws.now())
+    if invite is None:
+        return None
+    session = wrapped.session or ""
+    state = scratch.store.state(session)
+    signer = vault.membership.members[invite.by]
+    store = ws.store()
+    return Offer(
+        name=vault.id, session=session,
+        goal=None if state is None else shorten(printable(view.word(state, "goal") or ""), 200),
+        sender=trusted.name(signer.keys) or printable(signer.name), fingerprint=signer.keys.words,
+        known=trusted.name(signer.keys) is not None, revoked=trusted.is_revoked(signer.keys),
+        writes=invite.write, expires=invite.expires,
+        taken=origin.share_of(store, session) not in (None, vault.id)
+        or (origin.share_of(store, session) is None and store.state(session) is not None),
+        wrapped=wrapped,
+    )  # fmt: skip
+
+
+def _invitation(vault: Vault, recipients: set[str], now: int) -> Invited | None:
+    """The invitation by which a member of the share offers it to us, while it stands."""
+    members = vault.membership
+    good = [
+        invite
+        for invite in members.invites
+        if invite.live
+        and recipients & set(invite.recipients)
+        and members.is_member(invite.by)
+        and (invite.expires is None or invite.expires > now)
+    ]
+    return max(good, key=lambda invite: invite.write, default=None)
+
+
+@contextmanager
+def _scratch(ws: Workspace, here: ThisDevice) -> Iterator[ThisDevice]:
+    """This device with an empty store of its own, which is gone afterwards."""
+    parent = os.path.join(ws.home.path, "remotes")
+    files.make_private_dir(parent)
+    path = os.path.join(parent, _SCRATCH)
+    _remove(path)  # whoever was killed here left theirs; only one process at a time looks at offers
+    try:
+        store = SqliteStore(path, writer=here.writer, wall=ws.wall.micros)
+        try:
+            yield here._replace(store=store, transaction=store.transaction, received=lambda _, __: None)
+        finally:
+            store.close()
+    finally:
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)
+
+
+# ── whom to trust ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Trust:
+    """Devices whose words a person added, and those from which a share of ours was taken back."""
+
+    def __init__(self, ws: Workspace) -> None:
+        self._people = people.load(ws.home)
+        self._devices: set[str] = set()
+        self._keys: set[str] = set()
+        for members in _memberships(ws):
+            self._devices |= members.removed.keys()
+            live = {key for invite in members.invites if invite.live for key in invite.recipients}
+            self._keys |= {key for invite in members.invites if not invite.live for key in invite.recipients} - live
+
+    def knows(self, device: str) -> bool:
+        """Whether the words of this device were added."""
+        return any(device in person.devices for person in self._people)
+
+    def name(self, keys: PublicKeys) -> str | None:
+        """The address of the person whose device this is, if its words were added."""
+        return next((person.email for person in self._people if keys.id in person.devices), None)
+
+    def is_revoked(self, keys: PublicKeys) -> bool:
+        """Whether this device, or any key of the person it belongs to, was taken out of something of ours."""
+        theirs = [each for each in self._people if keys.id in each.devices or keys.age in each.keys]
+        return keys.id in self._devices or any(
+            self._keys & {keys.age, *person.keys} or self._devices & set(person.devices)
+            for person in theirs or [Person("", (keys.age,))]
+        )
+
+
+def _memberships(ws: Workspace) -> Iterator[Membership]:
+    """Of every vault of ours, and every session that it shares."""
+    for remote in remote_list.load(ws.home):
+        if remote.kind == "vault":
+            vault = open_vault.remembered(ws, remote)
+            yield vault.membership
+            yield from (
+                vault_shares.opened(vault, share.vault, share.founding).membership
+                for share in vault_shares.followed(vault)
+            )
+
+
+def own_shares(ws: Workspace) -> set[str]:
+    """Sessions that we share ourselves: keys for them are left for our own devices too."""
+    return {
+        share.vault
+        for remote in remote_list.load(ws.home)
+        if remote.kind == "vault"
+        for share in open_vault.remembered(ws, remote).membership.shares
+    }

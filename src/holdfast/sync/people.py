@@ -1,0 +1,71 @@
+"""People: an email, the public keys by which a session can be sealed for them, and the devices they offer from."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import msgspec
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
+from holdfast.machine import files
+from holdfast.machine.locks import locked
+from holdfast.sync import remote_list
+from holdfast.workspace.home import Home
+from holdfast.workspace.keys import words
+from holdfast.workspace.keys.device_keys import checked_recipient
+
+_LARGEST = 4 << 20
+_WHAT = "the list of people"
+_EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
+# The words of a device, if perhaps mistyped; everything else is meant as a key.
+_WORDS = re.compile(r"\s*(([a-z]+[\W_]+){3,}[a-z]+|[0-9a-f]{32})\s*", re.IGNORECASE)
+
+
+class Person(msgspec.Struct, frozen=True):
+    email: str
+    keys: tuple[str, ...] = ()
+    # Fingerprints of devices whose offers are trusted.
+    devices: tuple[str, ...] = ()
+
+
+def load(home: Home) -> list[Person]:
+    if not os.path.lexists(home.people):
+        return []
+    try:
+        return msgspec.json.decode(
+            files.read_limited(home.people, _LARGEST, what=_WHAT), type=decodable(list[Person])
+        )
+    except msgspec.MsgspecError:
+        raise Damaged(
+            "the list of people is damaged", hint="Move it away and add them again: holdfast people add EMAIL KEY",
+            file=home.people,
+        ) from None  # fmt: skip
+
+
+def add(home: Home, email: str, key: str) -> Person:
+    """Know a person, or one more key of theirs: one to share with, or the words of a device that they offer from."""
+    email = email.strip()
+    if _EMAIL.fullmatch(email) is None:
+        raise Invalid(f"{email[:80]!a} is not an email address", hint="Write it as name@example.org.")
+    recipient, device = ("", words.read(key).hex()) if _WORDS.fullmatch(key) else (checked_recipient(key), "")
+    home.prepare()
+    with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
+        known = load(home)
+        before = next((person for person in known if person.email.lower() == email.lower()), Person(email))
+        if recipient in before.keys or device in before.devices:
+            raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
+        keys, devices = [recipient] * bool(recipient), [device] * bool(device)
+        person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
+        rest = [person for person in known if person.email != before.email]
+        everybody = sorted([*rest, person], key=lambda one: one.email.lower())
+        remote_list.write_list(home.people, everybody, by="email", largest=_LARGEST, what=_WHAT)
+    return person
+
+
+def named(home: Home, email: str) -> Person:
+    for person in load(home):
+        if person.email.lower() == email.strip().lower() and person.keys:
+            return person
+    raise NotFound(f"nobody is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")

@@ -1,0 +1,150 @@
+"""The head: a device's signed word on what it has published in a vault under one life, and on what it has seen there.
+
+A life (one writer id) numbers its pushes 1, 2, 3…; each pack covers some of them without gaps, so that whoever has
+taken in all up to a number knows from the head alone which packs are new. Heads are numbered too, and only ever grow:
+an older one shown again, or one that others have seen and that is not shown, is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Invalid
+from holdfast.sync.protocol.sealing import life_tag, vault_tag
+from holdfast.workspace.keys.device_keys import HEAD, DeviceKeys, verify
+
+VERSION: Final = 1
+LARGEST_PLAIN: Final = 4 << 20  # bytes: more than all that a head may name takes
+MOST_SEEN: Final = 256
+MOST_WANTED: Final = 256
+_MOST_PACKS: Final = 20_000
+_MOST_TIPS: Final = 1_000
+_NAME: Final = re.compile(r"h/([0-9a-f]{16})\.([0-9a-f]{20})-([0-9]{12})", re.ASCII)
+JOINS: Final = "h/join-"
+
+
+# Who may write a head may be hostile: nothing in it leads elsewhere, or is larger than any honest one.
+Life = Annotated[str, Meta(pattern=r"\A[0-9a-f]{20}\Z")]
+PackName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
+Number = Annotated[int, Meta(ge=1, le=1 << 53)]
+
+
+class Indexed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A pack in a head: where it is, which pushes it covers, and what it must be."""
+
+    name: PackName
+    first: Number
+    last: Number
+    size: Number
+    digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether it covers any of these pushes."""
+        return self.first <= last and first <= self.last
+
+
+class SeenHead(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The newest head of another life that the author had seen."""
+
+    life: Life
+    counter: Number
+    digest: Annotated[bytes, Meta(max_length=32)]
+
+
+class WantedPushes(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Pushes of another life that the author could not read: whoever has them packs them again."""
+
+    life: Life
+    first: Number
+    last: Number
+
+
+class PublishedHead(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    v: int = VERSION
+    vault: str
+    device: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+    writer: Annotated[str, Meta(max_length=100)]
+    counter: int
+    at: Annotated[int, Meta(ge=0, le=1 << 53)]
+    packs: Annotated[tuple[Indexed, ...], Meta(max_length=_MOST_PACKS)] = ()
+    seen: Annotated[tuple[SeenHead, ...], Meta(max_length=MOST_SEEN)] = ()
+    tips: Annotated[tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")], ...], Meta(max_length=_MOST_TIPS)] = ()
+    wanting: Annotated[tuple[WantedPushes, ...], Meta(max_length=MOST_WANTED)] = ()
+
+
+class _Version(msgspec.Struct, frozen=True, gc=False):
+    v: int
+
+
+class HeadName(NamedTuple):
+    """A head's name, taken apart."""
+
+    name: str
+    vault: str
+    life: str
+    counter: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_read = msgspec.msgpack.Decoder(decodable(PublishedHead))
+_read_version = msgspec.msgpack.Decoder(decodable(_Version))
+_read_signed = msgspec.msgpack.Decoder(decodable(tuple[bytes, bytes]))
+
+
+def name_of(vault: str, writer: str, counter: int) -> str:
+    return f"h/{vault_tag(vault)}.{life_tag(vault, writer)}-{counter:012}"
+
+
+def listed(name: str) -> HeadName | None:
+    """What a name in a listing says; None when it is no head's."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else HeadName(name, found[1], found[2], int(found[3]))
+
+
+def signed(keys: DeviceKeys, head: PublishedHead) -> bytes:
+    payload = _encode(head)
+    return _encode((payload, keys.sign(HEAD, payload)))
+
+
+class Claimed(NamedTuple):
+    """A head as read: nothing of it is believed before its signature is checked."""
+
+    head: PublishedHead
+    payload: bytes
+    signature: bytes
+
+    def is_by(self, signing: bytes) -> bool:
+        return verify(signing, HEAD, self.payload, self.signature)
+
+
+def read(plain: bytes, vault: str, where: HeadName) -> Claimed:
+    """A head that says it belongs where it was found."""
+    try:
+        payload, signature = _read_signed.decode(plain)
+        version = _read_version.decode(payload).v
+        if version > VERSION:
+            raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
+        if version < VERSION:
+            raise Invalid("it is of a version that no Holdfast writes")
+        head = _read.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Invalid("it is not a valid head") from None
+    if head.vault != vault or head.counter != where.counter or life_tag(vault, head.writer) != where.life:
+        raise Invalid("it belongs somewhere else")
+    if not _in_order(head.packs):
+        raise Invalid("its packs do not cover its pushes one after the other")
+    return Claimed(head, payload, signature)
+
+
+def _in_order(packs: tuple[Indexed, ...]) -> bool:
+    expected = 1
+    for pack in packs:
+        if pack.first != expected or pack.last < pack.first:
+            return False
+        expected = pack.last + 1
+    return True

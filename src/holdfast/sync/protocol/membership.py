@@ -1,0 +1,374 @@
+"""Who belongs to a vault, which keys it uses and what it shares: a pure function of the set of its entries.
+
+The order in which entries arrive, and how often, makes no difference: devices that have the same entries agree.
+`ancestry` says which entries stand, `rights` which of them count, and this module what follows from those.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from holdfast.core.errors import Invalid
+from holdfast.sync.protocol.ancestry import bits, trace
+from holdfast.sync.protocol.entries import (
+    Admit,
+    Cut,
+    Guests,
+    Invite,
+    NewKey,
+    Origin,
+    Remove,
+    Rename,
+    Restore,
+    ShareEntry,
+    Signed,
+    Uninvite,
+    VaultFounded,
+)
+from holdfast.sync.protocol.membership_rules import ADMIN, OWN, Court, MembershipVerdict
+from holdfast.sync.protocol.sealing import recipient_tag
+from holdfast.workspace.keys.device_keys import PublicKeys, certifies, checked_recipient
+
+# Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
+_MOST_TIPS: Final = 4
+_MOST_KEYS: Final = 64
+_MOST_INVITES: Final = 32
+_MOST_RECIPIENTS: Final = 64
+# Fewer than a head or an entry may name.
+_MOST_PARENTS: Final = 900
+
+
+class VaultMember(msgspec.Struct, frozen=True):
+    keys: PublicKeys
+    name: str
+    admin: bool
+    kind: str
+    since: int
+    invite: str | None = None  # a guest's invitation
+    possession: bytes | None = None  # proves that it has its signing key; earlier versions gave none
+
+
+class RemovedDevice(msgspec.Struct, frozen=True):
+    """A device that does not belong to the vault any more; `cut`: up to where its events are accepted."""
+
+    keys: PublicKeys
+    name: str
+    cut: dict[str, dict[str, int]]
+    # What it was while it belonged to it.
+    admin: bool = False
+    kind: str = "device"
+
+
+class VaultKey(msgspec.Struct, frozen=True):
+    """A key that opens what is in the vault. `superseded`: nothing is sealed with it any more."""
+
+    id: str
+    recipients: frozenset[str]
+    entry: str
+    superseded: bool
+
+
+class SharedSession(msgspec.Struct, frozen=True):
+    vault: str
+    founding: bytes
+    session: str
+    by: str
+
+
+class Invited(msgspec.Struct, frozen=True):
+    """`live`: it was not taken back. Whether it has expired, the clock of the one who asks says."""
+
+    hash: str
+    email: str
+    recipients: tuple[str, ...]
+    write: bool
+    secret: bytes
+    expires: int | None
+    live: bool
+    by: str
+
+
+class Origins(msgspec.Struct, frozen=True):
+    """What the devices of a vault say about how one session came to it."""
+
+    # The share it came through; None when a device holds a session of this id as its own.
+    share: str | None
+    # Every device that ever said that it came through a share.
+    guests: frozenset[str]
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    vault: str
+    session: str | None = None
+    founder: str = ""
+    box: str = ""
+    members: dict[str, VaultMember] = {}
+    removed: dict[str, RemovedDevice] = {}
+    keys: tuple[VaultKey, ...] = ()  # the one to seal with first
+    shares: tuple[SharedSession, ...] = ()
+    invites: tuple[Invited, ...] = ()
+    origins: dict[str, Origins] = {}  # by session; most sessions have none
+    guests: dict[str, frozenset[bytes]] = {}  # by session: signing keys of guests of shares that lie elsewhere
+    tips: tuple[str, ...] = ()  # what a new entry follows
+    waiting: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what those that wait are waiting for
+    rejected: tuple[tuple[str, str], ...] = ()
+    overtaken: tuple[str, ...] = ()  # rightly said, but undone by a removal its author did not know of
+
+    def is_member(self, device: str) -> bool:
+        return device in self.members
+
+    def is_admin(self, device: str) -> bool:
+        member = self.members.get(device)
+        return member is not None and member.admin
+
+    def everybody(self) -> tuple[VaultMember | RemovedDevice, ...]:
+        """Every device that belongs to the vault, or did."""
+        return (*self.members.values(), *self.removed.values())
+
+    def author_of(self, writer: str) -> VaultMember | RemovedDevice | None:
+        """The device that a certified writer id names, if it ever belonged to the vault.
+
+        Earlier versions let in devices that named another's signing key. Only one of them can have it: the one with
+        the most rights is taken to be the author, whatever the others are or were.
+        """
+        alike = (device for device in self.everybody() if certifies(writer, device.keys.signing))
+        return max(alike, key=lambda device: (device.admin, device.kind != "guest"), default=None)
+
+    def signing_of(self, device: str) -> bytes | None:
+        known = self.members.get(device) or self.removed.get(device)
+        return None if known is None else known.keys.signing
+
+    def accepted(self, device: str, writer: str, session: str, seq: int) -> int:
+        """How much counts of a stream that this device vouches for up to `seq`: all of it, unless it was removed."""
+        if device in self.members:
+            return seq
+        gone = self.removed.get(device)
+        return 0 if gone is None else min(seq, gone.cut.get(writer, {}).get(session, 0))
+
+    def recipient_keys(self) -> tuple[str, ...]:
+        """Everybody that a new key must be wrapped for."""
+        found = {member.keys.age for member in self.members.values()}
+        return tuple(sorted(found.union(*(invite.recipients for invite in self.invites if invite.live))))
+
+    def recipients(self) -> frozenset[str]:
+        """The same, as entries name them."""
+        return frozenset(map(recipient_tag, self.recipient_keys()))
+
+    def usable_keys(self) -> tuple[VaultKey, ...]:
+        """Keys that nobody has who does not belong here, the one to use first; none when a new one has to be made."""
+        here = self.recipients()
+        return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
+
+
+def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None = None) -> Membership:
+    """`verified` is the caller's to keep: the signatures that were found good, which need no second look."""
+    verified = set() if verified is None else verified
+    ancestry = trace(entries, vault, verified)
+    if not ancestry.nodes:
+        return Membership(
+            vault=vault,
+            waiting=tuple(ancestry.waiting),
+            missing=tuple(ancestry.missing),
+            rejected=tuple(ancestry.rejected),
+        )
+    court = Court(ancestry, verified)
+    nodes = ancestry.nodes
+    verdict = court.judge((1 << len(nodes)) - 1)
+    valid = sum(1 << number for number in bits(court.authorised) if court.valid(number, verdict))
+    followed = 0
+    for number in bits(valid):
+        followed |= nodes[number].above
+    found = nodes[0].entry
+    assert isinstance(found, VaultFounded)
+    members, removed = _devices(court, verdict, valid)
+    rejected = ancestry.rejected + [(nodes[number].hash, reason) for number, reason in court.refused.items()]
+    return Membership(
+        vault=vault,
+        session=found.session,
+        founder=found.by,
+        box=found.box,
+        members=members,
+        removed=removed,
+        keys=_keys(court, valid, _admins(members) | _admins(removed)),
+        shares=_shares(court, valid),
+        invites=_invites(court, valid, _admins(members) | _admins(removed) | {found.by}),
+        origins=_origins(court, valid),
+        guests=_guests(court, valid),
+        tips=_tips(court, members, valid & ~followed),
+        waiting=tuple(ancestry.waiting),
+        missing=tuple(ancestry.missing),
+        rejected=tuple(sorted(rejected)),
+        overtaken=tuple(sorted(nodes[number].hash for number in bits(court.authorised & ~valid))),
+    )
+
+
+def _admins(devices: Mapping[str, VaultMember | RemovedDevice]) -> set[str]:
+    return {device for device, known in devices.items() if known.admin}
+
+
+def _tips(court: Court, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
+    """What a new entry follows. Whoever is no admin could say any number of things at once: few of them are followed.
+
+    What nobody follows counts all the same, and is undone when its author is removed.
+    """
+    found: list[str] = []
+    by: Counter[str] = Counter()
+    for hash_, author in sorted((court.nodes[number].hash, court.nodes[number].header.by) for number in bits(open_)):
+        by[author] += 1
+        known = members.get(author)
+        if by[author] <= _MOST_TIPS or (known is not None and known.admin):
+            found.append(hash_)
+    return tuple(found[:_MOST_PARENTS])
+
+
+def _devices(
+    court: Court, verdict: MembershipVerdict, valid: int
+) -> tuple[dict[str, VaultMember], dict[str, RemovedDevice]]:
+    names: dict[str, str] = {}
+    cuts = _cuts(court, valid)
+    for number in bits(valid):  # the latest name counts
+        entry = court.nodes[number].entry
+        if isinstance(entry, Admit):
+            names[entry.device.id] = entry.name
+        elif isinstance(entry, Rename):
+            names[entry.device] = entry.name
+    members: dict[str, VaultMember] = {}
+    removed: dict[str, RemovedDevice] = {}
+    for device, admissions in sorted(court.admits.items()):
+        live = court.live(device, verdict)
+        first = court.nodes[(admissions & -admissions).bit_length() - 1].entry
+        assert isinstance(first, VaultFounded | Admit)
+        name = names.get(device, first.name if isinstance(first, Admit) else "")
+        if not live:
+            held = admissions & valid  # what was overtaken gave no rights
+            was_admin = any(court.gives(number, ADMIN) for number in bits(held))
+            own = any(court.gives(number, OWN) for number in bits(held or admissions))
+            removed[device] = RemovedDevice(
+                first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
+            )
+            continue
+        best = max(live, key=lambda one: (court.gives(one, ADMIN), court.gives(one, OWN), one))
+        entry = court.nodes[best].entry
+        kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
+        since = court.nodes[live[0]].header.at
+        admitted = (court.nodes[number].entry for number in bits(admissions))
+        proofs = (entry.possession for entry in admitted if isinstance(entry, Admit))
+        proof = next((proof for proof in proofs if proof is not None), None)
+        members[device] = VaultMember(first.device, name, court.gives(best, ADMIN), kind, since, invite, proof)
+    return members, removed
+
+
+def _cuts(court: Court, valid: int) -> dict[str, Cut]:
+    """Per stream the largest an admin vouched for. What a device says of itself counts if nobody else removed it."""
+    cuts: dict[str, Cut] = {}
+    own: dict[str, Cut] = {}
+    judged: set[str] = set()
+    for number in bits(valid):
+        entry = court.nodes[number].entry
+        if isinstance(entry, Remove | Restore):
+            leaves = isinstance(entry, Remove) and entry.by == entry.device
+            if isinstance(entry, Remove) and not leaves:
+                judged.add(entry.device)
+            into = (own if leaves else cuts).setdefault(entry.device, {})
+            _widen(into, entry.cut)
+    for device, cut in own.items():
+        if device not in judged:
+            _widen(cuts.setdefault(device, {}), cut)
+    return cuts
+
+
+def _widen(into: Cut, cut: Cut) -> None:
+    for writer, sessions in cut.items():
+        known = into.setdefault(writer, {})
+        for session, seq in sessions.items():
+            known[session] = max(seq, known.get(session, 0))
+
+
+def _keys(court: Court, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
+    """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more.
+
+    Of a device that is no admin the first few count: everybody is given all keys that do.
+    """
+    numbers: list[int] = []
+    by: Counter[str] = Counter()
+    for number in bits(court.authorised):
+        if isinstance(court.nodes[number].entry, NewKey):
+            author = court.nodes[number].header.by
+            by[author] += 1
+            if author in admins or by[author] <= _MOST_KEYS:
+                numbers.append(number)
+    followed = 0
+    for number in numbers:
+        if valid >> number & 1:
+            followed |= court.nodes[number].above
+    found = []
+    for number in sorted(numbers, key=lambda one: (-court.nodes[one].generation, one)):
+        entry = court.nodes[number].entry
+        assert isinstance(entry, NewKey)
+        superseded = bool(followed >> number & 1) or not valid >> number & 1
+        found.append(VaultKey(entry.id, frozenset(entry.recipients), court.nodes[number].hash, superseded))
+    return tuple(found)
+
+
+def _shares(court: Court, valid: int) -> tuple[SharedSession, ...]:
+    found: dict[str, SharedSession] = {}
+    for number in bits(valid):
+        entry = court.nodes[number].entry
+        if isinstance(entry, ShareEntry):
+            found.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
+    return tuple(found.values())
+
+
+def _origins(court: Court, valid: int) -> dict[str, Origins]:
+    """Of each session, the share that was named first; once anybody holds it as its own, it is the vault's own."""
+    found: dict[str, Origins] = {}
+    for number in bits(valid):
+        entry = court.nodes[number].entry
+        if isinstance(entry, Origin):
+            known = found.get(entry.session)
+            share = entry.share if known is None else known.share and entry.share and known.share
+            guests = frozenset() if known is None else known.guests
+            found[entry.session] = Origins(share, guests if entry.share is None else guests | {entry.by})
+    return found
+
+
+def _guests(court: Court, valid: int) -> dict[str, frozenset[bytes]]:
+    found: dict[str, frozenset[bytes]] = {}
+    for item in bits(valid):
+        entry = court.nodes[item].entry
+        if isinstance(entry, Guests):
+            found[entry.session] = found.get(entry.session, frozenset()) | set(entry.keys)
+    return found
+
+
+def _invites(court: Court, valid: int, admins: set[str]) -> tuple[Invited, ...]:
+    """Keys that nothing can be sealed to are passed over, and of a device that is no admin the first few count: every
+    new key is wrapped for all that do.
+    """
+    entries = [(court.nodes[number].hash, court.nodes[number].entry) for number in bits(valid)]
+    ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
+    found: list[Invited] = []
+    by: Counter[str] = Counter()
+    for own, entry in entries:
+        if not isinstance(entry, Invite):
+            continue
+        live = own not in ended
+        by[entry.by] += live
+        if entry.by in admins or by[entry.by] <= _MOST_INVITES or not live:
+            keys = tuple(filter(_is_recipient, entry.recipients))[:_MOST_RECIPIENTS]
+            found.append(Invited(own, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by))
+    return tuple(found)
+
+
+@lru_cache(4096)  # bounded: whoever may invite decides how many there are
+def _is_recipient(key: str) -> bool:
+    try:
+        return checked_recipient(key) == key
+    except Invalid:
+        return False

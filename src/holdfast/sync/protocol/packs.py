@@ -1,0 +1,161 @@
+"""The pack: stretches of streams, each with the signature that vouches for it, as bytes to be sealed.
+
+What follows from the rest is left out: numbers, hashes and the links between events are worked out again by whoever
+reads, and the signature over the last hash vouches for them all. A pack says nothing about other packs: any member
+may pack the same events again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.core import times
+from holdfast.core.canonical import LARGEST
+from holdfast.core.decode import decodable
+from holdfast.core.envelope import SALT_BYTES, Event, StreamHead, body_of, linked
+from holdfast.core.errors import Invalid
+
+VERSION: Final = 1
+# What one pack may hold: whoever writes keeps well below it, whoever reads more is being kept busy.
+LARGEST_PLAIN: Final = 128 << 20
+MOST_EVENTS: Final = 400_000
+# Of somebody else's, a guest's or of who shares a session with us: any one push, or as many times its sealed size.
+_SURELY: Final = 24 << 20
+_MOST_UNFOLDED: Final = 300
+_HASH: Final = 32
+# Session and writer become parts of names in this store's memory: a closed alphabet, so that none can be mistaken.
+SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
+WRITER: Final = r"\A[0-9a-f]{20}([0-9a-f]{16})?\Z"
+
+
+class PackedEvents(NamedTuple):
+    """Consecutive events of one stream, and who vouches for the last of them (and so for all before it)."""
+
+    session: str
+    writer: str
+    device: str
+    signature: bytes
+    events: Sequence[Event]
+
+
+class _Packed(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    v: int
+    clock: int
+    at: int
+    seen: tuple[StreamHead, ...] | None
+    key: str | None
+    actor: str
+    type: str
+    data: bytes | None
+    salt: bytes | None
+    # Only where data was erased: otherwise it follows from data and salt.
+    body: bytes | None
+
+
+class _Stretch(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    session: Annotated[str, Meta(pattern=SESSION)]
+    writer: Annotated[str, Meta(pattern=WRITER)]
+    first: int
+    prev: bytes | None
+    device: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+    signature: Annotated[bytes, Meta(max_length=64)]
+    events: Annotated[tuple[_Packed, ...], Meta(max_length=MOST_EVENTS)]
+
+
+class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    version: int
+
+
+class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    version: int
+    # Read one by one: what a hostile member packs is counted before all of it is in memory.
+    stretches: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_EVENTS)]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_read_version = msgspec.msgpack.Decoder(decodable(_Version))
+_read = msgspec.msgpack.Decoder(decodable(_Pack))
+_read_stretch = msgspec.msgpack.Decoder(decodable(_Stretch))
+
+
+def unfolded_limit(sealed: int, *, foreign: bool) -> int:
+    """How many bytes a sealed pack of this many may unfold to. What people write does not compress without end."""
+    return min(LARGEST_PLAIN, max(_SURELY, _MOST_UNFOLDED * sealed)) if foreign else LARGEST_PLAIN
+
+
+def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
+    """What a device signs to vouch for a stream up to an event."""
+    return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
+
+
+def pack(stretches: Iterable[PackedEvents]) -> bytes:
+    """The bytes of a pack."""
+    packed = [
+        (
+            stretch.session, stretch.writer, stretch.events[0].seq,
+            None if stretch.events[0].prev is None else bytes.fromhex(stretch.events[0].prev),
+            stretch.device, stretch.signature,
+            [
+                (event.v, event.clock, event.at, event.seen or None, event.key, event.actor, event.type, event.data,
+                 event.salt, bytes.fromhex(event.body) if event.data is None else None)
+                for event in stretch.events
+            ],
+        )
+        for stretch in stretches
+    ]  # fmt: skip
+    return _encode((VERSION, packed))
+
+
+def unpack(plain: bytes) -> list[PackedEvents]:
+    """The stretches of a pack. Only whether they hang together is checked here, not who vouches for them."""
+    try:
+        version = _read_version.decode(plain).version
+        if version > VERSION:
+            raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
+        if version < VERSION:
+            raise Invalid("it is of a version that no Holdfast writes")
+        stretches, events = [], 0
+        for raw in _read.decode(plain).stretches:
+            one = _read_stretch.decode(raw)
+            events += len(one.events)
+            if events > MOST_EVENTS:
+                raise Invalid("it holds more events than a pack can")
+            stretches.append(_stretch(one))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Invalid("it is not a valid pack") from None
+    return stretches
+
+
+def _stretch(packed: _Stretch) -> PackedEvents:
+    if not packed.events or not 0 < packed.first <= LARGEST - len(packed.events):
+        raise Invalid("a stream in it is empty, or numbered beyond all numbers")
+    if (packed.prev is None) != (packed.first == 1) or (packed.prev is not None and len(packed.prev) != _HASH):
+        raise Invalid("a stream in it does not say what it goes on from")
+    prev = None if packed.prev is None else packed.prev.hex()
+    events: list[Event] = []
+    for seq, item in enumerate(packed.events, packed.first):
+        if not (times.EARLIEST <= item.at <= times.LATEST and 0 < item.clock <= LARGEST and 0 < item.v <= LARGEST):
+            raise Invalid("an event in it has an impossible time or number")
+        if item.seen and not all(0 < head.seq <= LARGEST and len(head.hash) == 2 * _HASH for head in item.seen):
+            raise Invalid("an event in it has seen what cannot be")
+        event = linked(
+            item.v, packed.session, packed.writer, seq, item.clock, item.at, item.seen or (), item.key, item.actor,
+            item.type, _body(item), prev, item.data, item.salt,
+        )  # fmt: skip
+        events.append(event)
+        prev = event.hash
+    return PackedEvents(packed.session, packed.writer, packed.device, packed.signature, events)
+
+
+def _body(one: _Packed) -> str:
+    if one.data is None:
+        if one.salt is not None or one.body is None or len(one.body) != _HASH:
+            raise Invalid("an erased event in it is not wholly erased")
+        return one.body.hex()
+    if one.salt is None or len(one.salt) != SALT_BYTES or one.body is not None:
+        raise Invalid("an event in it has no salt, or says its digest twice")
+    return body_of(one.data, one.salt)

@@ -1,0 +1,208 @@
+"""Key wraps: what a new member of a vault needs, as an ordinary age file for one recipient.
+
+Anybody can leave such a file at a remote, and whoever knows a recipient can wrap for it: a wrap says what its maker
+wanted to say, no more. What is inside counts only after the signed membership entries have confirmed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.sync.protocol import sealing
+from holdfast.workspace.keys import age
+from holdfast.workspace.keys.device_keys import checked_recipient
+
+LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
+SMALLEST: Final = 256  # bytes: less than the header of an age file and a vault's id take
+_VAULT: Final = re.compile(r"[0-9a-f]{64}\Z")
+_ENTRY: Final = re.compile(r"[0-9a-f]{64}\Z")
+
+
+class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
+    vault: str
+    founding: bytes
+    keys: list[bytes]
+    box: str | None = None
+    session: str | None = None
+    secret: bytes | None = None
+    # The membership entry that tells the recipient about these keys; by earlier versions none.
+    entry: str | None = None
+    # Of what several files say together: every secret in them. Which is the right one, the invitations say.
+    secrets: tuple[bytes, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Wrapped {self.vault[:16]}>"  # what else is in it belongs into no log
+
+
+class _Inside(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The JSON: a Wrapped with the version in front, bytes in base64."""
+
+    holdfast: int
+    vault: str
+    founding: bytes
+    keys: list[bytes]
+    box: str | None
+    session: str | None
+    secret: bytes | None
+    entry: str | None = None
+
+
+# --- names at a remote -------------------------------------------------------------------------------
+#
+# Whoever knows a recipient can leave any number of files for it. The last half of a name therefore holds two codes:
+# one that only the recipient and who has the vault's box can make, as those can who were removed; and one that only
+# the recipient and the device that left the file can. The recipient takes files by turns from each device.
+
+_CODE: Final = 4  # hex digits
+_BY_BOX: Final = b"holdfast wrap name\n"
+_BY_AUTHOR: Final = b"holdfast wrap author\n"
+
+
+def prefix_of(recipient: str) -> str:
+    return f"k/{sealing.recipient_tag(recipient)}-"
+
+
+def new_name(recipient: str, box: str | None, identity: str) -> str:
+    """A name for a wrap, by the vault's secret that opens requests to join and the author's age identity."""
+    start = os.urandom(4).hex()
+    by_box = None if box is None else age.agreed(box, recipient)
+    by_author = age.agreed(identity, recipient)
+    return (
+        prefix_of(recipient)
+        + start
+        + (os.urandom(2).hex() if by_box is None else _code(_BY_BOX, by_box, start))
+        + (os.urandom(2).hex() if by_author is None else _code(_BY_AUTHOR, by_author, start))
+    )
+
+
+def is_by_box(common: bytes | None, suffix: str) -> bool:
+    """Whether somebody with the vault's box chose this end of a name; `common` is `age.agreed` of recipient and box.
+
+    So it is of names by earlier versions, which were made with the box alone.
+    """
+    return common is not None and _code(_BY_BOX, common, suffix[:8]) == suffix[8 : 8 + _CODE]
+
+
+def is_by_author(common: bytes | None, suffix: str) -> bool:
+    """Whether one device chose this end of a name; `common` is `age.agreed` of recipient and author."""
+    return common is not None and _code(_BY_AUTHOR, common, suffix[:8]) == suffix[8 + _CODE :]
+
+
+def _code(kind: bytes, common: bytes, start: str) -> str:
+    return hashlib.sha256(kind + common + start.encode("utf-8", "surrogatepass")).hexdigest()[:_CODE]
+
+
+def wrap(recipient: str, wrapped: Wrapped) -> bytes:
+    """An age file that the holder of the recipient's key can open, with Holdfast or with `age`."""
+    recipient = checked_recipient(recipient)
+    inside = _Inside(
+        1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret, wrapped.entry
+    )
+    sealed = age.encrypt(recipient, msgspec.json.encode(inside))
+    if len(sealed) > LARGEST:
+        raise Refused(
+            f"the keys of this vault take {len(sealed):,} bytes", hint=f"The limit for a wrap is {LARGEST:,} bytes."
+        )
+    return sealed
+
+
+def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> Wrapped | None:
+    """What was wrapped for one of these identities; None when it is not for us, or no wrap at all."""
+    plain = age.decrypt(identities, blob) if len(blob) <= LARGEST else None
+    if plain is None:
+        return None
+    try:
+        inside = msgspec.json.decode(plain, type=decodable(_Inside))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if inside.holdfast != 1 or not _VAULT.match(inside.vault) or any(len(key) != 32 for key in inside.keys):
+        return None
+    if inside.box is not None and age.secret_of(inside.box) is None:
+        return None
+    return Wrapped(
+        vault=inside.vault,
+        founding=inside.founding,
+        keys=inside.keys,
+        box=inside.box,
+        session=inside.session,
+        secret=inside.secret,
+        entry=inside.entry if inside.entry is not None and _ENTRY.match(inside.entry) else None,
+    )
+
+
+# --- a person's own secret key -----------------------------------------------------------------------
+
+_PLUGIN: Final = b"AGE-PLUGIN-"
+_ENCRYPTED: Final = (age.MAGIC, b"-----BEGIN AGE ENCRYPTED FILE-----")
+_UNPROTECTED: Final = (
+    "Holdfast asks for no passphrase here: copy the file, take the passphrase off the copy with ssh-keygen -p, "
+    "and remove the copy afterwards; or ask to be given the session by an age key."
+)
+
+
+def read_identity(text: bytes) -> list[str | bytes]:
+    """What `unwrap` takes, from an age identity file or an SSH private key."""
+    start = text.lstrip()
+    if start.startswith(_ENCRYPTED):
+        raise Refused("this age identity is protected by a passphrase", hint="Give it by a pipe: age -d FILE | … -")
+    if start.startswith(b"-----BEGIN"):
+        recipient_of(start)  # says what is wrong with it
+        if not age.is_ssh_identity(start):
+            raise _unusable()
+        return [start]
+    found: list[str | bytes] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        entry = line.strip()
+        if not entry or entry.startswith(b"#"):
+            continue
+        if entry.upper().startswith(_PLUGIN):
+            raise Refused(
+                "this age identity belongs to a plugin", hint="Give an identity that is in the file itself."
+            )
+        identity = entry.decode("ascii", "replace")
+        if age.secret_of(identity) is None:
+            raise Invalid(
+                f"line {number} of the identity is not an age secret key",
+                hint="Give an age identity file (AGE-SECRET-KEY-1…) or an SSH private key.",
+            )
+        found.append(identity.upper())
+    if not found:
+        raise Invalid("there is no secret key in it", hint="Give an age identity file or an SSH private key.")
+    return found
+
+
+def recipient_of(identity: str | bytes) -> str:
+    """The public key that belongs to an identity: wraps for it are found by that."""
+    if isinstance(identity, str) or not identity.startswith(b"-----BEGIN"):
+        text = identity if isinstance(identity, str) else identity.decode("ascii", "replace")
+        public = age.public_of(text)
+        if public is None:
+            raise Invalid("this is not an age secret key", hint="It begins with AGE-SECRET-KEY-1.")
+        return public
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+
+    ssh = identity.startswith(b"-----BEGIN OPENSSH")
+    load = serialization.load_ssh_private_key if ssh else serialization.load_pem_private_key
+    try:
+        key = load(identity, None)
+        line = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    except TypeError:
+        raise Refused("this private key is protected by a passphrase", hint=_UNPROTECTED) from None
+    except (ValueError, UnsupportedAlgorithm, AttributeError):
+        raise _unusable() from None
+    return checked_recipient(line.decode("ascii"))
+
+
+def _unusable() -> HoldfastError:
+    return Invalid(
+        "this is no private key that age can use", hint="Give an SSH key of the kind ed25519, or an age key."
+    )

@@ -1,0 +1,193 @@
+"""Decides how a session comes to this store: as one of its own vault, or through somebody's share.
+
+A session that is here in one way is never taken in the other way as well. The record (`store.origin`) is written in
+the transaction that takes in the first event, and announced to the other devices of the vault (`entries.Origin`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import Refused
+from holdfast.store.origin import guest_keys, owned, record_own, record_share, share_of, through_shares
+from holdfast.sync.protocol.entries import Guests, Origin
+from holdfast.workspace.keys.device_keys import certifies, is_certified
+
+if TYPE_CHECKING:
+    from holdfast.core.envelope import Event
+    from holdfast.store.interface import Transaction
+    from holdfast.sync.protocol.membership import Membership
+    from holdfast.sync.vault import ThisDevice, Vault, VaultChange
+
+_MOST_GUESTS: Final = 1_000  # in one entry
+
+# ── taking a session in ──────────────────────────────────────────────────────────────────────────────────
+
+
+def claim(transaction: Transaction, session: str, share: str) -> None:
+    """Record that a session comes through this share; `Refused` when one of this id is here in another way."""
+    known = share_of(transaction, session)
+    if known == share:
+        return
+    if known is not None:
+        raise Refused(
+            "a session with this id is here already, through another share",
+            hint=f"Nothing was taken in. What is here: holdfast show {session[:8]}",
+            session=session,
+        )
+    if transaction.state(session).last is not None or owned(transaction, session) is not None:
+        raise Refused(
+            "this offer has the id of a session of your own",
+            hint="Nothing was taken in, and your session is as it was. Ids are no secret: ask the sender about it.",
+            session=session,
+        )
+    record_share(transaction, session, share)
+
+
+def comes_through(transaction: Transaction, here: ThisDevice, session: str, share: str) -> bool:
+    """Whether what this share holds may be taken in: nothing is, once a session of this id is our own.
+
+    A store written by an earlier version has no record: then it comes through the share unless it began with us.
+    """
+    known = share_of(transaction, session)
+    if known is None and owned(transaction, session) is None and not any(map(here.is_ours, _began(here, session))):
+        record_share(transaction, session, share)
+        return True
+    return known == share
+
+
+def _began(here: ThisDevice, session: str) -> list[str]:
+    """The writers that began a session, by the log."""
+    return [event.writer for event in here.store.events(session) if event.type == "session.started"]
+
+
+def is_own(vault: Vault, session: str) -> bool:
+    """Whether a session that is here is this device's own, as seen from a vault of ours."""
+    here = vault.here
+    if share_of(here.store, session) is not None:
+        return False
+    if owned(here.store, session) is not None:
+        return True
+    # Taken in by an earlier version, which kept no record. What others alone vouch for was received, not begun here.
+    for writer in _began(here, session):
+        by = vault.memory.vouched(session, writer).by
+        if here.is_ours(writer) or (not is_certified(writer) and (not by or vault.me in by)):
+            return True
+    return False
+
+
+def note_arrival(transaction: Transaction, vault: Vault, session: str, events: Iterable[Event]) -> None:
+    """Record how a session comes that is not here yet; one that is stays what it is."""
+    if transaction.state(session).last is not None:
+        return
+    main = vault.main or vault
+    origin = main.membership.origins.get(session)
+    if origin is not None and origin.share is not None and origin.share != vault.id:
+        record_share(transaction, session, origin.share)
+    elif main.membership.session is None:
+        began = next((event.writer for event in events if event.type == "session.started"), "")
+        record_own(transaction, session, main.id, began)
+
+
+# ── the other devices of the vault ───────────────────────────────────────────────────────────────────────
+
+
+def agree(vault: Vault) -> None:
+    """Announce in a vault of our own what came through shares, and follow what its other devices announced.
+
+    Where one device holds a session as its own and another one of the same id through a share, the own one stays: the
+    other device gives the share up.
+    """
+    if vault.memory.read(tuple[str, ...], "earlier"):
+        return  # until a person has confirmed the vault, it learns nothing of what was here before
+    members, store = vault.membership, vault.here.store
+    change = vault.change()
+    said = False
+    for session, share in through_shares(store).items():
+        origin = members.origins.get(session)
+        if origin is None:
+            change.say(Origin, session=session, share=share)
+            said = True
+        elif origin.share != share:
+            give_up(vault, session, origin.share)
+    for session, origin in members.origins.items():
+        if origin.share is None or share_of(store, session) is not None or store.state(session) is None:
+            continue
+        if is_own(vault, session):
+            change.say(Origin, session=session, share=None)
+            said = True
+        else:
+            with vault.here.transaction() as transaction:
+                record_share(transaction, session, origin.share)
+    said |= _announce_guests(vault, change)
+    if said:
+        change.commit()
+
+
+def _announce_guests(vault: Vault, change: VaultChange) -> bool:
+    """Say whose streams we pass on that are guests' of a share at another remote: nobody else here can know."""
+    members = vault.membership
+    if not members.is_admin(vault.me):
+        return False
+    devices = set(signing_keys(members))
+    said = False
+    for session, keys in guest_keys(vault.here.store).items():
+        elsewhere = (some for main, some in keys.items() if main != vault.id)
+        new = frozenset[bytes]().union(*elsewhere) - members.guests.get(session, frozenset()) - devices
+        if new and _travels_by(vault, session):
+            change.say(Guests, session=session, keys=tuple(sorted(new)[:_MOST_GUESTS]))
+            said = True
+    return said
+
+
+def _travels_by(vault: Vault, session: str) -> bool:
+    taking = vault.here.vaults(session)
+    return share_of(vault.here.store, session) is None and (taking is None or vault.id in taking)
+
+
+def give_up(vault: Vault, session: str, share: str | None) -> None:
+    """A session of this id belongs to the vault: what came through the share goes, what our devices wrote stays."""
+    with vault.here.transaction() as transaction:
+        writers = transaction.state(session).heads
+        transaction.withdraw(session, {writer: 0 for writer in writers if not belongs(vault, session, writer)})
+        if share is None:
+            record_own(transaction, session, vault.id)
+        else:
+            record_share(transaction, session, share)
+    vault.report.note(
+        f"Session {session[:8]} is one of your own on another device: what was shared with you under the same id"
+        " is not followed any more."
+    )
+
+
+def belongs(vault: Vault, session: str, writer: str) -> bool:
+    """Whether a stream is the vault's own: by one of its devices, or vouched for by one that holds no share of it."""
+    said = vault.membership.origins.get(session)
+    guests = frozenset({vault.me}) if said is None else said.guests
+    return device_test(vault.membership)(writer) or bool(vault.memory.vouched(session, writer).by.keys() - guests)
+
+
+def device_test(members: Membership) -> Callable[[str], bool]:
+    """Tells whether a writer is a device that belongs to the vault, or did."""
+    known = list(signing_keys(members))
+
+    def is_device(writer: str) -> bool:
+        return any(certifies(writer, signing) for signing in known)
+
+    return is_device
+
+
+def signing_keys(members: Membership) -> Iterator[bytes]:
+    """Of every device that is or was let in, other than guests."""
+    yield from (member.keys.signing for member in members.members.values() if member.kind != "guest")
+    yield from (gone.keys.signing for gone in members.removed.values())
+
+
+def owner(here: ThisDevice, session: str, vault: str) -> str:
+    """Of several vaults of ours, the one whose admins decide over a session: the first that it is in."""
+    taking = here.vaults(session) or ()
+    known = owned(here.store, session)
+    if known is not None and known.vault in taking:
+        return known.vault
+    return taking[0] if taking else vault

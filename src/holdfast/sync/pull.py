@@ -1,0 +1,337 @@
+"""Pull: new heads, their packs, and every event that somebody may vouch for.
+
+What is wrong is left where it is and reported, and everything else is taken in: one bad pack holds up nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.core.envelope import Event
+from holdfast.core.errors import Damaged, HoldfastError, Invalid, Refused
+from holdfast.core.text import printable, shorten
+from holdfast.core.view import word
+from holdfast.store import origin
+from holdfast.store.store_copy import is_refused, refusal
+from holdfast.sync import provenance
+from holdfast.sync.authority import LATER, Authority, NotTaken
+from holdfast.sync.outbox import may_vouch
+from holdfast.sync.protocol import packs
+from holdfast.sync.protocol.heads import Claimed, HeadName, Indexed, PublishedHead
+from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.protocol.sealing import Unsealable, life_tag
+from holdfast.sync.read_heads import HELD_BACK, HeadListing, Hearing, name_of
+from holdfast.sync.remotes.limited import OverLimit
+from holdfast.sync.state import Gap, ReadPosition
+from holdfast.sync.sync_report import Deleted, Progress, silent
+from holdfast.sync.vault import Vault
+from holdfast.workspace.keys.device_keys import STREAM, verify
+
+PACK_LIMIT: Final = 128 << 20
+# Packs of one head that cannot be read in one sync, before the rest of them is left for the next.
+_MOST_FAILED: Final = 64
+
+
+class Pull:
+    """One reading of a vault."""
+
+    def __init__(
+        self, vault: Vault, listing: HeadListing, *, progress: Progress = silent, patient: bool = True
+    ) -> None:
+        self.vault = vault
+        self._progress = progress
+        self._cursors = vault.memory.cursors()
+        # `patient`: a person waits for this, and what could not be read before is tried again.
+        self.hearing = Hearing(vault, listing, self._cursors, patient=patient)
+        self.own_life = self.hearing.own_life
+        # Pushes of ours that others could not read.
+        # Pushes that others could not read, by the life that made them.
+        self.wanted: dict[str, set[tuple[int, int]]] = {}
+        # The newest head of ours that anybody says to have seen.
+        self.own_seen = 0
+        # Packs that delete what somebody else may have begun: judged when all else is read.
+        self._later: list[tuple[str, Claimed, Indexed]] = []
+        self._everything_read = False
+
+    # ── packs ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def packs(self) -> None:
+        """Take in what the heads name and we do not have."""
+        due = list(self._due())
+        total = sum(len(packs) for *_, packs in due)
+        done = 0
+        for listed, claimed, digest, cursor, wanted in due:
+            failed = 0
+            for number, pack in enumerate(wanted):
+                if failed >= _MOST_FAILED:
+                    cursor = self._give_up(claimed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
+                    break
+                cursor = self._pack(claimed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
+                failed += _missing(pack, cursor)
+                done += 1
+                self._progress(done, total, "packs read")
+            head = claimed.head
+            self._save(
+                listed.life,
+                ReadPosition(
+                    writer=head.writer, device=head.device, counter=head.counter, digest=digest,
+                    applied=max(cursor.applied, head.packs[-1].last if head.packs else 0), holes=cursor.holes,
+                    said_at=head.at, heard_at=self.vault.here.now(),
+                ),
+            )  # fmt: skip
+            if self.vault.membership.members[head.device].kind != "guest":  # who could make us begin anew each time
+                self.own_seen = max(
+                    [self.own_seen, *(item.counter for item in head.seen if item.life == self.own_life)]
+                )
+        self._everything_read = True
+        for life, claimed, pack in self._later:
+            self._save(life, self._pack(claimed, pack, self._cursors[life]))
+
+    def _due(self) -> Iterator[tuple[HeadName, Claimed, bytes, ReadPosition, list[Indexed]]]:
+        for listed, claimed, digest in self.hearing.good:
+            head = claimed.head
+            cursor = self._cursors.get(listed.life) or ReadPosition(writer=head.writer, device=head.device)
+            if not self.vault.takes_part(head.device):
+                self._hold_back(listed, head, digest, cursor)
+                continue
+            for pushes in head.wanting:
+                self.wanted.setdefault(pushes.life, set()).add((pushes.first, pushes.last))
+            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _missing(pack, cursor)]
+            yield listed, claimed, digest, cursor, wanted
+
+    def _hold_back(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
+        """Of a device that was removed nothing is read; that there is something is remembered and said."""
+        last = head.packs[-1].last if head.packs else 0
+        unread = max(0, last - max(cursor.applied, cursor.read))
+        if cursor.read and not cursor.counter:
+            unread = max(unread, 1)  # what was there is gone, and this was put there since: it may be anything
+        held = cursor.held or unread > 0
+        if held:
+            self._reject(listed.name, head.device, HELD_BACK)
+        self._save(listed.life, replace(cursor, counter=head.counter, digest=digest, held=held, unread=unread))
+
+    def _pack(self, claimed: Claimed, pack: Indexed, cursor: ReadPosition) -> ReadPosition:
+        """Take one pack in; what of it cannot be read becomes a hole, to be tried again."""
+        vault, head = self.vault, claimed.head
+        name = vault.pack_name(pack.name)
+        try:
+            stretches = read_pack(vault, pack, foreign=self._is_foreign(head.device))
+        except HoldfastError as error:
+            return self._missed(head, pack, cursor, error)
+        vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
+        good, refused = Authority(vault, everything_read=self._everything_read).taken(vouched)
+        try:
+            return self._take(claimed, pack, cursor, good, refused)
+        except Damaged as error:
+            return self._missed(head, pack, cursor, error)
+        except Refused:
+            # A server keeps sessions of these ids for somebody else: all others are taken in.
+            theirs = {packed.session for packed in good if is_refused(vault.here.store, packed.events)}
+            if not theirs:
+                raise
+            reasons = {session: f"session {session[:8]}: {refusal(vault.here.store, session)}" for session in theirs}
+            refused += [
+                NotTaken(packed.device, reasons[packed.session]) for packed in good if packed.session in theirs
+            ]
+            good = [packed for packed in good if packed.session not in theirs]
+            return self._take(claimed, pack, cursor, good, refused)
+
+    def _is_foreign(self, device: str) -> bool:
+        """Whether somebody else's device packed it: a guest's, or one of who shares the session with us."""
+        members = self.vault.membership
+        if members.session is not None and self.vault.main is None:
+            return True
+        member = members.members.get(device)
+        return member is not None and member.kind == "guest"
+
+    def _take(
+        self,
+        claimed: Claimed,
+        pack: Indexed,
+        cursor: ReadPosition,
+        good: Sequence[PackedEvents],
+        refused: Sequence[NotTaken],
+    ) -> ReadPosition:
+        vault, head = self.vault, claimed.head
+        name = vault.pack_name(pack.name)
+        moved = _moved(cursor, pack, _without(cursor.holes, pack))
+        if any(reason == LATER for _, reason in refused):
+            self._later.append((life_tag(vault.id, head.writer), claimed, pack))
+        if refused:
+            # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
+            hole = Gap(pack.first, pack.last, name, reason=refused[0].reason)
+            moved = replace(moved, holes=(*moved.holes, hole))
+            for device, reason in refused:
+                if reason != LATER:
+                    self._reject(name, device, reason)
+        store = vault.here.store
+        self._prefer_own(good)
+        going = self._deleted(good)
+        twice = [
+            packed
+            for packed in good
+            if store.stream(packed.session, packed.writer, packed.events[0].seq, packed.events[0].seq)
+        ]
+        with vault.here.transaction() as transaction:
+            for session in {packed.session for packed in good}:
+                events = (event for packed in good if packed.session == session for event in packed.events)
+                provenance.note_arrival(transaction, vault, session, events)
+            new = transaction.receive((event for packed in good for event in packed.events), own_only=True)
+            for packed in good:
+                vault.memory.vouch(transaction, packed.session, packed.writer, packed.device, packed.events[-1].seq)
+            vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
+            if new:
+                vault.here.received(transaction, {packed.session for packed in good})
+        self._cursors[life_tag(vault.id, head.writer)] = moved
+        vault.report.pulled += new
+        for gone in going:
+            now = store.state(gone.session)
+            if now is None or now.deleted:
+                vault.report.deleted.append(gone)
+                about = f", {gone.goal}," if gone.goal else ""
+                vault.report.note(f"Session {gone.session[:8]}{about} was deleted on {gone.device}.")
+        if new:
+            vault.report.sessions |= {events.session for events in good}
+            for item in twice:
+                self._tell_of_fork(item)
+        return moved
+
+    def _prefer_own(self, stretches: Sequence[PackedEvents]) -> None:
+        """A device of ours began a session whose id is here through a share: then that is given up."""
+        vault = self.vault
+        if vault.membership.session is not None:
+            return
+        for session in {stretch.session for stretch in stretches}:
+            if origin.share_of(vault.here.store, session) is None:
+                continue
+            said = vault.membership.origins.get(session)
+            guests = frozenset[str]() if said is None else said.guests
+            known = {event.hash for event in vault.here.store.events(session)}
+            if any(
+                event.type == "session.started" and event.hash not in known
+                for stretch in stretches
+                if stretch.session == session and stretch.device not in guests
+                for event in stretch.events
+            ):
+                provenance.give_up(vault, session, None)
+
+    def _deleted(self, stretches: Sequence[PackedEvents]) -> list[Deleted]:
+        """Sessions that are here, and that these events delete. Asked before they are taken in."""
+        found: dict[str, Deleted] = {}
+        for stretch in stretches:
+            if all(event.type != "session.deleted" for event in stretch.events):
+                continue
+            state = self.vault.here.store.state(stretch.session)
+            if state is not None and not state.deleted:
+                goal = shorten(printable(word(state, "goal") or ""), 60)
+                by = self._author(stretch.writer) or stretch.device
+                places = tuple(self.vault.here.store.places(stretch.session))
+                found[stretch.session] = Deleted(stretch.session, goal, name_of(self.vault, by), places)
+        return list(found.values())
+
+    def _author(self, writer: str) -> str | None:
+        """The device that a certified id names, if it was ever let in."""
+        device = self.vault.membership.author_of(writer)
+        return None if device is None else device.keys.id
+
+    def _tell_of_fork(self, stretch: PackedEvents) -> None:
+        """Say once that a stream goes on twice, if it does. Both are signed, and both are kept."""
+        vault, (session, writer) = self.vault, stretch[:2]
+        there = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
+        if len({event.seq for event in there}) == len(there) or vault.memory.raw("forked", session, writer):
+            return
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, True, "forked", session, writer)
+        whose = self._author(writer)
+        vault.report.note(
+            f"Two copies of one home went on with session {session[:8]} at once"
+            f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept, and holdfast doctor names it."
+        )
+
+    def _missed(self, head: PublishedHead, pack: Indexed, cursor: ReadPosition, error: HoldfastError) -> ReadPosition:
+        """A pack that cannot be taken in. The others can: it is tried again, and asked for if that fails too."""
+        if error.retry_helps or isinstance(error, OverLimit):
+            raise error
+        name = self.vault.pack_name(pack.name)
+        reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
+        self._reject(name, head.device, f"a pack {reason}")
+        again = _missing(pack, cursor)
+        moved = _moved(cursor, pack, (*_without(cursor.holes, pack), Gap(pack.first, pack.last, name, again)))
+        self._save(life_tag(self.vault.id, head.writer), moved)
+        return moved
+
+    def _give_up(self, head: PublishedHead, packs: Sequence[Indexed], cursor: ReadPosition) -> ReadPosition:
+        """So many cannot be read that the rest is not asked for this time."""
+        first, last = packs[0].first, packs[-1].last
+        name = self.vault.pack_name(packs[0].name)
+        self._reject(name, head.device, "many packs cannot be read, and those after them were not asked for")
+        again = any(_missing(pack, cursor) for pack in packs)
+        rest = Indexed(packs[0].name, first, last, 1, b"")
+        moved = _moved(cursor, rest, (*_without(cursor.holes, rest), Gap(first, last, name, again)))
+        self._save(life_tag(self.vault.id, head.writer), moved)
+        return moved
+
+    def _vouched(self, stretch: PackedEvents, where: str) -> bool:
+        """Whether someone who may do so vouches for these events."""
+        vault, members = self.vault, self.vault.membership
+        signing = members.signing_of(stretch.device)
+        last: Event = stretch.events[-1]
+        words = packs.stream_words(vault.id, stretch.session, stretch.writer, last.seq, last.hash)
+        reason: str | None = None
+        if members.session not in (None, stretch.session):
+            reason = "it holds a session that is not shared here"
+        elif signing is None or not vault.takes_part(stretch.device):
+            reason = "it is signed by a device that does not belong to the vault"
+        elif not verify(signing, STREAM, words, stretch.signature):
+            reason = "a signature in it is wrong"
+        elif not may_vouch(members, stretch.device, stretch.writer):
+            reason = "a device speaks in it for another one"
+        if reason is not None:
+            self._reject(where, stretch.device, reason)
+        return reason is None
+
+    def _save(self, life: str, cursor: ReadPosition) -> None:
+        if self._cursors.get(life) != cursor:
+            with self.vault.here.transaction() as transaction:
+                self.vault.memory.write(transaction, cursor, "life", life)
+            self._cursors[life] = cursor
+
+    def _reject(self, name: str, device: str, reason: str) -> None:
+        self.vault.report.reject(name, name_of(self.vault, device), reason)
+
+
+def read_pack(vault: Vault, pack: Indexed, *, foreign: bool = False) -> list[PackedEvents]:
+    """What is in a pack, once it is what the head said; who vouches for it is still to be looked at."""
+    name = vault.pack_name(pack.name)
+    sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
+    if hashlib.sha256(sealed).digest() != pack.digest:
+        raise Invalid("it is not what its author put there")
+    limit = packs.unfolded_limit(len(sealed), foreign=foreign)
+    return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
+
+
+def _missing(pack: Indexed, cursor: ReadPosition) -> bool:
+    """Whether some of what it covers could not be read before."""
+    return any(pack.overlaps(hole.first, hole.last) for hole in cursor.holes)
+
+
+def _without(holes: tuple[Gap, ...], pack: Indexed) -> tuple[Gap, ...]:
+    """What is left of the holes when these pushes are there."""
+    left: list[Gap] = []
+    for hole in holes:
+        if not pack.overlaps(hole.first, hole.last):
+            left.append(hole)
+            continue
+        if hole.first < pack.first:
+            left.append(replace(hole, last=pack.first - 1))
+        if pack.last < hole.last:
+            left.append(replace(hole, first=pack.last + 1))
+    return tuple(left)
+
+
+def _moved(cursor: ReadPosition, pack: Indexed, holes: tuple[Gap, ...]) -> ReadPosition:
+    return replace(cursor, applied=max(cursor.applied, pack.last), holes=holes)

@@ -1,0 +1,116 @@
+"""The lists beside the store, of remotes and of people: small files of JSON that are written whole.
+
+A newer version may have left fields there that are not known here. They stay when the list is changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
+from holdfast.core.state import State
+from holdfast.core.text import clean
+from holdfast.machine import files
+from holdfast.workspace.home import Home
+
+
+def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, largest: int, what: str) -> None:
+    """Write the list. Rows are the same when their field `by` is."""
+    before: dict[object, dict[str, object]] = {}
+    if os.path.lexists(path):
+        written = files.read_limited(path, largest, what=what)
+        found = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
+        before = {entry.get(by): entry for entry in found}
+    told = [msgspec.to_builtins(row) for row in rows]
+    data = msgspec.json.encode([{**before.get(line[by], {}), **line} for line in told])
+    files.write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
+
+
+_LARGEST = 1 << 20
+_WHAT = "the list of remotes"
+
+
+class KnownRemote(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote by name. The vault is pinned: another one at the same place is somebody else's."""
+
+    name: str
+    url: str
+    vault: str
+    # `vault`: all that is ours. `share`: one session that somebody shared with us.
+    kind: Literal["vault", "share"] = "vault"
+    # Only sessions of these projects; empty means all.
+    projects: tuple[str, ...] = ()
+    session: str | None = None
+
+    def takes(self, state: State | None) -> bool:
+        """Whether a session goes there."""
+        if self.kind == "share":
+            return state is not None and state.session == self.session
+        return not self.projects or state is None or state.project is None or state.project.id in self.projects
+
+
+def none() -> HoldfastError:
+    return NotFound("no remote is set up", hint="For instance: holdfast remote add home folder:/media/stick/holdfast")
+
+
+def rejoining(remote: KnownRemote) -> str:
+    """How a device whose keys are others by now comes to take part again."""
+    if remote.kind == "share":
+        return f"holdfast accept {remote.url}"
+    return f"holdfast remote remove {remote.name}, then holdfast remote add {remote.name} {remote.url}"
+
+
+def other_keys(remote: KnownRemote) -> str:
+    """What to say where a vault knows this device by keys that it does not have any more."""
+    return f"this device has new keys, and the vault knows it by others: ask to join again: {rejoining(remote)}"
+
+
+def load(home: Home) -> list[KnownRemote]:
+    if not os.path.lexists(home.remotes):
+        return []
+    try:
+        data = files.read_limited(home.remotes, _LARGEST, what=_WHAT)
+        return msgspec.json.decode(data, type=decodable(list[KnownRemote]))
+    except msgspec.MsgspecError:
+        raise Damaged(
+            "the list of remotes is damaged",
+            hint="Move it away, then add the remotes again: holdfast remote add NAME URL. Nothing is lost by that.",
+            file=home.remotes,
+        ) from None
+
+
+def save(home: Home, remotes: list[KnownRemote]) -> None:
+    home.prepare()
+    write_list(home.remotes, remotes, by="name", largest=_LARGEST, what=_WHAT)
+
+
+def named(home: Home, name: str) -> KnownRemote:
+    for remote in load(home):
+        if remote.name == name:
+            return remote
+    raise NotFound(f"there is no remote called {name[:60]!a}", hint="holdfast remote list shows them.")
+
+
+def free(home: Home, name: str) -> str:
+    """The name, if no remote has it yet."""
+    clean(name, "the remote's name", longest=60)
+    if not name.isprintable() or name.startswith("-"):
+        raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits, dashes.")
+    if any(remote.name == name for remote in load(home)):
+        raise Conflict(f"a remote called {name[:60]!a} exists already", hint="Choose another name.")
+    return name
+
+
+def add(home: Home, remote: KnownRemote) -> None:
+    save(home, [*load(home), remote])
+
+
+def remove(home: Home, name: str) -> KnownRemote:
+    gone = named(home, name)
+    save(home, [remote for remote in load(home) if remote.name != name])
+    return gone

@@ -1,0 +1,1 @@
+"""Remotes: where sealed objects are exchanged. One file each, one interface, one suite that all pass."""

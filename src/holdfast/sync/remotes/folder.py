@@ -1,0 +1,261 @@
+"""A plain folder as a remote: a disk, a stick, a network share, a folder some other program synchronises.
+
+`NAME` is the file `NAME` in the folder, created whole or not at all. What is being written has a name no object can
+have, in the folder itself. A folder that is not there is never made by the way: its disk is just not plugged in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from holdfast.core.errors import HoldfastError, Refused, Unreachable
+from holdfast.machine.files import PREFIX, SUFFIX, sync_file, write_all
+from holdfast.machine.os_errors import explain, shown
+from holdfast.machine.private_paths import make_private_dir
+from holdfast.machine.unsafe_files import refuse_foreign_links
+from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
+from holdfast.sync.remotes.folder_directory import CLAIM, Directory, name_once
+
+_DAY: Final = 86_400.0
+_OURS: Final = frozenset({"vault", "m", "k", "h", "p"})
+_EVERYWHERE: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
+_MOST_SWEPT: Final = 10_000  # names looked at for what killed writers left
+# What the system says when a disk was pulled out or a server went away.
+_GONE: Final = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EIO", "ENXIO", "ENODEV", "ESTALE", "ENOTCONN", "ESHUTDOWN", "ECONNRESET", "ECONNABORTED", "ECONNREFUSED",
+        "EHOSTDOWN", "EHOSTUNREACH", "ENETDOWN", "ENETUNREACH", "ENETRESET", "ETIMEDOUT", "EREMOTEIO", "ENOMEDIUM",
+    )
+    if hasattr(errno, name)
+)  # fmt: skip
+
+
+class FolderRemote:
+    """A folder. It is opened anew for each call, so that an open remote does not keep a disk from being removed."""
+
+    def __init__(self, path: str, *, url: str | None = None, create: bool = False, most: int = 1_000_000) -> None:
+        self.path = os.path.abspath(os.path.expanduser(path))
+        self.url = url or f"folder:{self.path}"
+        self._most = most  # names in one listing: a folder can be made to look endless
+        if create:
+            self._make()
+
+    def _make(self) -> None:
+        """The folder itself, and nothing above it: where its disk is not plugged in, there is no place for it."""
+        above = os.path.dirname(self.path)
+        if not os.path.isdir(above):
+            raise Unreachable(
+                f"cannot make the folder {shown(self.path)}: there is no {shown(above)}",
+                hint="Plug in or mount its disk; or, if that is where you want it, make the folder above it first.",
+                operation="make",
+                file=self.path,
+            )
+        if not os.path.isdir(self.path):
+            make_private_dir(self.path)
+        elif self._is_of_others():
+            raise Refused(
+                f"{shown(self.path)} holds other things",
+                hint=f"Give it a folder of its own: folder:{shown(os.path.join(self.path, 'holdfast'))}",
+                operation="use",
+                file=self.path,
+            )
+
+    def _is_of_others(self) -> bool:
+        """Whether there is something in it, and nothing of a vault. What systems put everywhere does not count."""
+        with self._open("list") as root:
+            names = {entry.name for entry in islice(root.entries(), self._most) if not entry.name.startswith(".")}
+        return bool(names - _EVERYWHERE) and not names & _OURS
+
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
+        above, _, _ = prefix.rpartition("/")
+        if above and not is_name(above):
+            return ()  # no object can be called so, and it must not lead anywhere else
+        listing = _Listing(prefix, self._most, self.path)
+        with self._open("list") as root, _walked(root, above) as folder:
+            if folder is not None:
+                listing.collect(folder, f"{above}/" if above else "")
+        return [ObjectInfo(name, listing.found[name]) for name in sorted(listing.found)]
+
+    def get(self, name: str, limit: int) -> bytes:
+        folder, _, last = checked(name).rpartition("/")
+        data = None
+        with self._open("read") as root, _walked(root, folder) as here:
+            if here is not None:
+                # One that somebody closed to us must not stand in the way of all others.
+                with contextlib.suppress(PermissionError):
+                    data = here.read(last, limit + 1)
+        if data is None:
+            raise Missing(
+                f"there is no {name} in {shown(self.path)} that this user may read",
+                operation="read",
+                file=os.path.join(self.path, name),
+            )
+        if len(data) > limit:
+            raise ObjectTooLarge(f"{name} in {shown(self.path)} is larger than {limit:,} bytes", operation="read")
+        return data
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        for name in (*(name for name, _ in objects), *remove):
+            checked(name)
+        there: set[str] = set()
+        with self._open("write to") as root:
+            like = root.stat()
+            swept = False
+            for name, data in objects:
+                folder, _, last = name.rpartition("/")
+                with _made(root, folder, like) as here:
+                    taken = here.look(last) is not None
+                    if not taken:
+                        taken = not _create(root, here, last, data, like, sweep=not swept)
+                        swept = True
+                    here.sync()  # also of what another process made, and may not have got to sync
+                if taken:
+                    there.add(name)
+            _remove(root, remove)
+        return frozenset(there)
+
+    def close(self) -> None:
+        """Nothing is held open between calls."""
+
+    @contextlib.contextmanager
+    def _open(self, operation: str) -> Iterator[Directory]:
+        try:
+            refuse_foreign_links(self.path)
+            with Directory.open(self.path) as root:
+                yield root
+        except (OSError, ValueError) as error:
+            raise self._explained(error, operation) from error
+
+    def _explained(self, error: OSError | ValueError, operation: str) -> HoldfastError:
+        where = shown(self.path)
+        if isinstance(error, OSError):
+            if os.path.lexists(self.path) and not os.path.isdir(self.path):
+                return Refused(f"{where} is not a folder", hint="Name a folder.", operation=operation, file=self.path)
+            if error.errno in _GONE or error.errno == errno.ENOENT:
+                # What vanishes while we are at it is a folder being unplugged, or cleared away by somebody.
+                why = (error.strerror or "it went away").lower() if error.errno in _GONE else "it is not there"
+                return Unreachable(
+                    f"cannot {operation} the folder {where}: {why}",
+                    hint="Plug in or mount its disk; if the folder is gone for good, make it or add another remote.",
+                    operation=operation,
+                    file=self.path,
+                )
+        return explain(error, operation, self.path)
+
+
+class _Listing:
+    """Objects found so far, with their sizes."""
+
+    def __init__(self, prefix: str, most: int, where: str) -> None:
+        self.found: dict[str, int] = {}
+        self._prefix = prefix
+        self._left = most
+        self._where = where
+
+    def collect(self, folder: Directory, above: str) -> None:
+        deeper: list[str] = []
+        for entry in folder.entries():
+            self._left -= 1
+            if self._left < 0:
+                raise Refused(
+                    f"{shown(self._where)} holds more names than any vault needs",
+                    hint="Keep other files out of the folder, or use another one.",
+                    operation="list",
+                    file=self._where,
+                )
+            name = above + entry.name
+            if not is_name(name):
+                continue
+            # Before anything is opened: what neither has the prefix nor leads to something that has it.
+            if not name.startswith(self._prefix) and not self._prefix.startswith(f"{name}/"):
+                continue
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # removed meanwhile
+            if stat.S_ISREG(info.st_mode):
+                self.found[name] = info.st_size
+            elif stat.S_ISDIR(info.st_mode):
+                deeper.append(entry.name)
+        for name in deeper:
+            # No folder below is needed by everybody: one that somebody closed to us is passed over.
+            with contextlib.suppress(PermissionError):
+                below = folder.step(name)
+                if below is not None:
+                    with below:
+                        self.collect(below, f"{above}{name}/")
+
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def _walked(root: Directory, path: str) -> Iterator[Directory | None]:
+    """The directory at this path, step by step; None when there is none."""
+    here = root
+    with contextlib.ExitStack() as opened:
+        for part in path.split("/") if path else ():
+            below = here.step(part)
+            if below is None:
+                yield None
+                return
+            here = opened.enter_context(below)
+        yield here
+
+
+@contextlib.contextmanager
+def _made(root: Directory, path: str, like: os.stat_result) -> Iterator[Directory]:
+    here = root
+    with contextlib.ExitStack() as opened:
+        for part in path.split("/") if path else ():
+            here = opened.enter_context(here.make(part, like))
+        yield here
+
+
+def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.stat_result, *, sweep: bool) -> bool:
+    """Write it under another name, all of it and to the disk, and then give it its own; False when that was taken."""
+    fd, temporary = root.temporary(like)
+    try:
+        try:
+            write_all(fd, data)
+            sync_file(fd)
+        finally:
+            os.close(fd)
+        if sweep:
+            _sweep(root, temporary)
+        return name_once(root, temporary, here, name)
+    finally:
+        # Also on KeyboardInterrupt. What cannot be removed now is swept a day later.
+        with contextlib.suppress(OSError):
+            root.remove(temporary)
+
+
+def _sweep(root: Directory, ours: str) -> None:
+    """Remove what writers that were killed left a day ago or longer, by the clock that dates the files here."""
+    now = root.look(ours)
+    if now is None:
+        return
+    with contextlib.suppress(OSError):
+        for entry in islice(root.entries(), _MOST_SWEPT):
+            if not (entry.name.startswith(PREFIX) and entry.name.endswith((SUFFIX, CLAIM))):
+                continue
+            with contextlib.suppress(OSError):
+                info = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(info.st_mode) and now.st_mtime - info.st_mtime > _DAY:
+                    root.remove(entry.name)
+
+
+def _remove(root: Directory, names: Sequence[str]) -> None:
+    for name in names:
+        folder, _, last = name.rpartition("/")
+        with _walked(root, folder) as here:
+            if here is not None:
+                here.remove(last)
+                here.sync()

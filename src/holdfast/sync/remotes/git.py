@@ -1,0 +1,243 @@
+"""A git remote: objects kept in the repository that is there anyway, where no branch and no clone shows them.
+
+All objects of a remote are files in the tree of one commit, and one ref, `refs/holdfast/objects`, names it. A put is
+one commit and one push that replaces exactly the value it was made from. The server compares and sets that one ref,
+so an object is created once, whole, and with everything else of its put, or not at all; whoever was slower reads
+again what is there, and decides anew.
+
+One ref for all rather than one for each device: creating only what is absent needs an order of all puts, so refs of
+their own would need one more that everybody sets, and a server that sets several as one (`--atomic`, which not all
+can). They would gain no concurrency, cost a line each in every listing, tell how many devices there are, and stay
+behind when a device goes.
+
+A history keeps what was removed from its latest commit. When that outweighs what is kept, or after some puts, the
+next commit has no parent: the old history hangs on nothing, and the server drops it when it next collects garbage.
+Copies here fetch no history at all, and such a commit sends nothing again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final, Self
+
+from holdfast.core.errors import Busy, Damaged, HoldfastError, NotFound, Unreachable
+from holdfast.machine.locks import locked
+from holdfast.machine.private_paths import make_private_dir
+from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteUnreadable, checked
+from holdfast.sync.remotes.git_objects import REF, Copy, ObjectSnapshot, SnapshotChange
+from holdfast.sync.remotes.git_refs import PREFIX, Address, Far, PushResult, address, is_missing
+from holdfast.sync.remotes.git_trees import Objects
+
+_ATTEMPTS: Final = 40
+_FIRST_WAIT: Final = 0.05
+_LONGEST_WAIT: Final = 1.0
+_LOCK_PATIENCE: Final = 60.0
+_NOTHING: Final = Objects(None, {}, {})
+
+
+class GitRemote:
+    """One git remote, open. Whatever `scratch` holds may be lost: it is fetched again."""
+
+    largest_fetch: ClassVar[int] = 4 << 30
+    longest_history: ClassVar[int] = 32
+
+    def __init__(self, where: Address, scratch: str) -> None:
+        self.url = PREFIX + where.shown
+        self._where = where
+        self._scratch = scratch
+        self._copy = Copy(os.path.join(scratch, hashlib.sha256(where.text.encode()).hexdigest()[:16] + ".git"))
+        self._far = Far(where, self._copy, self.largest_fetch)
+        self._snapshot: ObjectSnapshot | None = None
+        self._listed = False
+        self._only_grows = False
+        self._replaces_unreadable = False
+        self._foreign: set[str] = set()
+
+    @classmethod
+    def open(cls, url: str, scratch: str, create: bool) -> GitRemote:
+        """The remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never made."""
+        where = address(url)
+        if where.local and not create and not os.path.isdir(where.text.removeprefix("file://")):
+            raise is_missing(where)
+        if where.local and not os.path.isdir(where.text.removeprefix("file://")):
+            raise NotFound(
+                f"there is no git repository at {where.shown}",
+                hint=f"Make one with: git init --bare {where.shown}",
+                operation="remote",
+                file=where.shown,
+            )
+        remote = cls(where, scratch)
+        if create:
+            with remote._turn():
+                remote._far.tip(first=True)
+        return remote
+
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
+        with self._turn():
+            snapshot = self._refreshed()
+        self._listed = True
+        return snapshot.found(prefix)
+
+    def get(self, name: str, limit: int) -> bytes:
+        """The object as of the last listing, which costs no question to the server; else as of now."""
+        checked(name)
+        with self._turn():
+            if self._listed and self._snapshot is not None and name in self._snapshot.objects:
+                # Another process may have let go of it here, because it was removed there.
+                with contextlib.suppress(Damaged):
+                    return self._read(self._snapshot, name, limit)
+                self._snapshot = None
+            return self._read(self._refreshed(), name, limit)
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        for name in [*(name for name, _ in objects), *remove]:
+            checked(name)
+        self._listed = False
+        with self._turn():
+            if self._snapshot is not None and self._snapshot.tip is not None:
+                # Another process may have let go of what this one saw last.
+                self._snapshot = self._snapshot if self._copy.has(self._snapshot.tip) else None
+            fresh = self._snapshot is None
+            base = self._snapshot or self._refreshed()
+            for attempt in range(_ATTEMPTS):
+                there, change = _decided(base, objects, remove)
+                made = None
+                if change.create or change.remove:
+                    made = self._committed(base, change)
+                    if made is not None and self._published(made, base):
+                        return there
+                    _wait(attempt)
+                elif fresh:
+                    return there
+                base, fresh = self._refreshed(), True
+                # A request that was heard twice is refused the second time, though it was done: then it is ours.
+                if made is not None and made.tip in (base.tip, base.parent):
+                    return there
+        raise Unreachable(
+            f"others kept writing to {self._where.shown}: after {_ATTEMPTS} attempts nothing was changed",
+            hint="Try again later.",
+            operation="put",
+        )
+
+    @property
+    def foreign(self) -> Sequence[str]:
+        return sorted(self._foreign)
+
+    def replace_unreadable(self) -> None:
+        self._replaces_unreadable = True
+
+    def close(self) -> None:
+        self._snapshot = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, snapshot: ObjectSnapshot, name: str, limit: int) -> bytes:
+        blob = snapshot.objects.get(name)
+        if blob is None:
+            raise Missing(f"there is no object {name} at {self._where.shown}", operation="get")
+        if blob.size > limit:
+            raise ObjectTooLarge(f"the object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
+        return self._copy.read(blob)
+
+    def _committed(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot | None:
+        """The commit to push; None when the remote moved on while it was prepared."""
+        removed = sum(base.size(name) for name in change.remove)
+        kept = base.objects.kept - removed + sum(len(data) for _, data in change.create)
+        whole = base.tip is not None and (base.gone + removed > kept or base.puts + 1 >= self.longest_history)
+        whole = whole and not self._only_grows
+        if whole and not self._copy.shallow() and self._far.fetch() != base.tip:
+            return None
+        return self._copy.commit(base, change._replace(whole=whole))
+
+    def _published(self, made: ObjectSnapshot, base: ObjectSnapshot) -> bool:
+        assert made.tip is not None
+        self._snapshot = None  # until the server has answered, nobody knows
+        outcome = self._far.push(made.tip, base.tip, anew=made.parent is None, clear=self._replaces_unreadable)
+        if outcome is PushResult.DONE:
+            self._snapshot = made
+            self._tidy(made)
+        self._only_grows = self._only_grows or outcome is PushResult.NOT_ANEW
+        return outcome is PushResult.DONE
+
+    def _refreshed(self) -> ObjectSnapshot:
+        """All objects as of now: one question, and one fetch if the answer is new."""
+        tip = self._far.tip()
+        if self._snapshot is not None and self._snapshot.tip == tip:
+            return self._snapshot
+        fetched = False
+        try:
+            if tip is not None and not self._copy.has(tip):
+                tip = self._far.fetch()
+                fetched = True
+            self._snapshot = ObjectSnapshot(None, _NOTHING) if tip is None else self._copy.snapshot(tip)
+        except RemoteUnreadable as problem:
+            if not self._replaces_unreadable:
+                raise self._unreadable(problem) from problem
+            self._snapshot, fetched = ObjectSnapshot(tip, _NOTHING), False
+        self._foreign.update(self._snapshot.objects.refused)
+        if fetched:
+            self._tidy(self._snapshot)
+        return self._snapshot
+
+    def _unreadable(self, problem: RemoteUnreadable) -> RemoteUnreadable:
+        return RemoteUnreadable(
+            f"the vault is not at {self._where.shown} any more: somebody replaced {REF}, and {problem.message}",
+            hint="Whoever may write there can do that. To put everything back that this device has, in its place:"
+            " holdfast sync --put-back. Or let the ref name an earlier commit again, with git.",
+            operation="git fetch",
+        )
+
+    def _tidy(self, snapshot: ObjectSnapshot) -> None:
+        """For later: what was asked for is done, and stays done when this fails."""
+        with contextlib.suppress(HoldfastError):
+            if not self._copy.heavy(snapshot.objects.kept):
+                self._copy.tidy()
+            elif self._far.fetch() == snapshot.tip:  # which cuts off the history that was made here
+                self._copy.slim()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Alone with the copy here: git's own locks make others fail, not wait."""
+        make_private_dir(self._scratch)
+        lock = locked(self._copy.root + ".lock", patience=_LOCK_PATIENCE, what="a git remote")
+        try:
+            lock.__enter__()
+        except Busy as busy:
+            raise Unreachable(
+                f"another process is busy with {self._where.shown}",
+                hint="Try again when it has ended.",
+                operation="remote",
+            ) from busy
+        with contextlib.ExitStack() as stack:
+            stack.push(lock)
+            self._copy.prepare()
+            yield
+
+
+def _decided(
+    base: ObjectSnapshot, objects: Sequence[tuple[str, bytes]], remove: Sequence[str]
+) -> tuple[frozenset[str], SnapshotChange]:
+    """What is there already, and what is to be done about the rest."""
+    create: dict[str, bytes] = {}
+    there = set()
+    for name, data in objects:
+        if name in base.objects or name in create:
+            there.add(name)
+        else:
+            create[name] = data
+    gone = [name for name in dict.fromkeys(remove) if name in base.objects or name in create]
+    return frozenset(there), SnapshotChange(list(create.items()), gone, whole=False)
+
+
+def _wait(attempt: int) -> None:
+    longest = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
+    time.sleep(random.SystemRandom().uniform(0, longest))

@@ -1,0 +1,394 @@
+"""The copy of a git remote's objects that is kept here: a bare repository of Holdfast's own, and nobody's work.
+
+It lies in a private directory, has no hooks and no templates, and is only ever used by whoever holds the lock
+beside it. Losing it costs a fetch. What comes from the remote is never checked out, and only read by `git_trees`:
+git would let one entry that it finds dangerous in a work tree stand for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Final, NamedTuple
+
+from holdfast.core.errors import Damaged, Failed
+from holdfast.machine.files import write_atomic
+from holdfast.machine.git.program import GitAnswer, GitProgram, GitSlow
+from holdfast.machine.private_paths import make_private_dir
+from holdfast.machine.wall import monotonic
+from holdfast.sync.remotes.base import ObjectInfo, RemoteUnreadable
+from holdfast.sync.remotes.git_trees import DEEPEST, FOLDER, Blob, GitTree, Objects, read_tree
+
+REF: Final = "refs/holdfast/objects"  # at the remote
+SEEN: Final = "refs/holdfast/seen"  # here: what was fetched last
+MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
+
+_MOST_LISTED: Final = 1 << 28  # bytes of all trees
+_MOST_ENTRIES: Final = 1_000_000  # in all trees
+_MOST_SAID: Final = 1 << 20
+_STEP: Final = 0.1
+_NUMBERS: Final = re.compile(rb"^puts ([0-9]{1,9})\ngone ([0-9]{1,15})$", re.MULTILINE)
+_PARENT: Final = re.compile(rb"\Atree [0-9a-f]{40}\nparent ([0-9a-f]{40})\n")
+_FORMAT: Final = "%(objectname) %(objecttype) %(objectsize)"
+_AUTHOR: Final = b"holdfast <holdfast@localhost> 0 +0000"
+_PACKS: Final = 20  # before they are joined
+_SPARE: Final = 1 << 20
+
+# The person's settings stay in force where they say how to reach a host; nothing of theirs is run, signed or pruned.
+_SETTINGS: Final = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "core.compression=1",  # objects are sealed: nothing to gain
+    "core.fsync=all",
+    "core.bigFileThreshold=64m",
+    "core.sharedRepository=umask",
+    "core.logAllRefUpdates=false",
+    "init.defaultBranch=none",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.fsckObjects=false",  # one entry that is dangerous in a work tree would keep all others out
+    "fetch.unpackLimit=1",
+    "fastimport.unpackLimit=1",
+    "fetch.recurseSubmodules=false",
+    "fetch.prune=false",
+    "fetch.writeCommitGraph=false",
+    "push.followTags=false",
+    "push.gpgSign=false",
+    "push.recurseSubmodules=no",
+    "push.pushOption=",
+    "transfer.bundleURI=false",
+    "credential.interactive=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+)
+_ENV: Final = {
+    "LC_ALL": "C",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOC_LIMIT": "2g",  # for one allocation: a size that a pack only claims
+}
+
+
+class Overflowing(Failed):
+    """Git was stopped because it gave, or fetched, more than it was allowed."""
+
+
+class ObjectSnapshot(NamedTuple):
+    """All objects as of the ref's value; `puts` and `gone` count what the commit's history still holds.
+
+    `commit` is None where the ref names none: it can be replaced, and not followed.
+    """
+
+    tip: str | None
+    objects: Objects
+    commit: str | None = None
+    parent: str | None = None
+    puts: int = 0
+    gone: int = 0
+
+    def found(self, prefix: str) -> list[ObjectInfo]:
+        return [ObjectInfo(name, blob.size) for name, blob in sorted(self.objects.found(prefix).items())]
+
+    def size(self, name: str) -> int:
+        blob = self.objects.get(name)
+        return 0 if blob is None else blob.size
+
+
+class _Typed(NamedTuple):
+    id: str
+    kind: str
+    size: int
+
+
+class SnapshotChange(NamedTuple):
+    """What one put makes of a snapshot. `whole` starts a history anew: nothing of the old one hangs on it."""
+
+    create: Sequence[tuple[str, bytes]]
+    remove: Sequence[str]
+    whole: bool
+
+
+class Copy(GitProgram):
+    """The bare repository at `root`. Whoever calls holds its lock."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self._packs = os.path.join(root, "objects/pack")
+
+    def prepare(self) -> None:
+        """Make it if it is not there, and take away what a killed git left locked."""
+        make_private_dir(self.root)
+        for folder in (self.root, os.path.join(self.root, "refs/holdfast")):
+            with suppress(FileNotFoundError):
+                for name in os.listdir(folder):
+                    if name.endswith(".lock"):
+                        os.unlink(os.path.join(folder, name))
+        self._close_to_others()
+        ready = os.path.join(self.root, "info/attributes")
+        if not os.path.exists(ready):
+            self._local("init", "--bare", "--quiet", "--template=", "--object-format=sha1", ".")
+            make_private_dir(os.path.dirname(ready))
+            write_atomic(ready, b"* -delta\n")  # sealed bytes have nothing in common
+
+    def _close_to_others(self) -> None:
+        """A copy that was made as open as the person's files are becomes ours alone."""
+        with suppress(OSError):
+            if os.name == "nt" or not os.lstat(os.path.join(self.root, "HEAD")).st_mode & 0o077:
+                return
+            for folder, folders, files in os.walk(self.root, topdown=False):
+                # The one that is looked at above comes last: who is stopped in between begins anew.
+                names = [*sorted(files, key=lambda one: one == "HEAD"), *folders]
+                for name in names:
+                    path = os.path.join(folder, name)
+                    mode = os.lstat(path).st_mode
+                    if mode & 0o077 and not stat.S_ISLNK(mode):
+                        os.chmod(path, stat.S_IMODE(mode) & 0o700)
+
+    # Reading
+
+    def has(self, commit: str) -> bool:
+        """Whether all of a commit is here: one that was fetched or made."""
+        return commit in self._local("for-each-ref", "--format=%(objectname)", SEEN, MADE).text.split()
+
+    def seen(self) -> str:
+        return self._local("rev-parse", "--verify", "--end-of-options", SEEN).text
+
+    def snapshot(self, tip: str) -> ObjectSnapshot:
+        """What the tip shows; `Unreadable` when it is nothing that can be Holdfast's."""
+        named, root = self._types([f"{tip}^{{}}", f"{tip}^{{tree}}"])
+        if named is None:
+            raise self._damaged("cat-file")
+        if root is None or root.kind != "tree":
+            raise RemoteUnreadable(f"it names a {named.kind}")
+        header = b""
+        if named.kind == "commit" and named.size <= _MOST_SAID // 2:
+            header = self._local("cat-file", "commit", named.id).out
+        numbers, parent = _NUMBERS.search(header), _PARENT.match(header)
+        return ObjectSnapshot(
+            tip,
+            self._objects(root.id),
+            named.id if named.kind == "commit" else None,
+            parent[1].decode() if parent else None,
+            int(numbers[1]) if numbers else 0,
+            int(numbers[2]) if numbers else 0,
+        )
+
+    def _objects(self, root: str) -> Objects:
+        trees: dict[str, GitTree] = {}
+        level = {root}
+        left_bytes, left_entries = _MOST_LISTED, _MOST_ENTRIES
+        for _ in range(DEEPEST):
+            if not level:
+                break
+            raw = self._trees(sorted(level), left_bytes)
+            read = {tree_id: read_tree(data) for tree_id, data in raw.items()}
+            left_bytes -= sum(map(len, raw.values()))
+            left_entries -= sum(len(tree.entries) for tree in read.values())
+            if left_bytes < 0 or left_entries < 0:
+                raise RemoteUnreadable("it holds more names than any vault needs")
+            trees |= read
+            level = {tree_id for tree in read.values() for tree_id in tree.folders.values()} - trees.keys()
+        blobs = sorted({blob_id for tree in trees.values() for blob_id in tree.files.values()})
+        sizes: dict[str, int] = {}
+        for blob_id, typed in zip(blobs, self._types(blobs), strict=True):
+            if typed is None:
+                raise self._damaged("cat-file")
+            if typed.kind == "blob":
+                sizes[blob_id] = typed.size
+        return Objects(root, trees, sizes)
+
+    def _trees(self, ids: Sequence[str], most: int) -> dict[str, bytes]:
+        """The trees of these ids. What is here was complete when it came: one that is missing now was lost here."""
+        typed = self._types(ids)
+        if not all(typed):
+            raise self._damaged("cat-file")
+        wanted = [item for item in typed if item is not None and item.kind == "tree"]
+        if sum(typed.size for typed in wanted) > most:
+            raise RemoteUnreadable("it holds more names than any vault needs")
+        asked = "".join(f"{typed.id}\n" for typed in wanted).encode()
+        room = sum(typed.size for typed in wanted) + 100 * len(wanted)
+        out = self._local("cat-file", f"--batch={_FORMAT}", stdin=asked, most=room).out
+        found: dict[str, bytes] = {}
+        position = 0
+        for item in wanted:
+            start = out.index(b"\n", position) + 1
+            found[item.id] = out[start : start + item.size]
+            position = start + item.size + 1
+        return found
+
+    def _types(self, specs: Sequence[str]) -> list[_Typed | None]:
+        """The id, type and size of each object that is here."""
+        if not specs:
+            return []
+        asked = "".join(f"{spec}\n" for spec in specs).encode()
+        said = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MOST_SAID + 100 * len(specs))
+        words = [line.split() for line in said.out.decode("ascii", "replace").splitlines()]
+        return [_Typed(some[0], some[1], int(some[2])) if len(some) == 3 else None for some in words]
+
+    def read(self, blob: Blob) -> bytes:
+        data = self._local("cat-file", "blob", blob.id, most=blob.size).out
+        if len(data) != blob.size:
+            raise self._damaged("cat-file")
+        return data
+
+    # Writing
+
+    def commit(self, base: ObjectSnapshot, change: SnapshotChange) -> ObjectSnapshot:
+        """A commit of what `base` holds with this change. Never the same one twice, whoever makes it.
+
+        Else two devices that create the same bytes under one name at once would make the same commit, and git would
+        tell both that it is there: each would take itself for the creator.
+        """
+        gone = sum(base.size(name) for name in change.remove)
+        gone += sum(len(data) for name, data in change.create if name in change.remove)
+        puts, gone = (0, 0) if change.whole or base.commit is None else (base.puts + 1, base.gone + gone)
+        message = f"holdfast objects\n\nputs {puts}\ngone {gone}\nid {secrets.token_hex(16)}\n".encode()
+        script = bytearray(b"feature done\n")
+        for mark, (_, data) in enumerate(change.create, 2):
+            script += b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(data), data)
+        script += b"reset %b\n\n" % MADE.encode()
+        script += b"commit %b\nmark :1\ncommitter %b\ndata %d\n%b\n" % (MADE.encode(), _AUTHOR, len(message), message)
+        alone = change.whole or base.commit is None
+        if not alone and base.commit is not None:
+            script += b"from %b\n" % base.commit.encode()
+        elif base.commit is not None or base.objects.root is not None:  # else there is nothing that can be read
+            tree = self._local("rev-parse", "--verify", "--end-of-options", f"{base.tip}^{{tree}}").text
+            script += b"M 040000 %b \n" % tree.encode()
+        # A server that checks what arrives would refuse a tree that another one took: it is not sent on.
+        changed = [*(name for name, _ in change.create), *change.remove]
+        for folder, entries in base.objects.without_refused(changed):
+            above = _path(f"{folder}/") if folder else b""
+            script += b"D %b\n" % above.rstrip(b"/") if above else b"deleteall\n"
+            for last, entry in entries.items():
+                script += b"M %b %b %b%b\n" % (entry.mode.rjust(6, b"0"), entry.id.encode(), above, last)
+        for mark, (name, _) in enumerate(change.create, 2):
+            script += b"M 100644 :%d %b\n" % (mark, _path(name))
+        for name in change.remove:
+            script += b"D %b\n" % _path(name)
+        for mark in range(1, len(change.create) + 2):
+            script += b"get-mark :%d\n" % mark
+        script += b"done\n"
+        said = self._local(
+            *("fast-import", "--quiet", "--force", "--date-format=raw"),
+            stdin=script,
+            most=_MOST_SAID + 100 * len(change.create),
+        )
+        made = said.text.split()
+        blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, made[1:], strict=True)}
+        if base.objects.refused:
+            return self.snapshot(made[0])  # which is more than the change
+        objects = base.objects.with_changes(blobs, change.remove)
+        return ObjectSnapshot(made[0], objects, made[0], None if alone else base.commit, puts, gone)
+
+    def shallow(self) -> bool:
+        """Only then does git look into trees that are no ancestors, and not send what the other side has in them."""
+        return os.path.exists(os.path.join(self.root, "shallow"))
+
+    def heavy(self, kept: int) -> bool:
+        """Whether most of what is here was removed from the remote."""
+        return self.weight() > 2 * kept + _SPARE
+
+    def slim(self) -> None:
+        """Let go of all that does not belong to what was fetched last."""
+        self._local("update-ref", MADE, SEEN)
+        self._local("repack", "-a", "-d", "-q")
+        self._local("prune", "--expire=now")
+
+    def tidy(self) -> None:
+        """Join packs when there are many: each put and each fetch makes one."""
+        if sum(name.endswith(".pack") for name in os.listdir(self._packs)) > _PACKS:
+            self._local("repack", "--geometric=2", "-d", "-q")
+
+    def weight(self) -> int:
+        """Bytes in packs, also in those that are still arriving."""
+        total = 0
+        for entry in os.scandir(self._packs):
+            with suppress(FileNotFoundError):
+                total += entry.stat().st_size
+        return total
+
+    def drop_unfinished(self) -> None:
+        for entry in os.scandir(self._packs):
+            if entry.name.startswith("tmp_"):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+    # The process
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes | bytearray = b"",
+        env: Mapping[str, str] | None = None,
+        patience: float = 120.0,
+        most: int = _MOST_SAID,
+        growth: int | None = None,
+    ) -> GitAnswer:
+        """Run git here; stopped when it says more than `most` bytes, or its packs grow by more than `growth`."""
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        before = 0 if growth is None else self.weight()
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            words = ("--git-dir=.", *settings, *args)
+            until = monotonic() + patience
+            # What is made here is ours alone. What a push makes in a repository on this machine is as open as the
+            # person has it: others may read there.
+            umask = -1 if args[0] == "push" else 0o077
+            with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err, umask) as process:
+                while not _ended(process, until):
+                    _check(out, most)
+                    _check(err, max(most, _MOST_SAID))
+                    if growth is not None and self.weight() - before > growth:
+                        raise Overflowing(f"it has more than {growth} bytes")
+            _check(out, most)
+            out.seek(0)
+            err.seek(0)
+            said = err.read(_MOST_SAID).decode("utf-8", "replace").strip()[-2000:]
+            # Servers speak through git: what they say is shown, and must not steer a terminal.
+            return GitAnswer(process.returncode, out.read(), "".join(c for c in said if c.isprintable() or c == "\n"))
+
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MOST_SAID) -> GitAnswer:
+        try:
+            answer = self.run(*args, stdin=stdin, most=most)
+        except (Overflowing, GitSlow) as problem:
+            raise self._damaged(args[0]) from problem
+        if answer.code and "no space left" in answer.words.lower():
+            raise Failed("the disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
+        if answer.code:
+            raise self._damaged(args[0], answer.words)
+        return answer
+
+    def _damaged(self, verb: str, words: str = "") -> Damaged:
+        return Damaged(
+            "what came from the git remote, or the copy of it that is kept here, is not as Holdfast made it",
+            hint=f"The copy can be removed, and is fetched again then. {words}".strip(),
+            operation=f"git {verb}",
+            file=self.root,
+        )
+
+
+def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
+    left = until - monotonic()
+    if left <= 0:
+        raise subprocess.TimeoutExpired("git", left)
+    try:
+        process.wait(min(left, _STEP))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _check(stream: IO[bytes], most: int) -> None:
+    if os.fstat(stream.fileno()).st_size > most:
+        raise Overflowing(f"it has more than {most} bytes")
+
+
+def _path(name: str) -> bytes:
+    return name.replace("/", f"{FOLDER}/").encode("ascii")

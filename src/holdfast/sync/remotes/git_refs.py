@@ -1,0 +1,337 @@
+"""The far side of a git remote: its address, its one ref, and what git says when it cannot get there.
+
+An address can be a host's or a path, and never an option or a command: what is not one of the few kinds below is
+refused before git sees it, and git is told which protocols it may use at all. No credentials are ever shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import urllib.parse
+from enum import Enum
+from typing import Final, NamedTuple
+
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
+from holdfast.machine.git.program import GitAnswer, GitSlow
+from holdfast.machine.git.reader import GitReader
+from holdfast.machine.git.worktree import locate
+from holdfast.sync.remotes.base import RemoteUnreadable
+from holdfast.sync.remotes.git_objects import REF, SEEN, Copy, Overflowing
+
+PREFIX: Final = "git:"
+_LONGEST: Final = 2000
+_HOST: Final = r"(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
+_SCP: Final = re.compile(rf"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?{_HOST}:(?![:-])(.+)", re.DOTALL)
+_URL: Final = re.compile(rf"(file|ssh|https|http)://((?:[^/@]*@)?)({_HOST}?)((?::[0-9]+)?)(/.+)", re.DOTALL)
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
+_WORD: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]")
+_USERINFO: Final = re.compile(r"(?<=://)[^/\s'\"]*@")
+_TIP: Final = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\t" + REF.encode())
+_SHA1: Final = 40
+_SHORTEST_SECRET: Final = 3
+
+_ASK_PATIENCE: Final = 60.0
+_MOVE_PATIENCE: Final = 1800.0
+# Objects that a power cut takes back were never there: a remote on this machine is told to wait for its disk.
+_DURABLE: Final = "--receive-pack=git -c core.fsync=all receive-pack"
+
+
+class Address(NamedTuple):
+    """Where the repository is: as git is told, and as people may see it."""
+
+    text: str
+    shown: str
+    protocol: str
+    secrets: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Address {self.shown}>"  # what else is in it belongs into no log
+
+    @property
+    def local(self) -> bool:
+        return self.protocol == "file"
+
+    def clean(self, words: str) -> str:
+        """Git's words, without what the address holds of credentials."""
+        words = _USERINFO.sub("", words.replace(self.text, self.shown))
+        for secret in self.secrets:
+            words = words.replace(secret, "…")
+        return words
+
+
+def address(url: str) -> Address:
+    """The address in `git:ADDRESS`, or `Invalid`."""
+    text = url.removeprefix(PREFIX)
+    if not text.isprintable() or len(text) > _LONGEST or text.startswith("-"):
+        raise _no_address()
+    if text.startswith(("/", "./", "../", "~/")) or (os.name == "nt" and _DRIVE.match(text)):
+        path = os.path.abspath(os.path.expanduser(text))
+        return Address(path, path, "file")
+    match = _URL.fullmatch(text)
+    if match is None:
+        if "://" in text or _SCP.fullmatch(text) is None or _DRIVE.match(text):
+            raise _no_address()
+        return Address(text, text, "ssh")
+    protocol, user, host, port, path = match.groups()
+    if (protocol == "file") != (not host) or (protocol == "file" and (user or port)):
+        raise _no_address()
+    if protocol == "http" and _LOOPBACK.fullmatch(host) is None:
+        raise Invalid(
+            "an address with http:// is sent in the clear",
+            hint="Use https:// or ssh.",
+            operation="remote",
+        )
+    password = user[:-1].partition(":")[2] if protocol == "ssh" else user[:-1]
+    shown = f"{protocol}://{user if protocol == 'ssh' and not password else ''}{host}{port}{path}"
+    parts = {password, password.partition(":")[2], *map(urllib.parse.unquote, password.split(":"))}
+    secrets = sorted((part for part in parts if len(part) >= _SHORTEST_SECRET), key=len, reverse=True)
+    return Address(text, shown, protocol, tuple(secrets))
+
+
+def spelled_out(url: str, directory: str) -> str:
+    """`git:origin` as `git:ADDRESS`: the address that the repository at `directory` knows by that name."""
+    word = url.removeprefix(PREFIX)
+    if _WORD.fullmatch(word) is None:
+        return url
+    found = GitReader(directory).remote_address(word) if locate(directory).git else None
+    if found is None:
+        raise NotFound(
+            f"the repository here has no remote called {word}",
+            hint="See `git remote`, or give the address itself: git:git@host:me/repo.git, git:/path/to/bare.git",
+            operation="git remote",
+            file=directory,
+        )
+    where = address(os.path.join(directory, found) if found.startswith(("./", "../")) else found)
+    if where.local:
+        _refuse_inside(where, directory)
+    return PREFIX + where.text
+
+
+def _refuse_inside(where: Address, directory: str) -> None:
+    """A repository can bring another one, with hooks, and call it its remote: a push would run them."""
+    target = os.path.realpath(urllib.parse.unquote(where.text.removeprefix("file://")))
+    place = locate(directory)
+    for root in (place.root, place.main, place.common_dir or place.root):
+        if os.path.commonpath((target, os.path.realpath(root))) == os.path.realpath(root):
+            raise Refused(
+                "the remote of that name is a directory of this very project",
+                hint=f"Git would run the hooks in it. If they are yours, give the path itself: git:{where.shown}",
+                operation="git remote",
+                file=where.shown,
+            )
+
+
+def is_missing(where: Address, words: str = "") -> Unreachable:
+    """Of a repository that was there: its disk may not be mounted, or its host may be another one."""
+    ask = "Plug in or mount its disk" if where.local else "See whether it was moved, and whether you may still see it"
+    return Unreachable(
+        f"there is no git repository at {where.shown} any more",
+        hint=f"{ask}; if it is gone for good, add another remote.\n{words}".strip(),
+        operation="git remote",
+    )
+
+
+class PushResult(Enum):
+    DONE = "done"
+    MOVED = "moved"  # somebody else was quicker: nothing happened
+    NOT_ANEW = "not anew"  # this server lets histories only grow
+
+
+class Far:
+    """The ref at the remote, through the git of the copy here."""
+
+    def __init__(self, where: Address, copy: Copy, largest: int) -> None:
+        self._where = where
+        self._copy = copy
+        self._largest = largest
+        self._env: dict[str, str] | None = None
+
+    def tip(self, *, first: bool = False) -> str | None:
+        """What the ref names now; None if there is no such ref. `first`: nobody knows yet that there is anything."""
+        # The whole name, so that a server with many refs need not tell them all.
+        answer = self._ask("ls-remote", "--quiet", "--", self._where.text, REF, patience=_ASK_PATIENCE)
+        if answer.code:
+            raise self._trouble("ls-remote", answer, first=first)
+        for line in answer.out.splitlines():
+            match = _TIP.fullmatch(line)
+            if match is not None:
+                if len(match[1]) != _SHA1:
+                    raise self._other_hash()
+                return match[1].decode()
+        return None
+
+    def fetch(self) -> str | None:
+        """Bring the ref's commit here, without what was before it, and say which it is."""
+        answer = self._ask(
+            *("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
+            *("--", self._where.text, f"+{REF}:{SEEN}"),
+            patience=_MOVE_PATIENCE,
+            growth=self._largest,
+        )
+        if answer.code:
+            if "couldn't find remote ref" in answer.words:
+                return None
+            if any(mark in answer.words.lower() for mark in _INCOMPLETE):
+                raise RemoteUnreadable("objects that it needs are missing or broken")
+            raise self._trouble("fetch", answer)
+        return self._copy.seen()
+
+    def push(self, new: str, old: str | None, *, anew: bool = False, clear: bool = False) -> PushResult:
+        """Let the ref name `new`, if it still names `old`. The server decides, and does it whole or not at all.
+
+        `clear`: where there is none, refs below its name, which leave no room for it, are removed.
+        """
+        durable = (_DURABLE,) if self._where.local else ()
+        answer = self._ask(
+            *("push", "--porcelain", "--quiet", "--no-verify", *durable, f"--force-with-lease={REF}:{old or ''}"),
+            *("--", self._where.text, f"{new}:{REF}"),
+            patience=_MOVE_PATIENCE,
+        )
+        if answer.code == 0:
+            return PushResult.DONE
+        said = "\n".join(line for line in answer.out.decode("utf-8", "replace").splitlines() if line.startswith("!"))
+        refused = any(word in said for word in _REFUSALS)
+        if anew and old is not None and (refused or "[remote rejected] (non-fast-forward)" in said):
+            return PushResult.NOT_ANEW
+        if clear and old is None and _IN_THE_WAY in answer.words:
+            self._clear()
+            return PushResult.MOVED
+        if said and not refused and _IN_THE_WAY not in answer.words:
+            return PushResult.MOVED
+        trouble = self._trouble("push", answer._replace(words=f"{said}\n{answer.words}".strip()))
+        # The line may have gone down after the server was done.
+        if isinstance(trouble, Unreachable) and self.tip() == new:
+            return PushResult.DONE
+        raise trouble
+
+    def _clear(self) -> None:
+        """Remove refs below the one: no device of Holdfast makes any."""
+        answer = self._ask("ls-remote", "--quiet", "--", self._where.text, f"{REF}/*", patience=_ASK_PATIENCE)
+        names = [line.partition("\t")[2] for line in answer.out.decode("utf-8", "replace").splitlines()]
+        below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MOST_CLEARED]
+        self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *below, patience=_MOVE_PATIENCE)
+
+    def _ask(self, *args: str, patience: float, growth: int | None = None) -> GitAnswer:
+        if self._env is None:
+            self._env = self._surroundings()
+        try:
+            return self._copy.run(*args, env=self._env, patience=patience, growth=growth)
+        except GitSlow as slow:
+            raise Unreachable(
+                f"{self._where.shown} did not answer in {patience:g} s",
+                hint="Try again later.",
+                operation=slow.operation,
+            ) from slow
+        except Overflowing as problem:
+            self._copy.drop_unfinished()
+            raise RemoteUnreadable(f"the request is too large: {problem.message}") from problem
+
+    def _surroundings(self) -> dict[str, str]:
+        """Nothing that git calls may ask the person, and only these protocols may be used."""
+        allowed = "file:ssh:https" + (":http" if self._where.protocol == "http" else "")
+        env = {
+            "GIT_ALLOW_PROTOCOL": allowed,
+            "GIT_ASKPASS": "",
+            "SSH_ASKPASS_REQUIRE": "never",
+            "GCM_INTERACTIVE": "never",
+        }
+        if self._where.protocol == "ssh" and not os.environ.get("GIT_SSH"):
+            own = os.environ.get("GIT_SSH_COMMAND") or self._copy.run("config", "--get", "core.sshCommand").text
+            words = (own or "ssh").split()
+            # Another program than OpenSSH has other options; it has no terminal to ask at either.
+            if re.split(r"[/\\]", words[0].strip("'\""))[-1].lower().removesuffix(".exe") == "ssh":
+                env["GIT_SSH_COMMAND"] = f"{own or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
+        return env
+
+    def _trouble(self, verb: str, answer: GitAnswer, *, first: bool = False) -> HoldfastError:
+        words = self._where.clean(answer.words)
+        lower = words.lower()
+        for marks, sentence, hint in _TROUBLES:
+            if any(mark in lower for mark in marks):
+                if marks is _NO_REPOSITORY and not first:
+                    return is_missing(self._where, words)
+                return Failed(
+                    sentence.format(shown=self._where.shown),
+                    hint=f"{hint.format(shown=self._where.shown)}\n{words}",
+                    operation=f"git {verb}",
+                )
+        if any(mark in lower for mark in _HASHES):
+            return self._other_hash()
+        return Unreachable(
+            f"{self._where.shown} could not be reached",
+            hint=words or f"git left with exit code {answer.code} and said nothing.",
+            operation=f"git {verb}",
+        )
+
+    def _other_hash(self) -> Failed:
+        return Failed(
+            f"the repository {self._where.shown} names its objects by SHA-256, which is not supported",
+            hint="Use one that was made by `git init --bare` without an object format.",
+            operation="git",
+        )
+
+
+_IN_THE_WAY: Final = f"exists; cannot create '{REF}'"
+_MOST_CLEARED: Final = 500  # at a time
+_REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
+# Of a ref whose objects are not all there, or are none; as the other side says it, or git here.
+_INCOMPLETE: Final = (
+    *("repository corruption on the remote side", "did not send all necessary objects", "bad object", "bogus commit"),
+    *("bad tree", "too-short tree", "malformed mode", "empty filename in tree", "truncated", "not a tree"),
+    *("is a blob, not", "is a tree, not", "is a commit, not", "is a tag, not", "failed to traverse parents"),
+)
+_HASHES: Final = ("mismatched algorithms", "hash algorithm", "object format")
+_NO_REPOSITORY: Final = (
+    *("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),
+)
+_TROUBLES: Final = (
+    (
+        ("dubious ownership",),
+        "git does not trust the repository {shown}, because it belongs to another user",
+        "If you do, say so to git:",
+    ),
+    (
+        ("host key verification failed",),
+        "the host of {shown} is not known to ssh, or is not the one it was",
+        "Run `git ls-remote {shown}` once and compare its key.",
+    ),
+    (
+        (
+            *("authentication failed", "could not read username", "could not read password", "permission denied"),
+            *("terminal prompts disabled", "access denied", "insufficient permission", "error: 401", "error: 403"),
+        ),
+        "{shown} does not let you in",
+        "Check that `git ls-remote {shown}` works without a question: an ssh key, or a credential helper.",
+    ),
+    (
+        _NO_REPOSITORY,
+        "there is no git repository at {shown}, or you may not see it",
+        "Holdfast makes none: use one that is there, or make it with `git init --bare`.",
+    ),
+    (
+        ("transport '", "no space left", "disk quota"),
+        "{shown} cannot be used",
+        "Git says why:",
+    ),
+    (
+        (_IN_THE_WAY,),
+        "{shown} has another ref where " + REF + " should be",
+        "Whoever may write there can do that. To remove it: holdfast sync --put-back. It says:",
+    ),
+    (
+        _REFUSALS,
+        "{shown} refuses what Holdfast wants to keep there",
+        "Ask whoever runs it to allow the ref " + REF + ". It says:",
+    ),
+)
+
+
+def _no_address() -> Invalid:
+    return Invalid(
+        "that is not an address of a git repository that Holdfast uses",
+        hint="Like these: git:git@host:me/repo.git, git:ssh://host/repo.git, git:https://host/me/repo.git, "
+        "git:/path/to/bare.git",
+        operation="remote",
+    )

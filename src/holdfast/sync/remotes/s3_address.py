@@ -1,0 +1,226 @@
+"""Where an S3 remote is, and as whom to speak to it: the URL says the first, only the environment the second.
+
+    s3://BUCKET/PREFIX[?endpoint=https://host:port&region=NAME&insecure=yes]
+
+Without an endpoint it is Amazon's, of the region. Keys come from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+AWS_SESSION_TOKEN, else from the profile (AWS_PROFILE, or `default`) in ~/.aws/credentials and ~/.aws/config. A URL is
+written down and passed on, so it never holds keys; and nothing but the URL decides where they are sent.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from holdfast.core.errors import Failed, Invalid, Refused
+
+_BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{2,254}", re.ASCII)
+_SHORTEST_BUCKET: Final = 3
+_PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
+_REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
+_SETTINGS: Final = ("endpoint", "region", "insecure")
+_SHAPE: Final = "Write s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server that is not Amazon's."
+_LARGEST_FILE: Final = 1 << 20  # of settings: nobody's is larger
+
+
+class S3Address(NamedTuple):
+    """One prefix of one bucket at one server."""
+
+    url: str
+    bucket: str
+    prefix: str
+    endpoint: str
+    host: str
+    region: str
+
+
+class S3Keys(NamedTuple):
+    """As whom requests are signed. Shown nowhere, hence the plain `repr`."""
+
+    key: str
+    secret: str
+    token: str | None
+
+    def __repr__(self) -> str:
+        return "Keys(…)"
+
+
+def read_place(url: str, environ: Mapping[str, str]) -> S3Address:
+    parts = _split(url, "that is not an S3 address", _SHAPE)
+    if parts.scheme != "s3" or parts.fragment:
+        raise Invalid("that is not an S3 address", hint=_SHAPE)
+    if "@" in parts.netloc:
+        raise Invalid(
+            "an S3 address holds no keys: it is written down and passed on",
+            hint="Leave out what stands before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        )
+    bucket, prefix = parts.netloc, unquote(parts.path).strip("/")
+    if not bucket:
+        raise Invalid("the S3 address names no bucket", hint=_SHAPE)
+    if _BUCKET.fullmatch(bucket) is None:
+        few = "it is too short" if len(bucket) < _SHORTEST_BUCKET else "it is too long, or has other characters in it"
+        raise Invalid(
+            f"no bucket can be called {bucket[:60]!a}: {few}",
+            hint="The name of a bucket has at least three letters, digits, dots or dashes.",
+        )
+    if _PREFIX.fullmatch(prefix) is None or (prefix and {"", ".", ".."} & {*prefix.split("/")}):
+        raise Invalid("the prefix in an S3 address is plain letters, digits and dashes, with / between", hint=_SHAPE)
+    settings = _settings(parts.query)
+    region = settings.get("region") or _region(environ)
+    if _REGION.fullmatch(region) is None:
+        raise Invalid("that is not a name of an S3 region", hint="Regions look like eu-central-1.")
+    endpoint = settings.get("endpoint")
+    host = _checked_endpoint(endpoint, insecure=settings.get("insecure") == "yes") if endpoint else _amazon(region)
+    kept = urlencode([(name, settings[name]) for name in _SETTINGS if name in settings], safe=":/[]")
+    shown = f"s3://{bucket}" + (f"/{quote(prefix)}" if prefix else "") + (f"?{kept}" if kept else "")
+    return S3Address(shown, bucket, prefix, (endpoint or f"https://{host}").rstrip("/"), host, region)
+
+
+def refuse_endpoint_elsewhere(place: S3Address, environ: Mapping[str, str]) -> None:
+    """Other programs take the endpoint from these. Going to Amazon instead, silently, would surprise.
+
+    So would obeying: the same address would then be another place on another day.
+    """
+    if "endpoint=" in place.url:
+        return
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if environ.get(name):
+            raise Invalid(
+                f"the address names no endpoint, but {name} does",
+                hint=f"Write it into the address (?endpoint=…), or unset {name} to use Amazon's.",
+            )
+
+
+def read_keys(environ: Mapping[str, str]) -> S3Keys:
+    key, secret = environ.get("AWS_ACCESS_KEY_ID", ""), environ.get("AWS_SECRET_ACCESS_KEY", "")
+    if key and secret:
+        return S3Keys(key, secret, environ.get("AWS_SESSION_TOKEN") or None)
+    if key or secret:
+        raise Failed(
+            "only half of the S3 keys is set",
+            hint="Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither.",
+        )
+    name = environ.get("AWS_PROFILE") or "default"
+    profile = _profile(environ)
+    key, secret = profile.get("aws_access_key_id", ""), profile.get("aws_secret_access_key", "")
+    if key and secret:
+        return S3Keys(key, secret, profile.get("aws_session_token") or None)
+    if any(
+        name.startswith("sso_") or name in {"role_arn", "credential_process", "login_session"} for name in profile
+    ):
+        raise Failed(
+            f"the AWS profile {name!r} has no keys of its own",
+            hint='Run: eval "$(aws configure export-credentials --format env)", then try again.',
+        )
+    raise Failed(
+        "there are no keys for S3", hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure"
+    )
+
+
+def read_certificates(environ: Mapping[str, str]) -> bytes | None:
+    """Of an authority of one's own, named as the AWS programs are told of it. They are added, none removed."""
+    path = environ.get("AWS_CA_BUNDLE")
+    if not path:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LARGEST_FILE)
+    except OSError:
+        raise Failed(
+            "the certificates that AWS_CA_BUNDLE names cannot be read",
+            hint="Let it name a file with them, or unset it.",
+            file=path,
+        ) from None
+
+
+def goes_through_proxy(environ: Mapping[str, str]) -> bool:
+    return any(environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"))
+
+
+def _split(text: str, trouble: str, hint: str) -> SplitResult:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise Invalid(trouble, hint=hint) from None
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise Invalid(trouble, hint=hint)
+    return parts
+
+
+def _settings(query: str) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _SETTINGS or name in settings or not value or (name == "insecure" and value != "yes"):
+            raise Invalid(
+                "the S3 address says something after the ? that is not understood",
+                hint="Known are endpoint, region and insecure=yes; keys belong into AWS_ACCESS_KEY_ID and so on.",
+            )
+        settings[name] = value
+    return settings
+
+
+def _checked_endpoint(endpoint: str, *, insecure: bool) -> str:
+    shape = "An endpoint looks like https://s3.example.org or https://s3.example.org:9000."
+    parts = _split(endpoint, "that is not an S3 endpoint", shape)
+    host = parts.hostname
+    if parts.scheme not in {"https", "http"} or not host or parts.query or parts.fragment or "@" in parts.netloc:
+        raise Invalid("that is not an S3 endpoint", hint=shape)
+    if parts.scheme == "http" and not insecure and not _is_this_machine(host):
+        raise Refused(
+            "the endpoint is plain http: what is sent there can be read and changed on the way",
+            hint="Use https, or add &insecure=yes if the way there is trusted.",
+        )
+    return host
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _amazon(region: str) -> str:
+    return f"s3.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
+
+
+def _region(environ: Mapping[str, str]) -> str:
+    return (
+        environ.get("AWS_REGION")
+        or environ.get("AWS_DEFAULT_REGION")
+        or _profile(environ).get("region")
+        or "us-east-1"
+    )
+
+
+def _profile(environ: Mapping[str, str]) -> dict[str, str]:
+    """What ~/.aws says of the profile; the file of keys wins over the file of settings."""
+    name = environ.get("AWS_PROFILE") or "default"
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    # Without a home nothing is read: a relative path would be the working directory's, which may be anybody's.
+    folder = os.path.join(home, ".aws") if home else None
+    settings = environ.get("AWS_CONFIG_FILE") or (os.path.join(folder, "config") if folder else "")
+    keys = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (os.path.join(folder, "credentials") if folder else "")
+    section = name if name == "default" else f"profile {name}"
+    return {**_section(settings, section), **_section(keys, name)}
+
+
+def _section(path: str, section: str) -> dict[str, str]:
+    import configparser
+
+    reader = configparser.ConfigParser(interpolation=None, strict=False, default_section="")
+    try:
+        with open(path, encoding="utf-8") as file:
+            reader.read_string(file.read(_LARGEST_FILE))
+        return dict(reader[section]) if reader.has_section(section) else {}
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, configparser.Error):
+        raise Failed("a file of AWS settings cannot be read", file=path, hint="Run: aws configure") from None

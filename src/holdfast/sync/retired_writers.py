@@ -1,0 +1,392 @@
+"""Writers that will not write again: earlier ones of this device, and those of removed devices.
+
+Nobody else looks after what they left at the remote. What is erased must go from there too, and what somebody else
+vouches for by now need not stay. What a removed device wrote and nobody accepted stays until an admin has decided;
+but erased data goes from it, as far as it can be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from holdfast.core.envelope import Event
+from holdfast.core.errors import HoldfastError
+from holdfast.sync import unaccepted
+from holdfast.sync.outbox import signed
+from holdfast.sync.protocol import heads, packs, sealing
+from holdfast.sync.protocol.heads import HeadName, Indexed, PublishedHead
+from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.sync.pull import read_pack
+from holdfast.sync.remotes.limited import OverLimit
+from holdfast.sync.state import Published, ReadPosition, StreamSpan
+from holdfast.workspace.keys.device_keys import certifies
+
+if TYPE_CHECKING:
+    from holdfast.sync.push import Objects, Publishing
+    from holdfast.sync.read_heads import HeadListing
+    from holdfast.sync.vault import Vault
+
+Pushes: TypeAlias = Collection[tuple[int, int]]  # from this one to that one
+
+_HEAD_LIMIT: Final = 16 << 20
+_MOST_RIVALS: Final = 16
+# Of one life of a removed device: what is looked through for erased data. It could put there as much as it likes.
+_LOOKED_THROUGH: Final = 64 << 20
+
+
+def rewrite(push: Publishing, listing: HeadListing, sessions: frozenset[str]) -> None:
+    """Pack again what our own earlier lives published of these sessions: their data was erased."""
+    vault = push.vault
+    _clear(vault, listing)
+    looked = vault.memory.raw_under("looked")
+    if looked:
+        with vault.here.transaction() as transaction:
+            for life in looked:  # what removed devices left is looked through again
+                vault.memory.forget(transaction, "looked", life)
+    for life, cursor in vault.memory.cursors().items():
+        listed = listing.newest.get(life)
+        if cursor.device == vault.me and cursor.writer != push.writer and listed is not None:
+            head = _head(vault, listed, cursor)
+            if head is not None:
+                _rewritten(push, head, life, sessions)
+
+
+def _rewritten(push: Publishing, head: PublishedHead, life: str, sessions: frozenset[str]) -> None:
+    vault = push.vault
+    objects: Objects = []
+    now, gone = [], []
+    for pack in head.packs:
+        name = f"p/{vault.tag}/{pack.name}"
+        try:
+            sealed = vault.remote.get(name, pack.size)
+            held = packs.unpack(vault.open("pack", name, sealed, vault.ring))
+        except HoldfastError as error:
+            if error.retry_helps:
+                raise
+            now.append(pack)  # who cannot read it reports it; nothing can be said about it here
+            continue
+        if not any(events.session in sessions for events in held):
+            now.append(pack)
+            continue
+        again = [piece for events in held for piece in signed(vault, _as_kept(vault, events))]
+        now.append(push.pack(again, pack.first, pack.last, objects)[0])
+        gone.append(name)
+    if not gone:
+        return
+    gone.append(heads.name_of(vault.id, head.writer, head.counter))
+    _replaced(push, replace(head, packs=tuple(now)), life, objects, gone)
+
+
+def _replaced(push: Publishing, head: PublishedHead, life: str, objects: Objects, gone: list[str]) -> None:
+    """A life that is over says this from now on."""
+    vault = push.vault
+    new = replace(
+        head, counter=head.counter + 1, at=vault.here.now(), tips=push.tips(), seen=push.seen(), wanting=()
+    )  # fmt: skip
+    name = heads.name_of(vault.id, head.writer, new.counter)
+    sealed = push.seal_head(new)
+    objects.append((name, sealed))
+    with vault.here.transaction() as transaction:
+        # Should we not get to the end of it, these are what nobody names.
+        for made, _ in objects[:-1]:
+            vault.memory.write(transaction, life, "loose", made.rpartition("/")[2])
+    taken = name in vault.remote.put(objects, remove=gone)
+    cursor = vault.memory.cursors().get(life)
+    with vault.here.transaction() as transaction:
+        if not taken:
+            if cursor is not None:
+                digest = hashlib.sha256(sealed).digest()[:8]
+                told = replace(cursor, counter=new.counter, digest=digest, said_at=new.at)
+                vault.memory.write(transaction, told, "life", life)
+            for made, _ in objects[:-1]:
+                vault.memory.forget(transaction, "loose", made.rpartition("/")[2])
+
+
+# ── what the remote has lost of them ─────────────────────────────────────────────────────────────────────
+
+
+class Life(NamedTuple):
+    """One of this device's lives: the newest head of it that is known, and whether the remote shows it."""
+
+    writer: str
+    counter: int
+    packs: tuple[Indexed, ...]
+    shown: bool
+
+
+def lives(vault: Vault, listing: HeadListing) -> list[Life]:
+    """Every life of this device that has published something. A copy of this home may have gone on with any.
+
+    Each head is read: one that is there may have been changed.
+    """
+    owns = dict(vault.memory.under(Published, "own"))
+    heard = {cursor.writer: cursor for cursor in vault.memory.cursors().values() if cursor.device == vault.me}
+    found = []
+    signing = vault.here.keys.public.signing
+    # What was published under keys this device no longer has is nobody's to put back but a device's that has them.
+    for writer in sorted(name for name in {*owns, *heard} if certifies(name, signing)):
+        own, cursor = owns.get(writer, Published()), heard.get(writer)
+        known = max(own.there, 0 if cursor is None else cursor.counter)
+        rivals = [
+            name
+            for name in listing.rivals.get(sealing.life_tag(vault.id, writer), ())
+            if name.counter >= max(known, 1)
+        ]
+        newer = genuine(vault, rivals, ReadPosition(writer=writer, device=vault.me)) if rivals else None
+        if newer is not None:
+            found.append(Life(writer, newer[0].counter, newer[0].packs, shown=True))
+        elif known:
+            packs = own.packs
+            if not packs and cursor is not None and cursor.applied:
+                packs = (Indexed("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which
+            found.append(Life(writer, max(known, own.counter), packs, shown=False))
+    return found
+
+
+def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
+    """Whether somebody could not read what an earlier life of this device published."""
+    signing = vault.here.keys.public.signing
+    earlier = {cursor.writer for cursor in vault.memory.cursors().values() if cursor.device == vault.me}
+    earlier |= dict(vault.memory.under(Published, "own")).keys()
+    return any(
+        sealing.life_tag(vault.id, name) in wanted for name in earlier if name != writer and certifies(name, signing)
+    )
+
+
+def restore(push: Publishing, listing: HeadListing, wanted: Mapping[str, Pushes]) -> None:
+    """Put back what our earlier lives published, as far as the remote has lost it: nobody else would.
+
+    `wanted`: what others say that they could not read, by life; it is lost if it cannot be read here either.
+    """
+    vault = push.vault
+    over = [life for life in lives(vault, listing) if life.writer != push.writer]
+    there = {item.name for item in vault.remote.list(f"p/{vault.tag}/")} if over else set()
+    whole = True
+    for life in over:
+        asked = wanted.get(sealing.life_tag(vault.id, life.writer), ())
+        lost = [
+            pack
+            for pack in life.packs
+            if vault.pack_name(pack.name) not in there
+            or (any(pack.overlaps(*some) for some in asked) and not _is_readable(vault, pack))
+        ]
+        if life.shown and not lost:
+            continue
+        objects: Objects = []
+        now = []
+        for pack in life.packs:
+            if pack not in lost:
+                now.append(pack)
+                continue
+            spans = _spans(push, life.writer, pack)
+            whole = whole and bool(spans)
+            events = [event for span in spans for event in _span(vault, span)]
+            now.append(push.pack(signed(vault, events), pack.first, pack.last, objects)[0])
+        head = PublishedHead(
+            vault=vault.id, device=vault.me, writer=life.writer, counter=life.counter, at=0, packs=tuple(now)
+        )  # fmt: skip
+        gone = [vault.pack_name(pack.name) for pack in lost]  # what cannot be read helps nobody
+        gone += [heads.name_of(vault.id, life.writer, life.counter)] if life.shown else []
+        _replaced(push, head, sealing.life_tag(vault.id, life.writer), objects, gone)
+    if not whole:
+        push.say_again()
+
+
+def _is_readable(vault: Vault, pack: Indexed) -> bool:
+    try:
+        read_pack(vault, pack)
+    except HoldfastError as error:
+        if error.retry_helps:
+            raise
+        return False
+    return True
+
+
+def _spans(push: Publishing, writer: str, pack: Indexed) -> tuple[StreamSpan, ...]:
+    """What is in a pack of an earlier life, by the pushes it covers: it may have been packed anew since."""
+    known = [
+        indexed
+        for indexed in push.memory.own(writer).packs
+        if pack.first <= indexed.first and indexed.last <= pack.last
+    ]
+    if [indexed.first for indexed in known[:1]] != [pack.first] or known[-1].last != pack.last:
+        return ()
+    return tuple(span for indexed in known for span in push.held(indexed.name))
+
+
+def _span(vault: Vault, span: StreamSpan) -> list[Event]:
+    found: list[Event] = vault.here.store.stream(span.session, span.writer, span.first, span.last)
+    return found
+
+
+# ── taking away ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _as_kept(vault: Vault, stretch: PackedEvents) -> list[Event]:
+    """The same events as the store has them now."""
+    first, last = stretch.events[0].seq, stretch.events[-1].seq
+    hashes = {event.hash for event in stretch.events}
+    kept = vault.here.store.stream(stretch.session, stretch.writer, first, last)
+    return [event for event in kept if event.hash in hashes]
+
+
+def sweep(vault: Vault, listing: HeadListing) -> None:
+    """Take away what is in nobody's use any more."""
+    _clear(vault, listing)
+    cursors = vault.memory.cursors()
+    own = vault.memory.own(vault.here.writer())
+    newest = {life: cursor.counter for life, cursor in cursors.items() if cursor.device == vault.me}
+    newest[sealing.life_tag(vault.id, vault.here.writer())] = own.there
+    # Only what is older than one that we know to be ours: a planted name above it makes nothing old.
+    gone = [
+        name.name
+        for life, rivals in listing.rivals.items()
+        if any(name.counter == newest.get(life) for name in rivals)
+        for name in rivals
+        if name.counter < newest[life]
+    ]
+    settled = []
+    for writer, own in vault.memory.under(Published, "own"):
+        if own.stale and writer != vault.here.writer():
+            gone += [f"p/{vault.tag}/{name}" for name in own.stale]
+            settled.append((writer, replace(own, stale=())))
+    adopted = vault.memory.raw_under("adopt")
+    if gone:
+        vault.remote.put([], remove=gone)
+    if settled or adopted:
+        with vault.here.transaction() as transaction:
+            for writer, own in settled:
+                vault.memory.write(transaction, own, "own", writer)
+            for device in adopted:
+                vault.memory.forget(transaction, "adopt", device)
+                vault.memory.write(transaction, True, "sweep", device)
+    for device in vault.memory.raw_under("sweep"):
+        _without_device(vault, listing, device)
+    if vault.membership.removed and vault.membership.is_admin(vault.me):
+        _look_through(vault, listing)
+
+
+def _without_device(vault: Vault, listing: HeadListing, device: str) -> None:
+    """What a removed device published and was accepted is vouched for by us now: its own packs can go."""
+    lives = {life: cursor for life, cursor in vault.memory.cursors().items() if cursor.device == device}
+    if device not in vault.membership.removed or not vault.membership.is_admin(vault.me):
+        lives = {}  # let in again, or not for us to say
+    left = False
+    for life, cursor in lives.items():
+        listed = listing.newest.get(life)
+        if listed is None:
+            continue
+        if cursor.held or cursor.holes or cursor.counter != listed.counter:
+            left = True  # something of it was never accepted, or never read: it stays, and is reported
+            continue
+        found = genuine(vault, [listed], cursor)
+        if found is None or found[1] != cursor.digest:
+            left = True  # not what was read under this number
+            continue
+        packs_of = [vault.pack_name(pack.name) for pack in found[0].packs]
+        vault.remote.put([], remove=[*packs_of, listed.name])
+        with vault.here.transaction() as transaction:
+            # Whatever it publishes from now on is looked at anew, under whichever number.
+            again = replace(cursor, counter=0, digest=b"", applied=0, read=max(cursor.read, cursor.applied))
+            vault.memory.write(transaction, again, "life", life)
+            vault.memory.forget(transaction, "looked", life)
+    if not left:
+        with vault.here.transaction() as transaction:
+            vault.memory.forget(transaction, "sweep", device)
+
+
+def _look_through(vault: Vault, listing: HeadListing) -> None:
+    """Take erased data out of what removed devices left at the remote, when they or the log said something new."""
+    for life, cursor in vault.memory.cursors().items():
+        rivals = listing.rivals.get(life)
+        if not rivals or not cursor.counter or cursor.device not in vault.membership.removed:
+            continue
+        if vault.memory.read(int, "looked", life) == rivals[0].counter:
+            continue
+        found = genuine(vault, rivals, cursor)
+        known = found is not None and _without_erased(vault, found[0], cursor.device)
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, rivals[0].counter, "looked", life)
+            if found is not None and known and cursor.counter == found[0].counter:
+                last = found[0].packs[-1].last if found[0].packs else 0
+                settled = replace(cursor, applied=max(cursor.applied, last), holes=(), held=False, unread=0)
+                vault.memory.write(transaction, settled, "life", life)
+
+
+def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
+    """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides.
+
+    True when nothing is to be decided: all that the head names was read, and is in the log.
+    """
+    known = True
+    author, room = unaccepted.RemovedAuthor(vault, device), _LOOKED_THROUGH
+    erased: dict[str, unaccepted.Erased] = {}
+    for pack in head.packs:
+        room -= pack.size
+        if room < 0:
+            return False
+        try:
+            stretches = read_pack(vault, pack)
+        except HoldfastError as error:
+            if error.retry_helps or isinstance(error, OverLimit):
+                raise
+            known = False  # nobody can say what is in it
+            continue
+        for session in {stretch.session for stretch in stretches} - erased.keys():
+            erased[session] = unaccepted.erased(vault, session)
+        known = known and all(len(_as_kept(vault, stretch)) == len(stretch.events) for stretch in stretches)
+        left = [(stretch, unaccepted.without(erased[stretch.session], stretch.events)) for stretch in stretches]
+        if all(list(rest.events) == events for rest, events in left):
+            continue
+        with vault.here.transaction() as transaction:
+            for rest, events in left:
+                there = {known.hash for known in _as_kept(vault, rest)}
+                unknown = [event for event in events if event.hash not in there]
+                if unknown and author.objection(rest) is None:
+                    unaccepted.add(vault.memory, transaction, rest.session, rest.writer, device, unknown)
+            vault.memory.write(transaction, True, "purged", pack.name)
+        vault.remote.put([], remove=[vault.pack_name(pack.name)])
+    return known
+
+
+def _clear(vault: Vault, listing: HeadListing) -> None:
+    """After a crash: packs that were put there, and that no head names."""
+    loose = dict(vault.memory.under(str, "loose"))
+    if not loose:
+        return
+    named: set[str] = set()
+    cursors = vault.memory.cursors()
+    for life in set(loose.values()):
+        listed, cursor = listing.newest.get(life), cursors.get(life)
+        if listed is not None and cursor is not None:
+            head = _head(vault, listed, cursor)
+            named |= {pack.name for pack in head.packs} if head is not None else set()
+    vault.remote.put([], remove=[f"p/{vault.tag}/{name}" for name in loose if name not in named])
+    with vault.here.transaction() as transaction:
+        for name in loose:
+            vault.memory.forget(transaction, "loose", name)
+
+
+def _head(vault: Vault, listed: HeadName, cursor: ReadPosition) -> PublishedHead | None:
+    found = genuine(vault, [listed], cursor)
+    return None if found is None else found[0]
+
+
+def genuine(vault: Vault, rivals: Iterable[HeadName], cursor: ReadPosition) -> tuple[PublishedHead, bytes] | None:
+    """The first of these heads that is by the device the life belongs to, and its digest."""
+    signing = vault.membership.signing_of(cursor.device)
+    for listed in list(rivals)[:_MOST_RIVALS]:
+        try:
+            sealed = vault.remote.get(listed.name, _HEAD_LIMIT)
+            claimed = heads.read(vault.open("head", listed.name, sealed, vault.candidates), vault.id, listed)
+        except HoldfastError as error:
+            if error.retry_helps:
+                raise
+            continue
+        if signing is not None and claimed.is_by(signing):
+            return claimed.head, hashlib.sha256(sealed).digest()[:8]
+    return None

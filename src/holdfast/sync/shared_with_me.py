@@ -1,0 +1,196 @@
+"""Sessions that others shared with this device, and what this device may do in them.
+
+Loaded only where there is a list of remotes: who takes part in nothing pays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import HoldfastError, Refused
+from holdfast.store import origin
+from holdfast.sync import open_vault, provenance, remote_list
+from holdfast.sync.state import VaultState
+from holdfast.workspace.keys import key_files
+from holdfast.workspace.keys.device_keys import certifies, is_certified
+
+if TYPE_CHECKING:
+    from holdfast.core.envelope import Event
+    from holdfast.sync.remote_list import KnownRemote
+    from holdfast.workspace.home import Home
+    from holdfast.workspace.workspace import Workspace
+
+
+def shares(home: Home) -> dict[str, str]:
+    """The vault of each session that was shared with this device."""
+    try:
+        return {
+            remote.session: remote.vault
+            for remote in remote_list.load(home)
+            if remote.kind == "share" and remote.session
+        }
+    except HoldfastError:
+        return {}  # a damaged list is told where remotes are asked for, and keeps nobody from their work
+
+
+def is_through(ws: Workspace, session: str, vault: str) -> bool:
+    """Whether a session that is listed as shared with us is no session of our own."""
+    store = ws.store()
+    if origin.owned(store, session) is not None:
+        return False
+    share = origin.share_of(store, session)
+    # Accepted by an earlier version, which kept no record: it is through the share unless it began here.
+    return share == vault or (share is None and not any(wrote(ws, event) for event in _starts(ws, session)))
+
+
+def _starts(ws: Workspace, session: str) -> list[Event]:
+    return [event for event in ws.store().events(session) if event.type == "session.started"]
+
+
+def _own_vaults(ws: Workspace, session: str) -> list[KnownRemote]:
+    """The vaults of ours that a session travels by and that this device belongs to."""
+    store = ws.store()
+    state = store.state(session)
+    return [
+        remote
+        for remote in remote_list.load(ws.home)
+        if remote.kind == "vault"
+        and remote.takes(state)
+        and VaultState(store, remote.vault).standing().place == "member"
+    ]
+
+
+def _is_admin(ws: Workspace, remote: KnownRemote) -> bool:
+    vault = open_vault.remembered(ws, remote)
+    return vault.membership.is_admin(vault.me)
+
+
+def decides(ws: Workspace, session: str) -> bool:
+    """Whether others obey when this device deletes or shares a session: an admin, or the device that began it."""
+    store = ws.store()
+    if origin.share_of(store, session) is not None:
+        return False
+    own = _own_vaults(ws, session)
+    if not own:
+        return True
+    known = origin.owned(store, session)
+    owner = next((remote for remote in own if known is not None and remote.vault == known.vault), own[0])
+    return _is_admin(ws, owner) or _began(ws, owner, session)
+
+
+def _began(ws: Workspace, owner: KnownRemote, session: str) -> bool:
+    known = origin.owned(ws.store(), session)
+    if known is not None and known.began:
+        public = key_files.public(ws.home.path)
+        return public is not None and certifies(known.began, public.signing)
+    # Of days without keys: what others vouched for, they brought.
+    me, memory = open_vault.keys(ws).public.id, VaultState(ws.store(), owner.vault)
+    starts = _starts(ws, session)
+    unsigned = [event.writer for event in starts if not is_certified(event.writer)]
+    others = (memory.vouched(session, writer).by.keys() - {me} for writer in unsigned)
+    return any(wrote(ws, event) for event in starts) or any(not some for some in others)
+
+
+def may_erase(ws: Workspace, event: Event) -> bool:
+    """Whether all others obey when this device erases an event: as its author, or an admin wherever it goes."""
+    if wrote(ws, event):
+        return True
+    if origin.share_of(ws.store(), event.session) is not None:
+        return False
+    return all(_is_admin(ws, remote) for remote in _own_vaults(ws, event.session))
+
+
+def refuse_deleting(ws: Workspace, session: str) -> None:
+    """A session is deleted for all devices of a vault: not by any of them. What others share is left, as one."""
+    shared = origin.share_of(ws.store(), session) is not None
+    may = all(_is_admin(ws, vault) for vault in _own_vaults(ws, session)) if shared else decides(ws, session)
+    if not may:
+        raise Refused(
+            "only an admin device may delete a session that somebody shared, for all devices of the vault"
+            if shared
+            else "only an admin device, or the device that began the session, may delete it for the vault",
+            hint=f"On an admin device: holdfast delete {session[:8]} --confirm."
+            f" Or make this one an admin, there: holdfast device approve {open_vault.keys(ws).public.words} --admin",
+            session=session,
+        )
+
+
+def refuse_widening(ws: Workspace, session: str) -> None:
+    """Who was given a session does not pass it on."""
+    if origin.share_of(ws.store(), session) is not None:
+        raise Refused(
+            "the session was shared with you: only its owner shares it with others",
+            hint=f"Ask them; or share a copy of your own: holdfast fork {session[:8]}",
+            session=session,
+        )
+    if not decides(ws, session):
+        raise Refused(
+            "only an admin device, or the device that began the session, may share it",
+            hint="Share it on an admin device; holdfast device list shows which are.",
+            session=session,
+        )
+
+
+def reads_only(ws: Workspace, vault: str) -> bool:
+    """Whether nothing that is recorded here could ever reach the others, as of the last sync."""
+    standing = VaultState(ws.store(), vault).standing()
+    # Who asked to write, and waits to be let in, may go on: it is sent once they are.
+    return standing.place in ("reader", "out") and standing.request is None
+
+
+def wrote(ws: Workspace, event: Event) -> bool:
+    """Whether this device wrote it, as others can tell: they heed no erasure of a guest but of their own events."""
+    try:
+        public = key_files.public(ws.home.path)
+    except HoldfastError:  # damaged, or open to others
+        return False
+    return public is not None and certifies(event.writer, public.signing)
+
+
+def leave(ws: Workspace, session: str) -> list[str]:
+    """Take part in this shared session no longer, and tell nobody there; gives the remotes that are forgotten."""
+    with open_vault.alone(ws):
+        gone = [
+            remote for remote in remote_list.load(ws.home) if remote.kind == "share" and remote.session == session
+        ]
+        for remote in gone:
+            _forget(ws, remote)
+    return [remote.name for remote in gone]
+
+
+def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
+    """Leave a shared session that was deleted on another device of ours: the others keep theirs."""
+    if remote.kind != "share" or remote.session is None:
+        return False
+    store = ws.store()
+    state = store.state(remote.session)
+    if state is None or not state.deleted:
+        return False
+    memory = VaultState(store, remote.vault)
+    deletions = [event for event in store.events(remote.session) if event.type == "session.deleted"]
+    known = {event.writer: memory.vouched(event.session, event.writer).by.values() for event in deletions}
+    if any(max(known[event.writer], default=0) >= event.seq for event in deletions):
+        return False  # its owner deleted it: what we wrote there has to go from there, too
+    _forget(ws, remote)
+    return True
+
+
+def leave_superseded(ws: Workspace, remote: KnownRemote) -> bool:
+    """Leave a share whose session is our own, or came through another share: its id is all they have in common."""
+    if remote.kind != "share" or remote.session is None or ws.store().state(remote.session) is None:
+        return False
+    with ws.transaction() as transaction:
+        if provenance.comes_through(transaction, open_vault.here(ws), remote.session, remote.vault):
+            return False
+        if origin.share_of(transaction, remote.session) is None:
+            origin.record_own(transaction, remote.session)
+    _forget(ws, remote)
+    return True
+
+
+def _forget(ws: Workspace, remote: KnownRemote) -> None:
+    remote_list.remove(ws.home, remote.name)
+    memory = VaultState(ws.store(), remote.vault)
+    with ws.transaction() as transaction:
+        for name in ws.store().remembered_under(memory.name("")):
+            transaction.remember(name, None)

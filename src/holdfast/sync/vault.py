@@ -1,0 +1,588 @@
+"""One vault at one remote, as this device knows it: who belongs to it, which keys open it, and how it is changed.
+
+Nothing a remote says is believed before a signature proves it. Changes are written down here first and sent then, so
+that a crash in between only delays them: `flush` sends what is still waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.text import printable
+from holdfast.store.interface import Store, Transaction
+from holdfast.sync import find_wraps
+from holdfast.sync.protocol import entries, heads, sealing, wraps
+from holdfast.sync.protocol.ancestry import trace
+from holdfast.sync.protocol.entries import MembershipEntry, NewKey, Signed
+from holdfast.sync.protocol.entry_limits import followed, names_too_much, said_too_much
+from holdfast.sync.protocol.membership import Membership, evaluate
+from holdfast.sync.protocol.sealing import NO_KEY, Unsealable
+from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.remotes.base import Missing, ObjectTooLarge, RemoteStore
+from holdfast.sync.state import FOUNDING, VaultState
+from holdfast.sync.sync_report import SyncReport
+from holdfast.workspace.keys import age
+from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, verify
+
+# Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
+_MOST_ENTRIES: Final = 20_000
+_MOST_BAD_ENTRIES: Final = 500
+# So many of them are reported one by one.
+_FEW: Final = 3
+_MOST_UNNAMED_KEYS: Final = 1_000
+# Bytes of entries that are not small, which are read in one sync.
+_SMALL: Final = 4 << 10
+_MOST_UNFOLDED: Final = 64 << 20
+# Entries of who has said too much: their names are remembered, and they are not fetched again.
+_MOST_OVER: Final = 5_000
+_MOST_VERIFIED: Final = 100_000
+# Who left a wrap, where only this much shows: that they have the vault's box.
+SOMEBODY: Final = "somebody"
+# Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
+_verified: set[str] = set()
+
+
+class ThisDevice(NamedTuple):
+    """This device, as a vault needs it."""
+
+    keys: DeviceKeys
+    name: str
+    store: Store
+    transaction: Callable[[], AbstractContextManager[Transaction]]
+    # The writer id under which events are recorded, and a new one once the present one proves to be used elsewhere.
+    writer: Callable[[], str]
+    renew: Callable[[], str]
+    now: Callable[[], int]
+    # Told, within the transaction that takes them in, of sessions that came from elsewhere.
+    received: Callable[[Transaction, Iterable[str]], None]
+    # Whether a writer is certainly this device, or another one of a vault of ours.
+    is_ours: Callable[[str], bool]
+    # The vaults of ours that a session travels by, the first one first; None where that is not known.
+    vaults: Callable[[str], tuple[str, ...] | None]
+
+
+class Vault:
+    def __init__(
+        self, here: ThisDevice, remote: RemoteStore, vault: str, *, main: Vault | None = None, room: int | None = None
+    ) -> None:
+        """`main`: of a session that we share ourselves, the vault it belongs to.
+
+        `room`: how many bytes the objects that are read may unfold to, all in all.
+        """
+        self.here = here
+        self.remote = remote
+        self.id = vault
+        self.main = main
+        self.tag = sealing.vault_tag(vault)
+        self.memory = VaultState(here.store, vault)
+        self.report = SyncReport()
+        self._entries: dict[str, Signed] | None = None
+        self._membership: Membership | None = None
+        self._opened: dict[str, Wrapped] = {}
+        # Made here and not written down yet: of a founding, or of a new epoch.
+        self._fresh: list[Wrapped] = []
+        # What this device has in common with the vault's box and with the devices of the vault, by their age keys.
+        self._common: dict[str, bytes | None] = {}
+        # Who left each wrap, by the membership of that time.
+        self._left_by: tuple[Membership, dict[str, str]] | None = None
+        self._asked_for_wraps = False
+        self._fetched = self._bad_entries = self._unfolded = self._absent = 0
+        # Which entries the remote lists; asked for once some were not there.
+        self._listed: set[str] | None = None
+        self._room = room
+        self._over: dict[str, str] | None = None
+
+    @property
+    def me(self) -> str:
+        return self.here.keys.public.id
+
+    def reload(self) -> None:
+        """Forget what was read from memory: somebody else has written to it."""
+        self._entries = None
+        self._membership = None
+        self._over = None
+        self._opened.clear()
+        self._fresh.clear()
+        self._asked_for_wraps = False
+
+    # ── who belongs to it ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def known(self) -> dict[str, Signed]:
+        """Every entry this device has, by hash."""
+        if self._entries is None:
+            found = (entries.unpack(packed) for packed in self.memory.raw_under("entry").values())
+            self._entries = {entries.hash_of(signed.payload): signed for signed in found}
+            founding = self.founding()
+            if founding is not None:
+                self._entries[entries.hash_of(founding.payload)] = founding
+        return self._entries
+
+    def founding(self) -> Signed | None:
+        packed = self.memory.raw(FOUNDING)
+        if packed is not None:
+            return entries.unpack(packed)
+        # A store that lost its memory: the keys that were left for this device say how the vault began.
+        found = (entries.unpack_or_none(wrapped.founding) for wrapped in self.wrapped())
+        return next(
+            (signed for signed in found if signed is not None and entries.hash_of(signed.payload) == self.id), None
+        )
+
+    @property
+    def membership(self) -> Membership:
+        if self._membership is None:
+            if len(_verified) > _MOST_VERIFIED:
+                _verified.clear()
+            self._membership = evaluate(self.known.values(), self.id, verified=_verified)
+        return self._membership
+
+    def add(self, signed: Signed) -> str:
+        """Count an entry of our own from now on, before it is written down; gives its hash."""
+        own = entries.hash_of(signed.payload)
+        self.known[own] = signed
+        self._membership = None
+        return own
+
+    def take(self, found: Iterable[Signed]) -> None:
+        """Keep these entries. Whether they count, the whole of them decides."""
+        new = {entries.hash_of(signed.payload): signed for signed in found}
+        # A copy that proved to be wrongly signed makes room for another: the right one may have come later.
+        wrong = {name for name, _ in self.membership.rejected}
+        new = {name: signed for name, signed in new.items() if name not in self.known or name in wrong}
+        new = self._standing(new)
+        if new:
+            with self.here.transaction() as transaction:
+                for name, signed in new.items():
+                    self.memory.write_raw(transaction, entries.pack(signed), "entry", name)
+            self.known.update(new)
+            self._membership = None
+
+    def _standing(self, new: dict[str, Signed]) -> dict[str, Signed]:
+        """Those that somebody of the vault signed. The rest is reported, not kept: anybody can make any amount."""
+        if not new:
+            return new
+        found = trace({**self.known, **new}.values(), self.id, _verified)
+        wrong = dict(found.rejected)
+        for name in found.waiting:
+            header = entries.header_of(new[name].payload) if name in new else None
+            keys = None if header is None else found.keys.get(header.by)
+            if keys is None or not verify(keys.signing, ENTRY, *new[name]):
+                wrong.setdefault(name, "what it follows is not there")
+        for name in new.keys() & wrong.keys():
+            self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
+        kept = {name: signed for name, signed in new.items() if name not in wrong}
+        main = None if self.main is None else self.main.membership
+        over = said_too_much(
+            self.known, kept, found,
+            lambda: evaluate({**self.known, **kept}.values(), self.id, verified=_verified), main,
+        ) | names_too_much(self.known, kept, found, main or self.membership)  # fmt: skip
+        if over:
+            self._pass_over(over)
+        return {name: signed for name, signed in kept.items() if name not in over}
+
+    # ── what one device may say ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def over(self) -> dict[str, str]:
+        """Entries that are not kept because their author has said too much, and who that is."""
+        if self._over is None:
+            self._over = self.memory.read(dict[str, str], "over") or {}
+        return self._over
+
+    def _pass_over(self, over: dict[str, str]) -> None:
+        with self.here.transaction() as transaction:
+            self._over = dict([*self.over.items(), *over.items()][-_MOST_OVER:])
+            self.memory.write(transaction, self._over, "over")
+        for author in sorted(set(over.values())):
+            known = self.membership.members.get(author) or self.membership.removed.get(author)
+            self.report.reject(
+                "", author if known is None else printable(known.name),
+                "it has said more about who belongs to the vault than a device needs to, and the rest is left out",
+            )  # fmt: skip
+
+    def entry_name(self, own: str) -> str:
+        """What an entry is called at the remote, by its hash."""
+        return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
+
+    def missing(self) -> dict[str, list[str]]:
+        """What the entries that wait follow, however far, and is not here, by their authors."""
+        absent = set(self.membership.missing)
+        if not absent:
+            return {}
+        headers = {name: entries.header_of(self.known[name].payload) for name in self.membership.waiting}
+        said: dict[str, list[str]] = {}
+        for name, header in headers.items():
+            if header is not None:
+                said.setdefault(header.by, []).append(name)
+        return {by: sorted(followed(headers.get, names) & absent) for by, names in said.items()}
+
+    def removes_unplaced(self) -> bool:
+        """Whether an admin takes a part in it from somebody by an entry that waits for others."""
+        members = self.membership
+        invites = {invite.hash for invite in members.invites if invite.live}
+        for name in members.waiting:
+            entry = entries.read(self.known[name].payload)
+            if entry is None or not members.is_admin(entry.by):
+                continue
+            if isinstance(entry, entries.Remove) and members.is_member(entry.device):
+                return True
+            if isinstance(entry, entries.Uninvite) and entry.invite in invites:
+                return True
+        return False
+
+    def learn(self, hashes: Iterable[str], *, most_bad: int = _MOST_BAD_ENTRIES, by: str = "") -> None:
+        """Fetch entries by their hashes, and all that they stand on, until so many of them could not be had.
+
+        `by`: the device whose entries follow them. Once a few are not there, only those that the remote lists are
+        asked for: names cost nothing to make up.
+        """
+        # Each with the device whose entry follows it.
+        wanted = [(item, by) for item in hashes if item not in self.known][::-1]
+        found: dict[str, Signed] = {}
+        tried: set[str] = set()
+        bad, unlisted = self._bad_entries, 0
+        while wanted and self._bad_entries - bad < most_bad:
+            asked, follower = wanted.pop()
+            if asked in tried or asked in self.known or (asked in self.over and follower in ("", self.over[asked])):
+                continue
+            tried.add(asked)
+            name = self.entry_name(asked)
+            if not self._is_listed(name):
+                unlisted += 1
+                continue
+            entry = self._fetch(name, asked, quiet=self._bad_entries - bad >= _FEW)
+            if entry is not None:
+                found[asked] = entry
+                header = entries.header_of(entry.payload)  # also of a kind that is not known here
+                if header is not None:
+                    wanted += [(parent, follower or header.by) for parent in header.parents]
+        self.take(found.values())
+        count = self._bad_entries - bad + unlisted
+        if count > _FEW:
+            self.report.reject(f"m/{self.tag}", "", f"{count} membership entries that somebody names cannot be read")
+
+    def _is_listed(self, name: str) -> bool:
+        if self._listed is None and self._absent >= _FEW:
+            self._listed = {listed.name for listed in self.remote.list(f"m/{self.tag}/")}
+        return self._listed is None or name in self._listed
+
+    def learn_all(self) -> None:
+        """Fetch every entry there is: for who comes anew and has heard of none."""
+        found = []
+        names = {self.entry_name(name) for name in (*self.known, *self.over)}
+        for listed in self.remote.list(f"m/{self.tag}/"):
+            entry = None if listed.name in names else self._fetch(listed.name)
+            if entry is not None:
+                found.append(entry)
+        self.take(found)
+
+    def learn_anew(self) -> None:
+        """Fetch what tells us that we belong here: what members left keys with, or else every entry there is."""
+        opened = self.opened()
+        names = find_wraps.by_turns(self, opened)
+        left = [entry for name in names if (entry := opened[name].entry) and self.left_by(name)]
+        self.learn(left)
+        if not self.membership.is_member(self.me):
+            self.learn_all()
+
+    def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> Signed | None:
+        if (
+            self._fetched >= _MOST_ENTRIES
+            or self._bad_entries >= _MOST_BAD_ENTRIES
+            or self._unfolded >= _MOST_UNFOLDED
+        ):
+            self.report.reject(f"m/{self.tag}", "", "there are more membership entries than can be read at once")
+            return None
+        self._fetched += 1
+        try:
+            entry = entries.unpack(self.open("entry", name, self.remote.get(name, entries.LIMIT), self.candidates))
+        except (Missing, ObjectTooLarge, Unsealable, Invalid) as error:
+            reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
+            if not (quiet and isinstance(error, Missing)):
+                self.report.reject(name, "", f"a membership entry {reason}")
+            self._bad_entries += 1
+            self._absent += isinstance(error, Missing)
+            return None
+        if len(entry.payload) > _SMALL:
+            self._unfolded += len(entry.payload)
+        own = entries.hash_of(entry.payload)
+        if self.entry_name(own) != name or expected not in (None, own):
+            self._bad_entries += 1
+            self.report.reject(name, "", "a membership entry stands under a name that is not its own")
+            return None
+        return entry
+
+    # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wrapped(self) -> list[Wrapped]:
+        """The key wraps for this device, opened."""
+        return [*self.opened().values(), *self._fresh]
+
+    def opened(self) -> dict[str, Wrapped]:
+        """Those that are kept, by the end of their names."""
+        for name, blob in self.memory.raw_under("wrap").items():
+            if name not in self._opened:
+                found = wraps.unwrap(blob, [self.here.keys.identity])
+                if found is not None and found.vault == self.id:
+                    self._opened[name] = found
+        return self._opened
+
+    def forget_wraps(self, names: Iterable[str]) -> None:
+        """These are not kept any more."""
+        for name in names:
+            self._opened.pop(name, None)
+
+    def left_by(self, wrap: str) -> str:
+        """The device of the vault that left a wrap for this one, by its name.
+
+        `SOMEBODY` with the vault's box, who may have been removed since, or may not be known here yet; else nobody.
+        """
+        members = self.membership
+        if self._left_by is None or self._left_by[0] is not members:
+            self._left_by = members, {"accepted": self.me}
+        known = self._left_by[1]
+        if wrap not in known:
+            authors = (
+                device
+                for device, member in members.members.items()
+                if wraps.is_by_author(self._agreed(member.keys.age), wrap)
+            )
+            by_box = wraps.is_by_box(self._agreed(members.box), wrap)
+            known[wrap] = next(authors, SOMEBODY if by_box else "")
+        return known[wrap]
+
+    def _agreed(self, public: str) -> bytes | None:
+        if public not in self._common:
+            self._common[public] = age.agreed(self.here.keys.identity, public)
+        return self._common[public]
+
+    def use(self, wrapped: Wrapped) -> None:
+        """Use these keys at once: they are ours, and not written down before the change they belong to is."""
+        self._fresh.append(wrapped)
+
+    def written_down(self) -> None:
+        """Those keys lie in the memory by now, wrapped for this device."""
+        self._fresh.clear()
+
+    def candidates(self) -> list[bytes]:
+        """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked.
+
+        Those that are named come first, and of the others not too many: each of them costs time with each object.
+        """
+        opened = self.opened()
+        kept = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
+        some = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._fresh), *kept)]
+        have = dict.fromkeys(key for turn in zip_longest(*some) for key in turn if key is not None)
+        named = {key.id for key in self.membership.keys}
+        good = [key for key in have if sealing.key_id(key) in named]
+        return good + [key for key in have if sealing.key_id(key) not in named][:_MOST_UNNAMED_KEYS]
+
+    def ring(self) -> list[bytes]:
+        """The keys that a valid entry names: the only ones that open packs and heads."""
+        named = {key.id for key in self.membership.keys}
+        return [key for key in self.candidates() if sealing.key_id(key) in named]
+
+    def sealing_key(self) -> bytes | None:
+        """The key to seal with; None when there is none that only those who belong here have."""
+        have = {sealing.key_id(key): key for key in self.candidates()}
+        return next((have[key.id] for key in self.membership.usable_keys() if key.id in have), None)
+
+    def takes_part(self, device: str) -> bool:
+        """Whether what a device publishes is read: in what the main vault shares, not of those it has removed."""
+        member = self.membership.members.get(device)
+        if member is None:
+            return False
+        return self.main is None or member.kind == "guest" or self.main.membership.is_member(device)
+
+    def box(self) -> str | None:
+        """The secret that opens requests to join."""
+        public = self.membership.box
+        return next(
+            (wrapped.box for wrapped in self.wrapped() if wrapped.box and age.public_of(wrapped.box) == public), None
+        )
+
+    def open(
+        self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]], *, limit: int | None = None
+    ) -> bytes:
+        """Unseal; with a key that came in the meantime, if need be. `limit`: what it may unfold to at most."""
+        if limit is None:
+            limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.LARGEST_PLAIN
+        if self._room is not None:
+            limit = min(limit, self._room)
+        try:
+            plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+        except Unsealable as error:
+            if error.reason != NO_KEY or not self.ask_for_wraps():
+                raise
+            plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+        if self._room is not None:
+            self._room -= len(plain)
+        return plain
+
+    def ask_for_wraps(self) -> bool:
+        """Look once whether keys were left for this device; True when there were any."""
+        if self._asked_for_wraps:
+            return False
+        self._asked_for_wraps = True
+        return find_wraps.take(self)
+
+    def reject_entries(self) -> None:
+        """Entries by devices of the vault that were not entitled to them."""
+        for own, reason in self.membership.rejected:
+            header = entries.header_of(self.known[own].payload)
+            member = None if header is None else self.membership.members.get(header.by)
+            by = "" if header is None else header.by if member is None else member.name
+            self.report.reject(self.entry_name(own), by, f"a membership entry does not count: {reason}")
+
+    def reject_planted(self) -> None:
+        """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""
+        named = {key.id for key in self.membership.keys}
+        if not self.membership.is_member(self.me):
+            return
+        for name, wrapped in self._opened.items():
+            # What was accepted holds all that was left then, and lies at no remote.
+            if name != "accepted" and not all(sealing.key_id(key) in named for key in wrapped.keys):
+                self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
+
+    # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────
+
+    def pack_name(self, pack: str) -> str:
+        """What a pack is called at the remote, by the name that a head gives it."""
+        return f"p/{self.tag}/{pack}"
+
+    def sealed_entry(self, key: bytes, signed: Signed) -> tuple[str, bytes]:
+        """An entry as the object it is at the remote."""
+        name = self.entry_name(entries.hash_of(signed.payload))
+        return name, sealing.seal(key, "entry", self.id, name, entries.pack(signed))
+
+    # ── changing it ──────────────────────────────────────────────────────────────────────────────────────
+
+    def change(self) -> VaultChange:
+        return VaultChange(self)
+
+    def waiting(self) -> list[tuple[str, bytes]]:
+        """What was said here and is not sent yet, in its order."""
+        found = self.memory.raw_under("out").values()
+        return [msgspec.msgpack.decode(packed, type=decodable(tuple[str, bytes])) for packed in found]
+
+    def flush(self, *, remove: Iterable[str] = ()) -> None:
+        """Send what is still waiting to be sent, in its order."""
+        waiting = self.memory.raw_under("out")
+        gone = list(remove)
+        if not waiting and not gone:
+            return
+        self.remote.put(self.waiting(), remove=gone)
+        if waiting:
+            with self.here.transaction() as transaction:
+                for name in waiting:
+                    self.memory.forget(transaction, "out", name)
+
+
+class VaultChange:
+    """Entries and key wraps that belong together: written down at once, then sent."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._said: list[Signed] = []
+        self._wraps: list[tuple[str, bytes]] = []
+        self._notes: list[tuple[object, tuple[str, ...]]] = []
+
+    def say(self, kind: type[MembershipEntry], **fields: Any) -> str:
+        """Sign an entry on top of all that is known; gives its hash."""
+        vault = self._vault
+        # What it names it follows, also where few of its author's entries are followed otherwise.
+        named = [fields["invite"]] if fields.get("invite") else []
+        parents = tuple(sorted({*vault.membership.tips, *named}))
+        entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.here.now(), **fields)
+        signed = entries.sign(vault.here.keys, entry)
+        self._said.append(signed)
+        return vault.add(signed)
+
+    def wrap(self, recipient: str, wrapped: Wrapped) -> None:
+        """Leave keys for someone."""
+        vault = self._vault
+        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        self._wraps.append((name, wraps.wrap(recipient, wrapped)))
+
+    def remember(self, value: object, *parts: str) -> None:
+        """Keep something in the vault's memory, together with this change."""
+        self._notes.append((value, parts))
+
+    def new_key(self) -> None:
+        """A new epoch: a key for exactly those who belong here now."""
+        vault = self._vault
+        key = sealing.new_key()
+        recipients = vault.membership.recipients()
+        self.say(NewKey, id=sealing.key_id(key), recipients=tuple(sorted(recipients)))
+        keys = [*vault.ring(), key]
+        for recipient in vault.membership.recipient_keys():
+            self.wrap(recipient, self.wrapped(keys))
+        # Ours is needed at once: what follows is sealed with it.
+        vault.use(self.wrapped(keys))
+
+    def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> Wrapped:
+        vault = self._vault
+        founding = vault.founding()
+        assert founding is not None
+        # The last that was said follows all that is known.
+        entry = entries.hash_of(self._said[-1].payload) if self._said else next(iter(vault.membership.tips), None)
+        return Wrapped(
+            vault=vault.id, founding=entries.pack(founding), keys=keys, box=vault.box(),
+            session=vault.membership.session, secret=secret, entry=entry,
+        )  # fmt: skip
+
+    def commit(self, *, remove: Iterable[str] = ()) -> None:
+        """Write all of it down, then send it."""
+        self.write_down()
+        self._vault.flush(remove=remove)
+
+    def _refuse_void(self) -> None:
+        """Nobody is told that something was done which no device of the vault would heed."""
+        members = self._vault.membership
+        wrong = {
+            **dict.fromkeys((*members.waiting, *members.overtaken), "it does not follow what it should"),
+            **dict(members.rejected),
+        }
+        unread = "it is larger than an entry can be"
+        reasons = [
+            reason
+            for signed in self._said
+            if (
+                reason := wrong.get(entries.hash_of(signed.payload))
+                or ("" if entries.read(signed.payload) else unread)
+            )
+        ]
+        if reasons:
+            raise Refused(
+                f"the vault would not heed this: {reasons[0]}",
+                hint="Nothing was changed. Sync, try again, and please report it if it stays.",
+            )
+
+    def write_down(self) -> None:
+        """Keep it here, to be sent: wraps before the entries that speak of them."""
+        vault, memory = self._vault, self._vault.memory
+        self._refuse_void()
+        if vault.sealing_key() is None:
+            self.new_key()
+        key = vault.sealing_key()
+        assert key is not None
+        objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._said)]
+        mine = wraps.prefix_of(vault.here.keys.public.age)
+        with vault.here.transaction() as transaction:
+            start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
+            for number, item in enumerate(objects, start):
+                memory.write(transaction, item, "out", f"{number:06}")
+                if item[0].startswith(mine):
+                    memory.write_raw(transaction, item[1], "wrap", item[0].removeprefix(mine))
+            for signed in self._said:
+                memory.write_raw(transaction, entries.pack(signed), "entry", entries.hash_of(signed.payload))
+            for value, parts in self._notes:
+                memory.write(transaction, value, *parts)
+        vault.written_down()

@@ -1,0 +1,131 @@
+"""How pages are written: the templates, and the words and forms they share.
+
+Everything that is put into a template is escaped, unless it is `Markup` that our own code made. Text of sessions is
+somebody else's: what would hide or reorder something is spelled out first (`wording.visible`).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import jinja2
+from markupsafe import Markup, escape
+
+from holdfast.core import wording
+from holdfast.core.lifecycle import session_allows
+from holdfast.core.times import MINUTE, millis, span
+from holdfast.machine.wall import local_offset
+
+
+def _seen(value: object) -> object:
+    if value is None:
+        return ""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else wording.visible(value, lines=True)
+
+
+# The word of the server that is answering (`gate.Secrets.word`): the forms of its pages say it.
+SPOKEN: ContextVar[str] = ContextVar("word", default="")
+
+_TEMPLATES: Final = jinja2.Environment(
+    loader=jinja2.PackageLoader("holdfast.web", "templates"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    auto_reload=False,
+    # What stands in a template as {{ … }} is text for people's eyes.
+    finalize=_seen,
+)
+
+
+def render(template: str, /, **words: object) -> Markup:
+    return Markup(_TEMPLATES.get_template(template).render(**words))  # noqa: S704 (escaped by the template)
+
+
+def word_field() -> Markup:
+    """What a form holds that works without scripts too."""
+    return Markup('<input type="hidden" name="word" value="{}">').format(SPOKEN.get())
+
+
+# ── times ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def local(moment: int) -> datetime:
+    """A moment on the person's own clock: server and browser are one machine."""
+    offset: timedelta = local_offset(moment)
+    return datetime.fromtimestamp(moment / 1000, UTC) + offset
+
+
+def moment_of(when: str | int | None) -> int | None:
+    return millis(when) if isinstance(when, str) else when
+
+
+def clock(when: str | int | None) -> str:
+    """`14:05`"""
+    moment = moment_of(when)
+    return "" if moment is None else f"{local(moment):%H:%M}"
+
+
+def day(when: str | int | None) -> str:
+    """`Sun 15 Nov 2026`"""
+    moment = moment_of(when)
+    return "" if moment is None else f"{local(moment):%a} {local(moment).day} {local(moment):%b %Y}"
+
+
+def stamp(when: str | int | None) -> str:
+    """`15 Nov 2026, 14:05:09`"""
+    moment = moment_of(when)
+    return "" if moment is None else f"{local(moment).day} {local(moment):%b %Y, %H:%M:%S}"
+
+
+def when(moment: str | int | None) -> Markup:
+    """A time that the browser keeps counting: `5 minutes ago`, with the moment itself on hovering."""
+    found = moment_of(moment)
+    if found is None:
+        return Markup("")
+    iso = datetime.fromtimestamp(found / 1000, UTC).isoformat(timespec="milliseconds")
+    return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(iso, stamp(found), stamp(found))
+
+
+def counting(ms: int, *, now: int, running: bool) -> Markup:
+    """A length of time; while it runs, the browser counts on from the moment at which it would have been nothing."""
+    if not running:
+        return Markup("<span>{}</span>").format(span(ms))
+    return Markup('<span data-since="{}">{}</span>').format(
+        now - ms, span(ms // MINUTE * MINUTE if ms > MINUTE else ms)
+    )
+
+
+# ── amounts ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bar(fraction: float | None, label: str, kind: str = "") -> Markup:
+    """How much of something: a drawn bar, since nothing here may carry a style of its own."""
+    width = round(min(max(fraction or 0.0, 0.0), 1.0) * 100, 1)
+    return Markup(
+        '<svg class="bar {}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect class="rail" width="100" height="6"/><rect class="fill" width="{}" height="6"/></svg>'
+    ).format(kind, label, width)
+
+
+_TEMPLATES.filters |= {
+    "ago": when,
+    "clock": clock,
+    "count": wording.count,
+    "day": day,
+    "escape": escape,
+    "one_line": wording.one_line,
+    "changed_by": wording.changed_by,
+    "made_by": wording.made_by,
+    "percent": wording.percent,
+    "span": span,
+    "stamp": stamp,
+    "open_pause": wording.open_pause,
+    "paused_and_away": wording.paused_and_away,
+    "time_words": wording.time_words,
+}
+_TEMPLATES.globals |= {"allows": session_allows, "word_field": word_field}
+_TEMPLATES.globals |= {"bar": bar, "counting": counting, "pause_words": wording.pause_words}
+_TEMPLATES.globals |= {"ABSENCE": wording.ABSENCE, "STATUS": wording.STATUS}

@@ -1,0 +1,302 @@
+"""Every request passes these checks first: host, origin, tokens, sizes.
+
+The dashboard listens on loopback, where every page in the person's browser and every program on the machine can
+knock. So: the Host must be ours (a name that was pointed at 127.0.0.1 is not), whoever asks needs the secret of this
+run (a cookie that no other site can send along, or a bearer token), and whoever changes something must come from our
+own pages and carry the word that only they know. What goes out may load nothing from elsewhere and run no script but
+ours.
+
+A browser sends a cookie to every port of the host that set it, so also to whatever else answers on 127.0.0.1. The
+pages are therefore at a name that nobody can guess, below `localhost`, which browsers find on this machine without
+asking anybody: the cookie belongs to that name, and goes to nobody who does not know it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.core.errors import Refused
+from holdfast.web import responses
+from holdfast.web.render import SPOKEN
+
+LARGEST: Final = 1 << 20  # bytes of a request: notes are short
+_LONGEST: Final = 32 << 10  # bytes of what stands before it
+ENTRY: Final = "/enter/"
+CROSSING: Final = "over."  # how a ticket begins that leads from an address that anybody knows to our own
+KNOWN: Final = "holdfast.known"  # in a scope: who asks has shown that they belong here
+OPEN: Final = ("/static/",)  # nothing in there is anybody's
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
+WORD: Final = "x-holdfast-word"
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# A file to be saved is no page: wherever it is opened, it may do nothing here.
+_SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not `no-referrer`: with that, browsers would not say where a form comes from.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
+}
+
+_CROSSED: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<link rel="icon" href="/static/icon.svg"><meta http-equiv="refresh" content="0;url=/"></head>
+<body><p><a href="/">Holdfast's dashboard</a></p></body></html>"""
+_SHUT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/holdfast.css"></head>
+<body><main class="alone"><h1>This dashboard is private</h1>
+<p>Open it with the address that <code>holdfast ui</code> printed in the terminal. If that was a while ago,
+run <code>holdfast ui</code> again.</p></main></body></html>"""
+
+
+_SPENT: Final = _SHUT.replace("This dashboard is private", "This link was used before").replace(
+    "<p>Open it", "<p>It was good once. If it was not you who used it, press Ctrl-C in the terminal and run "
+    "<code>holdfast ui</code> again. Otherwise open the dashboard"
+)  # fmt: skip
+
+
+class Secrets:
+    """What lets somebody in: made anew for every run, kept nowhere."""
+
+    def __init__(self, port: int, *, named: bool = False) -> None:
+        self.port = port
+        self.token = secrets.token_urlsafe(32)
+        self.cookie = f"holdfast-{port}"
+        # What a browser holds opens this door, and is not the token.
+        self.pass_ = self._derived(b"cookie")
+        # What our own pages say when they change something.
+        self.word = self._derived(b"word")
+        # Where programs find us, and, unless there is a name that only this run knows, browsers too.
+        self.plain = f"127.0.0.1:{port}"
+        self.own = f"{self._derived(b'name')[:32]}.localhost:{port}" if named else self.plain
+        self._tickets: set[str] = set()
+        self._spent: set[str] = set()
+        self._lock = threading.Lock()
+        # What to do when a ticket that was used is shown again.
+        self.reused: Callable[[], None] = lambda: None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """What browsers may have asked for; with a name of our own, that alone."""
+        return _spelled(self.own) if self.own != self.plain else self.known
+
+    @property
+    def known(self) -> frozenset[str]:
+        """What everybody may have asked for."""
+        everywhere = ("127.0.0.1", "localhost", "[::1]")
+        return frozenset().union(*(_spelled(f"{name}:{self.port}") for name in everywhere))
+
+    def _derived(self, purpose: bytes) -> str:
+        return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
+
+    def ticket(self, kind: str = "") -> str:
+        """Lets somebody in once."""
+        made = kind + secrets.token_urlsafe(24)
+        with self._lock:
+            self._tickets.add(made)
+        return made
+
+    def withdraw(self, ticket: str) -> None:
+        """Nobody is let in with it any more."""
+        with self._lock:
+            self._tickets.discard(ticket)
+
+    def admits(self, shown: str) -> bool:
+        with self._lock:
+            if shown in self._tickets:
+                self._tickets.discard(shown)
+                self._spent.add(shown)
+                return True
+        return same(shown, self.token)
+
+    def is_spent(self, shown: str) -> bool:
+        """Whether this ticket let somebody in before: either the same browser, or somebody else was quicker."""
+        with self._lock:
+            return shown in self._spent
+
+
+def _spelled(host: str) -> frozenset[str]:
+    name, _, port = host.rpartition(":")
+    return frozenset({host, name} if port == "80" else {host})  # which browsers leave out
+
+
+def same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+
+
+class Gate:
+    """ASGI middleware: in front of everything."""
+
+    def __init__(self, app: ASGIApp, *, secrets: Secrets) -> None:
+        self.app = app
+        self.secrets = secrets
+        self.homes, self.hosts = secrets.hosts, secrets.hosts | secrets.known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        SPOKEN.set(self.secrets.word)
+        out = _Sealed(scope, send)
+        answer = self._refusal(scope) or self._entering(scope) or self._stranger(scope)
+        if answer is not None:
+            await answer(scope, receive, out)
+            return
+        try:
+            await self.app(scope, _bounded(receive), out)
+        except ClientDisconnect:
+            return  # in the middle of what they had to say
+        except Exception as error:
+            if out.begun:  # nothing can be said any more
+                raise
+            await (await responses.broken(Request(scope), error))(scope, receive, out)
+
+    # ── who may come in ──────────────────────────────────────────────────────────────────────────────────
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        if host not in self.hosts or len(headers.getlist("host")) != 1:
+            return PlainTextResponse("Holdfast's dashboard is reached by its own address only.\n", 421)
+        if not scope["path"].startswith("/"):
+            return PlainTextResponse("This is no proxy.\n", 400)
+        if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _LONGEST:
+            return PlainTextResponse("That is more than a request may begin with.\n", 431)
+        if "transfer-encoding" in headers and "content-length" in headers:  # two lengths: which one is meant?
+            return PlainTextResponse("A request has one length.\n", 400, {"connection": "close"})
+        if not _short(headers):
+            return PlainTextResponse("That is more than a request may hold.\n", 413)
+        origin = headers.get("origin")
+        if origin is not None and (origin.lower() != f"http://{host}" or len(headers.getlist("origin")) != 1):
+            return PlainTextResponse("This came from another site.\n", 403)
+        site = headers.get("sec-fetch-site", "none")
+        navigates = (
+            scope["method"] in SAFE
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest", "document") == "document"
+        )
+        if site not in ("none", "same-origin") and not navigates:
+            return PlainTextResponse("This came from another site.\n", 403)
+        return None
+
+    def _entering(self, scope: Scope) -> Response | None:
+        path: str = scope["path"]
+        if not path.startswith(ENTRY) or scope["method"] != "GET":
+            return None
+        shown = path.removeprefix(ENTRY)
+        if not self.secrets.admits(shown):
+            return self._spent(scope) if self.secrets.is_spent(shown) else HTMLResponse(_SHUT, 401)
+        scope[KNOWN] = True
+        if self._host(scope) not in self.homes:
+            # A person came with the token to an address that anybody knows.
+            return RedirectResponse(f"http://{self.secrets.own}{ENTRY}{self.secrets.ticket(CROSSING)}", 303)
+        if path.startswith(ENTRY + CROSSING):
+            # Coming from another site, a browser would leave the cookie out once more: our own page goes on.
+            answer: Response = HTMLResponse(_CROSSED)
+        else:
+            answer = RedirectResponse("/", 303)
+        answer.set_cookie(self.secrets.cookie, self.secrets.pass_, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _spent(self, scope: Scope) -> Response:
+        """To a ticket that was used: a browser that is in already goes on, everybody else is told what that means."""
+        if self._host(scope) in self.homes and self._has_pass(Headers(scope=scope)):
+            return RedirectResponse("/", 303)
+        self.secrets.reused()
+        return HTMLResponse(_SPENT, 401)
+
+    def _host(self, scope: Scope) -> str:
+        return Headers(scope=scope).get("host", "").lower()
+
+    def _stranger(self, scope: Scope) -> Response | None:
+        path: str = scope["path"]
+        headers = Headers(scope=scope)
+        safe = scope["method"] in SAFE
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and same(shown.strip(), self.secrets.token):
+            scope[KNOWN] = scope["program"] = True  # no browser sends this by itself
+            return None
+        scope[KNOWN] = self._host(scope) in self.homes and self._has_pass(headers)
+        if safe and path.startswith(OPEN):
+            return None
+        if not scope[KNOWN]:
+            return self._unknown(Request(scope))
+        # A browser says where a change comes from. One that does not has to say the word in a header: no form can.
+        if not safe and not (headers.get("origin") or same(headers.get(WORD, ""), self.secrets.word)):
+            return PlainTextResponse("Changes are made from the dashboard's own pages.\n", 403)
+        return None
+
+    def _unknown(self, request: Request) -> Response:
+        if responses.wants_document(request):
+            said = Refused("this needs the token of this run", hint="holdfast ui --json --no-open prints it.")
+            answer = responses.error(request, said, code=401)
+        elif "text/html" in request.headers.get("accept", ""):
+            answer = HTMLResponse(_SHUT, 401)
+        else:
+            answer = PlainTextResponse("Who are you?\n", 401)
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
+
+    def _has_pass(self, headers: Headers) -> bool:
+        """Among the cookies, which may be of other programs on this machine, and of the same name."""
+        pieces = (piece.strip().partition("=") for line in headers.getlist("cookie") for piece in line.split(";"))
+        return any(name == self.secrets.cookie and same(value, self.secrets.pass_) for name, _, value in pieces)
+
+
+class _Sealed:
+    """What goes out: nothing without the headers that bind it."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.path: str = scope["path"]
+        self.send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            if "content-disposition" in headers:
+                headers["content-security-policy"] = _SANDBOX
+            # What is shown is the person's: it stays out of the browser's cache.
+            headers["cache-control"] = "no-cache" if self.path.startswith(OPEN) else "no-store"
+        await self.send(message)
+
+
+def _short(headers: Headers) -> bool:
+    length = headers.get("content-length", "0")
+    return length.isascii() and length.isdigit() and int(length[:12]) <= LARGEST
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body without a length is read up to the same limit."""
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > LARGEST:
+            raise HTTPException(413, "it is too large")
+        return message
+
+    return bounded

@@ -1,0 +1,210 @@
+"""Connections: everybody on the machine can open some, so nobody may keep others out with them.
+
+Who begins a request has a few seconds to end it. Of connections over which nobody has shown that they belong here,
+there are never more than so many: then the oldest goes, and the person, who asks at once, is heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import signal
+import socket
+import sys
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import HANDLED_SIGNALS
+
+from holdfast.core.errors import Conflict, Invalid
+from holdfast.web.app import make_app
+from holdfast.web.security import CROSSING, ENTRY, KNOWN, Secrets
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.web.live import Live
+
+MOST_STRANGERS: Final = 100
+HEAD: Final = 6.0  # seconds for what stands before a request, from the moment it could have come
+BODY: Final = 15.0  # seconds for the request itself
+
+_TIMES: Final = {h11.IDLE: HEAD, h11.SEND_BODY: BODY}
+_numbers = itertools.count()
+
+
+class LimitedConnection(H11Protocol):
+    """One connection, and how long it may take to say something."""
+
+    times = _TIMES
+    _clock: asyncio.TimerHandle | None = None
+    _awaited: object = None  # what the clock runs for
+    _number = 0
+
+    @property
+    def is_known(self) -> bool:
+        return bool((self.scope or {}).get(KNOWN))  # there is none before the first request
+
+    @property
+    def is_asking(self) -> bool:
+        """The request is not all there yet."""
+        return self.conn.their_state in self.times
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._number = next(_numbers)
+        self._watch()
+        strangers = [
+            item
+            for item in self.connections
+            if isinstance(item, LimitedConnection) and item is not self and not item.is_known
+        ]
+        if len(strangers) >= MOST_STRANGERS:
+            min(strangers, key=lambda one: (not one.is_asking, one._number)).give_up()  # noqa: SLF001 (its own kind)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def give_up(self) -> None:
+        self._stop()
+        self.connections.discard(self)  # at once: the next one who comes counts
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """The clock starts when there is something to wait for, and goes on until that is there."""
+        awaited = self.conn.their_state if self.is_asking and not self.transport.is_closing() else None
+        if awaited is self._awaited:
+            return
+        self._stop()
+        self._awaited = awaited
+        if awaited is not None:
+            self._clock = self.loop.call_later(self.times[awaited], self.give_up)
+
+    def _stop(self) -> None:
+        self._awaited = None
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+
+_HOST: Final = "127.0.0.1"
+_MOST: Final = 500  # connections of those who belong here
+_GRACE: Final = 1  # seconds that open streams are given when the server ends
+
+
+class Dashboard:
+    """A dashboard whose address is known, and taken, before it answers."""
+
+    def __init__(
+        self, open_keeper: Callable[[], Keeper], port: int | None = None, *, named: bool | None = None
+    ) -> None:
+        """Without a port it takes a free one, and a name of its own if browsers here find it; who asks for a port
+        wants an address that is the same tomorrow.
+        """
+        self._socket = _bound(port)
+        number: int = self._socket.getsockname()[1]
+        self.secrets = Secrets(number, named=port is None and finds_names() if named is None else named)
+        app = make_app(open_keeper, self.secrets)
+        config = uvicorn.Config(
+            app, log_config=None, log_level="critical", access_log=False, server_header=False, http=LimitedConnection,
+            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=_MOST + MOST_STRANGERS,
+            proxy_headers=False, ws="none",
+        )  # fmt: skip
+        self._server = _Server(config, app.state.live)
+
+    @property
+    def origin(self) -> str:
+        """For browsers."""
+        return f"http://{self.secrets.own}"
+
+    @property
+    def plain(self) -> str:
+        """For programs, which may not find the name; whoever comes here with a browser is led to the origin."""
+        return f"http://{self.secrets.plain}"
+
+    @property
+    def address(self) -> str:
+        """For the person, in their terminal: good while this runs."""
+        return f"{self.origin}{ENTRY}{self.secrets.token}"
+
+    def ticket(self) -> str:
+        """For the browser, in a file that nobody else can read: good once."""
+        return f"{self.origin}{ENTRY}{self.secrets.ticket(CROSSING)}"
+
+    def serve(self) -> None:
+        """Answer until a signal or `stop` ends it."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    """Open pages listen for as long as they are open: at the end they are let go first."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self._live = live
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """As ever, but what is ignored (nohup, a job in the background) stays ignored."""
+        ignored = [number for number in HANDLED_SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
+        with super().capture_signals():
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
+            yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._live.end()
+        await super().shutdown(sockets)
+
+
+def finds_names(system: str = sys.platform) -> bool:
+    """Whether browsers here find names below `localhost`. All do so by themselves, except for Safari: it asks the
+    system, which knows them only lately.
+    """
+    if system != "darwin":
+        return True
+    try:
+        return all(found[4][0] in ("127.0.0.1", "::1") for found in socket.getaddrinfo("any.localhost", 80))
+    except OSError:
+        return False
+
+
+def _bound(port: int | None) -> socket.socket:
+    if port is not None and not 1 <= port <= 65535:
+        raise Invalid(
+            f"{port} is not a port number", hint="Ports are 1 to 65535; leave --port out for one that is free."
+        )
+    # With its protocol named: only then does asyncio send small answers at once, instead of waiting for company.
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: nobody may take the port over
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((_HOST, port or 0))
+        made.listen(100)
+    except OSError as error:
+        made.close()
+        raise Conflict(
+            f"port {port} cannot be used here ({error.strerror or error})",
+            hint="Choose another one, or leave --port out for one that is free.",
+        ) from None
+    return made

@@ -1,0 +1,35 @@
+"""Where agent programs keep their files on this machine, given by the surface that read the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Places(NamedTuple):
+    """A person's home, the project in question, and what the environment says about both."""
+
+    home: str
+    project: str
+    environ: Mapping[str, str] = {}
+    system: str = "linux"  # as `sys.platform` says it
+
+    def under(self, variable: str, *usual: str) -> str:
+        """The directory a variable names, or its usual place below the person's home."""
+        named = self.environ.get(variable, "").strip()
+        return os.path.abspath(os.path.expanduser(named)) if named else os.path.join(self.home, *usual)
+
+    def data(self, *parts: str) -> str:
+        """Below the person's data directory as XDG has it."""
+        return os.path.join(self.under("XDG_DATA_HOME", ".local", "share"), *parts)
+
+    def config(self, *parts: str) -> str:
+        """Below the person's configuration directory as XDG has it."""
+        return os.path.join(self.under("XDG_CONFIG_HOME", ".config"), *parts)
+
+    def in_home(self, *parts: str) -> str:
+        return os.path.join(self.home, *parts)
+
+    def in_project(self, *parts: str) -> str:
+        return os.path.join(self.project, *parts)

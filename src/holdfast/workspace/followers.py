@@ -1,0 +1,155 @@
+"""What the doctor says of one thing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.machine.wall import monotonic
+
+if TYPE_CHECKING:
+    from holdfast.core.errors import Refused
+    from holdfast.core.model import Sync, SyncFacts
+    from holdfast.core.state import State
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.workspace import Workspace
+
+Status = Literal["ok", "warning", "failed"]
+NOTHING: Final = "nothing kept yet"
+UNOPENED: Final = "not checked: the store cannot be opened"
+SHOWN: Final = 3  # of what is wrong: more helps nobody
+REPAIR: Final = "holdfast doctor --repair"
+COPIED: Final = (
+    "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
+    " move device.json and remotes.json out of the home, and add the remote anew."
+)
+
+
+class Check(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+_LOOK_EVERY: Final = 0.05  # seconds
+
+
+class WorkCommit(NamedTuple):
+    """What was recorded since followers were told last."""
+
+    sessions: frozenset[str]
+    # Other devices should soon know of it.
+    matters: bool
+
+
+class ResumeDifference(NamedTuple):
+    """One thing that is not as the session left it, what mends it, and whether it makes going on unsafe."""
+
+    what: str
+    detail: str
+    fix: str | None
+    blocking: bool
+
+
+class Follower:
+    """One capability's part in every verb. A method does nothing unless the capability needs it."""
+
+    # In the error log, and what a person is told when it fails.
+    name = ""
+    failure = ""
+
+    # ── around every verb ────────────────────────────────────────────────────────────────────────────────
+
+    def collect(self, ws: Workspace) -> None:
+        """Record what others left for us, before a verb or a question."""
+
+    def committed(self, ws: Workspace, commit: WorkCommit) -> None:
+        """Follow what was recorded. What this records is part of what later followers are told."""
+
+    def notices_shown(self, ws: Workspace) -> None:
+        """A person has read the notices."""
+
+    # ── what a session may do ────────────────────────────────────────────────────────────────────────────
+
+    def write_refusal(self, ws: Workspace, session: str) -> Refused | None:  # noqa: ARG002
+        """Why nothing can be recorded in a session."""
+        return None
+
+    def refuse_deleting(self, ws: Workspace, session: str) -> None:
+        """Raise where a session must not be deleted from here."""
+
+    def deleting(self, ws: Workspace, state: State) -> None:
+        """Remove what is kept of a session besides its events, before these are erased."""
+
+    def starting(self, ws: Workspace, transaction: Transaction, session: str) -> None:
+        """A session was begun in this transaction."""
+
+    def becoming_current(self, ws: Workspace, session: str) -> None:
+        """A session is about to become current in this work tree."""
+
+    # ── what other capabilities know ─────────────────────────────────────────────────────────────────────
+
+    def conversation(self, ws: Workspace) -> str | None:  # noqa: ARG002
+        """The agent's conversation that this process runs in, as `agent:id`."""
+        return None
+
+    def is_own_writer(self, ws: Workspace) -> Callable[[str], bool] | None:  # noqa: ARG002
+        """Tells of a writer with keys whether it is a device of this person."""
+        return None
+
+    def own_mark(self, ws: Workspace) -> str | None:  # noqa: ARG002
+        """What tells our sessions from others' of the same id."""
+        return None
+
+    def limit_action(self, ws: Workspace) -> str | None:  # noqa: ARG002
+        """What crossing the last limit of working time does where no setting says it."""
+        return None
+
+    def holds_one_session(self, ws: Workspace) -> bool:  # noqa: ARG002
+        """Whether the work tree has room for one session only."""
+        return False
+
+    def own_paths(self, ws: Workspace) -> Sequence[str]:  # noqa: ARG002
+        """Files in the work tree that Holdfast writes itself: nobody's work."""
+        return ()
+
+    def feature_path(self, ws: Workspace, feature_id: str) -> str | None:  # noqa: ARG002
+        """Where a feature of this id is in the work tree."""
+        return None
+
+    def sync_of(self, ws: Workspace, state: State) -> Sync | None:  # noqa: ARG002
+        """How far a session is sent to its remotes."""
+        return None
+
+    def sync_facts(self, ws: Workspace, state: State) -> SyncFacts | None:  # noqa: ARG002
+        """The same for documents; None when the session goes nowhere."""
+        return None
+
+    def synced(self, ws: Workspace) -> None:
+        """A sync is over."""
+
+    def remotes_changed(self, ws: Workspace) -> None:
+        """A remote or a share came or went."""
+
+    def resume_differences(self, ws: Workspace, state: State) -> Iterable[ResumeDifference]:  # noqa: ARG002
+        """What differs here from what another device left."""
+        return ()
+
+
+class Presence:
+    """Whether a directory is there, looked up now and then until it is: asked with every event, nearly always no."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._found = False
+        self._next = 0.0
+
+    def __call__(self) -> bool:
+        if not self._found and (now := monotonic()) >= self._next:
+            self._next = now + _LOOK_EVERY
+            self._found = os.path.isdir(self._path)
+        return self._found

@@ -1,0 +1,260 @@
+"""The home: the one directory with everything Holdfast keeps on a device, and whose it is.
+
+A writer is one life of one installation. Its id is bound to this machine, this home and this store file: a restored
+backup, a cloned machine or a copied home does not fit the binding and goes on as a new writer, so that no two lives
+ever number their events in one stream. So does a home whose keys are others than before, or gone: nobody could vouch
+for what it went on to record. To a server, which many homes share, each is known by the id of its installation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+
+import msgspec
+
+from holdfast.core.canonical import digest
+from holdfast.core.decode import decodable
+from holdfast.core.errors import HoldfastError, Refused
+from holdfast.machine import files, host
+from holdfast.machine.wall import Wall
+from holdfast.store.address import Address
+from holdfast.workspace import spool
+
+
+class Binding(msgspec.Struct, frozen=True):
+    writer: str
+    machine: str
+    home: int
+    store: int
+    # The file of this device's keys, as it was when they were last seen to vouch for the writer; empty without keys.
+    keys: str = ""
+
+
+class Installation(msgspec.Struct, frozen=True):
+    """One home on one machine: a copy of it, there or elsewhere, is another."""
+
+    id: str
+    machine: str
+    home: int
+
+
+def default_home() -> str:
+    """The platform's place for a program's data."""
+    from platformdirs import user_data_dir
+
+    return user_data_dir("holdfast", appauthor=False)
+
+
+class Home:
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self._writer: str | None = None
+        self._installation: str | None = None
+
+    @property
+    def store(self) -> str:
+        return os.path.join(self.path, "store.db")
+
+    @property
+    def config(self) -> str:
+        return os.path.join(self.path, "config.toml")
+
+    @property
+    def mirrors(self) -> str:
+        return os.path.join(self.path, "mirrors")
+
+    @property
+    def device(self) -> str:
+        """The keys of this device, and what it is called: there once it has met a remote."""
+        return os.path.join(self.path, "device.json")
+
+    @property
+    def remotes(self) -> str:
+        return os.path.join(self.path, "remotes.json")
+
+    @property
+    def people(self) -> str:
+        return os.path.join(self.path, "people.json")
+
+    def binding(self, key: str) -> str:
+        """Where the writer of a store is remembered; a store outside the home has a life of its own."""
+        if key == self.store:
+            return os.path.join(self.path, "writer.json")
+        return os.path.join(self.path, f"writer-{digest(key.encode(errors='surrogateescape'))[:16]}.json")
+
+    def spool_tag(self, key: str) -> str:
+        """By what names of waiting payloads say that they are meant for a store."""
+        if key == self.store:
+            return spool.HOME
+        return f"s{digest(key.encode(errors='surrogateescape'))[:32]}"
+
+    def prepare(self) -> None:
+        """Make the directory, private. Refuses places where files change behind a program's back."""
+        if not os.path.isdir(self.path):
+            from holdfast.machine import disk
+
+            wrong = disk.unsuitable(self.path)
+            if wrong is not None:
+                raise Refused(
+                    wrong,
+                    hint="Set HOLDFAST_HOME to a directory on a local disk; for a team, HOLDFAST_STORE to a server.",
+                    file=self.path,
+                )
+        files.make_private_dir(self.path)
+
+    def refuse_impossible(self) -> None:
+        """For whoever looks for long: a home that cannot be read, or can never be made, looks like an empty one."""
+        try:
+            os.listdir(self.path)
+        except FileNotFoundError:
+            above = os.path.dirname(self.path)
+            while not os.path.lexists(above):
+                above = os.path.dirname(above)
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise files.explain(PermissionError(errno.EACCES, ""), "make", self.path) from None
+        except OSError as error:
+            raise files.explain(error, "read", self.path) from None
+
+    def installation(self, *, make: bool) -> str | None:
+        """The id by which a server tells this home from all others; None as long as there is none to be made."""
+        if self._installation is not None:
+            return self._installation
+        path = os.path.join(self.path, "installation.json")
+        found = self._own(path)
+        if found is None and make:
+            from holdfast.machine.locks import locked
+
+            self.prepare()
+            # Two processes must not give the home two ids: each would keep to its own.
+            with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
+                found = self._own(path) or self._made(path)
+        self._installation = found
+        return found
+
+    def _own(self, path: str) -> str | None:
+        """What was made here. What was copied from elsewhere, or cannot be read, is as good as nothing."""
+        if not os.path.lexists(path):
+            return None
+        try:
+            found = msgspec.json.decode(
+                files.read_limited(path, 4096, what="the installation"), type=decodable(Installation)
+            )
+        except msgspec.MsgspecError:
+            return None
+        fits = (found.machine, found.home) == (host.machine_id(), host.inode(self.path))
+        return found.id if fits and found.id.isalnum() and found.id.isascii() else None
+
+    def _made(self, path: str) -> str:
+        made = Installation(os.urandom(10).hex(), host.machine_id(), host.inode(self.path))
+        files.write_atomic(path, msgspec.json.encode(made) + b"\n")
+        return made.id
+
+    def places(self) -> list[str]:
+        """The home and the directories in it where processes write files under temporary names."""
+        with contextlib.suppress(OSError), os.scandir(self.path) as found:
+            inside = [
+                entry.path for entry in found if entry.name != spool.DIRECTORY and entry.is_dir(follow_symlinks=False)
+            ]
+            return [self.path, *inside]
+        return []
+
+    def sweep(self, store: Address) -> None:
+        """Remove what killed processes left here, and beside the store."""
+        now = Wall().now()
+        for place in {*self.places(), *([] if store.path is None else [os.path.dirname(store.path)])}:
+            files.sweep(place, now)
+
+    def writer(self, store: Address) -> str:
+        """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""
+        if self._writer is not None:
+            return self._writer
+        self.prepare()
+        self.sweep(store)  # once in the life of a process that writes
+        here = self._here(store)
+        path = self.binding(store.key)
+        found = _read_binding(path)
+        if found is not None and self._goes_on(path, found, here):
+            self._writer = found.writer
+        else:
+            self._writer = self._begin(path, here)
+        return self._writer
+
+    def known_writer(self, store: Address) -> str | None:
+        """The id under which this home recorded last, without making one or looking whether it still holds."""
+        if self._writer is None:
+            found = _read_binding(self.binding(store.key))
+            return None if found is None else found.writer
+        return self._writer
+
+    def _here(self, store: Address) -> Binding:
+        return Binding(
+            writer="",
+            machine=host.machine_id(),
+            home=host.inode(self.path),
+            # Of a server, nothing here tells which database it is.
+            store=0 if store.path is None or not os.path.exists(store.path) else host.inode(store.path),
+            keys=self._keys(),
+        )
+
+    def _keys(self) -> str:
+        """Which file of keys there is, without reading it."""
+        try:
+            found = os.lstat(self.device)
+        except OSError:
+            return ""
+        return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+
+    def _goes_on(self, path: str, found: Binding, here: Binding) -> bool:
+        """Whether the bound writer is still this installation's. Keys are looked at only if their file changed."""
+        bound = msgspec.structs.replace(here, writer=found.writer)
+        if found == bound:
+            return True
+        if found != msgspec.structs.replace(bound, keys=found.keys):
+            return False
+        from holdfast.workspace.keys import device_keys, key_files
+
+        try:
+            public = key_files.public(self.path)
+        except HoldfastError:
+            return True  # damaged: that is said where keys are needed, and keeps nobody from recording
+        fits = (
+            not device_keys.is_certified(found.writer)
+            if public is None
+            else device_keys.certifies(found.writer, public.signing)
+        )
+        if fits:
+            files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+        return fits
+
+    def renew(self, store: Address) -> str:
+        """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""
+        self._writer = self._begin(self.binding(store.key), self._here(store))
+        return self._writer
+
+    def _begin(self, path: str, here: Binding) -> str:
+        bound = msgspec.structs.replace(here, writer=self._new_writer())
+        files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+        return bound.writer
+
+    def _new_writer(self) -> str:
+        """An id that only this device's keys can vouch for, once it has any."""
+        if not os.path.lexists(self.device):
+            return os.urandom(10).hex()
+        from holdfast.workspace.keys import device_keys, key_files
+
+        public = key_files.public(self.path)
+        return os.urandom(10).hex() if public is None else device_keys.certified_writer(public.signing)
+
+
+def _read_binding(path: str) -> Binding | None:
+    if not os.path.lexists(path):
+        return None
+    try:
+        return msgspec.json.decode(
+            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+        )
+    except msgspec.MsgspecError:
+        # A new writer costs nothing; using a doubtful id could fork a stream.
+        return None

@@ -1,0 +1,277 @@
+"""Where a device's keys are kept: HOME/device.json, private; the secret half in the OS keyring for who wants that.
+
+The public half stands in the file in clear, so that showing it costs nothing. Keys are made once. A file that is
+damaged, planted or open to others is reported, and never replaced by new keys: they would be another device.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from holdfast.core import extras
+from holdfast.core.decode import decodable
+from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused
+from holdfast.core.text import clean
+from holdfast.machine.os_errors import WINDOWS, explain, shown
+from holdfast.machine.private_paths import make_private_dir, open_private
+from holdfast.workspace.keys.device_keys import DeviceKeys, PublicKeys
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+Place = Literal["file", "keyring"]
+
+FILE: Final = "device.json"
+SERVICE: Final = "holdfast"
+LONGEST_NAME: Final = 100
+_LOCK: Final = "device.lock"
+_LARGEST: Final = 64 << 10
+_RESTORE: Final = (
+    "Restore it from a backup of the home. Without one, move the home's device.json away and ask to join again with "
+    "new keys: holdfast remote remove NAME, then holdfast remote add NAME URL."
+)
+
+
+class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The file. Bytes are base64; with the keyring, `seed` and `identity` are not in it."""
+
+    holdfast: int
+    name: str
+    signing: bytes
+    age: str
+    place: Place
+    made_at: int | None = None
+    seed: bytes | None = None
+    identity: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Device {self.name!a}>"
+
+    @property
+    def public(self) -> PublicKeys:
+        return PublicKeys(self.signing, self.age)
+
+
+class _Secrets(msgspec.Struct, frozen=True):
+    """What the keyring keeps, as JSON under the fingerprint."""
+
+    seed: bytes
+    identity: str
+
+    def __repr__(self) -> str:
+        return "<_Secrets>"
+
+
+def device(home: str) -> Device | None:
+    """The file as it is, public half checked; None where this installation has no keys yet."""
+    return _read(os.path.join(home, FILE), secrets=False)
+
+
+def public(home: str) -> PublicKeys | None:
+    found = device(home)
+    return None if found is None else found.public
+
+
+def load(home: str) -> DeviceKeys | None:
+    """The whole keys, checked against the public half; None where this installation has none yet."""
+    path = os.path.join(home, FILE)
+    found = _read(path, secrets=True)
+    if found is None:
+        return None
+    if found.place == "keyring":
+        kept = _from_keyring(found.public.id)
+        seed, identity = kept.seed, kept.identity
+    elif found.seed is None or found.identity is None:
+        raise _damaged(path, "the secret keys are missing")
+    else:
+        seed, identity = found.seed, found.identity
+    try:
+        keys = DeviceKeys(seed, identity)
+    except Invalid:
+        raise _damaged(path, "the secret keys are not whole") from None
+    if keys.public != found.public:
+        raise _damaged(path, "the secret keys do not belong to the public ones")
+    return keys
+
+
+def create(home: str, *, name: str, place: Place = "file", made_at: int | None = None) -> DeviceKeys:
+    """This device's keys, made now unless they are there: of two processes one makes them, both return the same."""
+    from holdfast.machine.locks import locked
+
+    name = _name(name)
+    make_private_dir(home)
+    path = os.path.join(home, FILE)
+    with locked(os.path.join(home, _LOCK), what="making this device's keys"):
+        found = load(home)
+        if found is not None:
+            return found
+        keys = DeviceKeys.generate()
+        its = keys.public
+        made = Device(1, name, its.signing, its.age, place, made_at)
+        if place == "keyring":
+            # First the secret, then the file that says where it is: cut short, an entry nobody looks for stays.
+            _to_keyring(its.id, _Secrets(keys.seed, keys.identity))
+        else:
+            made = msgspec.structs.replace(made, seed=keys.seed, identity=keys.identity)
+        _write(path, made)
+    return keys
+
+
+def set_name(home: str, name: str) -> None:
+    """What people call this device. Its keys stay as they are."""
+    from holdfast.machine.locks import locked
+
+    name = _name(name)
+    path = os.path.join(home, FILE)
+    with locked(os.path.join(home, _LOCK), what="naming this device"):
+        data = _bytes(path, secrets=True)
+        if data is None:
+            raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
+        found = _decoded(path, data)
+        before = msgspec.json.decode(data, type=decodable(dict[str, object]))
+        _write(path, msgspec.structs.replace(found, name=name), before)
+
+
+def _name(name: str) -> str:
+    name = clean(name.strip(), "the device's name", longest=LONGEST_NAME)
+    if not name.isprintable():
+        raise Invalid("the device's name holds characters that cannot be shown", hint="Use letters, digits, dashes.")
+    return name
+
+
+# --- the file ----------------------------------------------------------------------------------------
+
+
+def _write(path: str, made: Device, before: dict[str, object] | None = None) -> None:
+    """`before`: what stands there. Of it stays what is not known here: a newer version may have written it."""
+    from holdfast.machine.files import write_atomic
+
+    data = msgspec.json.encode({**(before or {}), **msgspec.to_builtins(made)})
+    write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
+
+
+def _read(path: str, *, secrets: bool) -> Device | None:
+    data = _bytes(path, secrets=secrets)
+    return None if data is None else _decoded(path, data)
+
+
+def _bytes(path: str, *, secrets: bool) -> bytes | None:
+    if not os.path.lexists(path):
+        return None
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        # Whoever can read the secrets is this device too: they are not used before somebody has looked.
+        if secrets and not WINDOWS and mode & 0o077:
+            raise Refused(
+                f"{shown(path)} holds this device's keys and is open to others (mode {mode:04o})",
+                hint=f"If nobody else can have read it: chmod 600 {shown(path)}",
+                operation="read",
+                file=path,
+            )
+        return os.read(fd, _LARGEST)
+    except OSError as error:
+        raise explain(error, "read", path) from error
+    finally:
+        os.close(fd)
+
+
+def _decoded(path: str, data: bytes) -> Device:
+    try:
+        found = msgspec.json.decode(data, type=decodable(Device))
+        if found.holdfast == 1:
+            PublicKeys(found.signing, found.age)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        if _version(data) > 1:
+            raise _newer(path) from None
+        raise _damaged(path, "it is not what Holdfast wrote") from None
+    if found.holdfast != 1:
+        raise _newer(path)
+    return found
+
+
+class _Version(msgspec.Struct):
+    holdfast: int
+
+
+def _version(data: bytes) -> int:
+    try:
+        return msgspec.json.decode(data, type=decodable(_Version)).holdfast
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0
+
+
+def _newer(path: str) -> HoldfastError:
+    return Refused(
+        f"{shown(path)} was written by a newer Holdfast", hint="Update Holdfast.", operation="read", file=path
+    )
+
+
+def _damaged(path: str, why: str) -> HoldfastError:
+    return Damaged(
+        f"this device's keys in {shown(path)} are damaged: {why}", hint=_RESTORE, operation="read", file=path
+    )
+
+
+# --- the keyring -------------------------------------------------------------------------------------
+
+
+def _keyring() -> ModuleType:
+    try:
+        import keyring
+    except ImportError:
+        raise extras.missing(
+            "the OS keyring needs",
+            "keyring",
+            otherwise="keep the keys in a private file.",
+            operation="use the keyring",
+        ) from None
+    return keyring
+
+
+def _to_keyring(account: str, secrets: _Secrets) -> None:
+    keyring = _keyring()
+    text = msgspec.json.encode(secrets).decode("ascii")
+    try:
+        keyring.set_password(SERVICE, account, text)
+        kept = keyring.get_password(SERVICE, account)
+    except Exception as error:  # noqa: BLE001 - each backend has errors of its own
+        raise Failed(
+            f"the OS keyring did not take the keys: {type(error).__name__}",
+            hint="Unlock it and try again, or keep the keys in a private file.",
+            operation="use the keyring",
+        ) from None
+    if kept != text:
+        raise Failed(
+            "the OS keyring did not keep the keys",
+            hint="Keep them in a private file.",
+            operation="use the keyring",
+        )
+
+
+def _from_keyring(account: str) -> _Secrets:
+    keyring = _keyring()
+    try:
+        kept = keyring.get_password(SERVICE, account)
+    except Exception as error:  # noqa: BLE001 - each backend has errors of its own
+        raise Failed(
+            f"this device's keys are in the OS keyring, which cannot be read: {type(error).__name__}",
+            hint="Unlock the keyring and try again; new devices can keep their keys in a private file.",
+            operation="use the keyring",
+        ) from None
+    if kept is None:
+        raise Damaged(
+            "this device's keys are no longer in the OS keyring",
+            hint=f"They are under {SERVICE!r}, account {account}. {_RESTORE}",
+            operation="use the keyring",
+        )
+    try:
+        return msgspec.json.decode(kept, type=decodable(_Secrets))
+    except (msgspec.MsgspecError, ValueError):
+        raise Damaged(
+            "this device's keys in the OS keyring are damaged", hint=_RESTORE, operation="use the keyring"
+        ) from None

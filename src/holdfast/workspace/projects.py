@@ -1,0 +1,264 @@
+"""Projects: which one a directory belongs to, found again by evidence after a move, a rename or a clone.
+
+A project is a repository, not a path: two devices that gave one repository an id each, before they met, have two ids
+for it, and what is known of both (addresses, first commits) makes them one. Paths count only where they were seen.
+On one device, two directories that began with the same commit are one project only if an address says so: they may
+have been made from one template.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from holdfast.core.errors import Conflict, HoldfastError, NotFound
+from holdfast.core.events import ProjectFacts
+from holdfast.core.state import State
+from holdfast.machine import files
+from holdfast.machine.git.worktree import WorkTree
+from holdfast.store import origin
+from holdfast.store.interface import Filter, Store, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.workspace.workspace import Workspace
+
+
+def known(store: Store, place: WorkTree) -> tuple[str, ...]:
+    """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
+    here = store.project_at("path", place.main)
+    evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
+    if not evidence and place.git:
+        seen = observe(place, "")
+        return tuple(sorted({*here, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
+    return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
+
+
+def seen_at(store: Store, place: WorkTree) -> set[str]:
+    """Ids of the project at this place as far as the store alone knows: no program is asked."""
+    here = store.project_at("path", place.main)
+    evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
+    return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
+
+
+def directories(store: Store, project: ProjectFacts) -> list[str]:
+    """The directories on this machine where a project was seen, whichever of its ids it has here."""
+    evidence = store.evidence(project.id)
+    remotes = {*_of("remote", evidence), *_remotes(project)}
+    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots}, _of("path", evidence))
+    return list(dict.fromkeys(
+        path for name in (project.id, *sorted(alike)) for path in _of("path", store.evidence(name))
+    ))  # fmt: skip
+
+
+def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
+    """Projects of one of these addresses; and those that began with the same commit and have no other address.
+
+    `paths`: the directories on this machine of the project that they are compared with.
+    """
+    addresses = set(remotes)
+    found = {name for remote in addresses for name in store.project_at("remote", remote)}
+    for name in {name for root in roots for name in store.project_at("root", root)} - found:
+        theirs = set(_of("remote", store.evidence(name)))
+        # A fork begins with the same commit: what tells the two apart is where they are.
+        if (not addresses or not theirs) and not _is_another(store, name, paths, addresses):
+            found.add(name)
+    return found
+
+
+def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
+    """Whether a project that began with the same commit as the one at these paths has a directory of its own here.
+
+    A directory that is gone was moved, perhaps to one of these paths, unless they are known as another project's.
+    """
+    evidence = store.evidence(project)
+    theirs = _of("path", evidence)
+    if not theirs or not paths or any(_is_one(path, other) for path in paths for other in theirs):
+        return False
+    # A clone of a directory has its path for an address.
+    if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
+        return False
+    return any(store.project_at("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+
+
+def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
+    from holdfast.machine.git.remote_address import normalise_remote
+
+    # `git clone .` writes the path with a dot at its end.
+    written = {os.path.normpath(normalise_remote(path)) for path in paths}
+    return not written.isdisjoint(map(os.path.normpath, addresses))
+
+
+def _is_one(path: str, other: str) -> bool:
+    try:
+        return path == other or os.path.samefile(path, other)
+    except (OSError, ValueError):
+        return False
+
+
+def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
+    return [value for name, value in evidence if name == kind]
+
+
+def _remotes(seen: ProjectFacts) -> tuple[str, ...]:
+    return (seen.remote,) if seen.remote else ()
+
+
+def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
+    """A project of ours with this address, or else with this first commit.
+
+    Work here gets no id that somebody chose who shares a session with us: they could say of it what they like.
+    """
+    if seen.remote:
+        return _ours(store, store.project_at("remote", seen.remote))
+    alike = list(dict.fromkeys(name for root in seen.roots for name in store.project_at("root", root)))
+    paths = [seen.path] if seen.path else []
+    possible = [name for name in alike if not _is_another(store, name, paths)]
+    if len(possible) < len(alike):
+        # A copy of what is here already is new, but for one whose directory is gone: that one was moved.
+        possible = [name for name in possible if _of("path", store.evidence(name))]
+    name = os.path.basename(seen.path or "")
+    possible.sort(key=lambda one: all(os.path.basename(path) != name for path in _of("path", store.evidence(one))))
+    return _ours(store, possible)
+
+
+def _ours(store: Store, found: Iterable[str]) -> str | None:
+    return next((name for name in found if not _is_shared(store, name)), None)
+
+
+def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) -> ProjectFacts:
+    """The project as it is here and now. Whatever git cannot say in time is left out, and `notices` says so."""
+    name = os.path.basename(place.main.rstrip(os.sep)) or place.main
+    if not place.git:
+        return ProjectFacts(id=project_id, name=name, path=place.main)
+    from holdfast.machine.git.reader import GitFacts, GitReader
+
+    git = GitReader(place.root)
+    facts, roots = GitFacts(None, None, None), []
+    try:
+        facts = git.facts()
+        roots = git.root_commits(timeout=0.5)
+    except HoldfastError as error:
+        if notices is not None:
+            missing = "where its history began" if any(facts) else "branch, commit and remote"
+            notices.append(f"Recorded without {missing}, because git cannot be asked: {error.message}.")
+    return ProjectFacts(
+        id=project_id, name=name, path=place.main, git_branch=facts.branch, git_commit=facts.commit,
+        remote=facts.remote, roots=tuple(sorted(roots)[:4]),
+    )  # fmt: skip
+
+
+def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
+    """The project as observed, under the id it is known by, or a new random one."""
+    by_path = store.project_at("path", seen.path or "")
+    known_by = by_path[0] if by_path else _by_evidence(store, seen)
+    return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
+
+
+# ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
+
+
+class KnownProject(NamedTuple):
+    """A project that there are sessions of, with the directories of this device where it was seen."""
+
+    id: str
+    name: str
+    paths: list[str]
+    sessions: int
+
+
+def listed(store: Store) -> list[KnownProject]:
+    return [
+        KnownProject(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
+        for project in store.projects()
+    ]
+
+
+def moved_here(store: Store, place: WorkTree) -> str | None:
+    """The directory that this one may have been before it was moved or renamed: one that is gone, with sessions.
+
+    A repository is known again by what git says. Anything else has only its path, and a person has to say it.
+    """
+    if place.git or store.project_at("path", place.main):
+        return None
+    name, parent = os.path.basename(place.main), os.path.dirname(place.main)
+    gone = [
+        path
+        for project in listed(store)
+        if all(kind == "path" for kind, _ in store.evidence(project.id))
+        and not any(os.path.isdir(path) for path in project.paths)
+        for path in project.paths
+    ]
+    alike = [path for path in gone if os.path.basename(path) == name or os.path.dirname(path) == parent]
+    return alike[0] if len(alike) == 1 else None
+
+
+def reconnect(ws: Workspace, old: str) -> list[KnownProject]:
+    """A person says that the project here is the one that was at another path: its sessions are of this place now."""
+    store, place = ws.store(), ws.place
+    path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
+    ids = store.project_at("path", path)
+    if not ids:
+        raise NotFound(f"no project is known at {files.shown(path)}", hint="See them: holdfast project list")
+    if os.path.isdir(path) and not os.path.samefile(path, place.main):
+        raise Conflict(
+            "a directory is still there, and the project belongs to it",
+            hint="Reconnect a project after it was moved; or go on with one session here: holdfast resume ID",
+            file=path,
+        )
+    known = [project for project in listed(store) if project.id in ids]
+    with ws.transaction() as transaction:
+        for project in known:
+            transaction.know_project(ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main))
+    return known
+
+
+# ── projects of other devices ────────────────────────────────────────────────────────────────────────────
+
+
+def learn(ws: Workspace, transaction: Transaction, state: State) -> None:
+    """Know the project of a session that another device sent, by what is true everywhere.
+
+    Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
+    path is known is found here once a person goes on with one of its sessions (`claim`). Of a project of ours, nobody
+    who shares a session with us says what it is called or which repositories belong to it.
+    """
+    project = state.project
+    if project is None or state.deleted:
+        return
+    if origin.share_of(transaction, state.session) is not None and not _is_shared(ws.store(), project.id):
+        return
+    transaction.know_project(msgspec.structs.replace(project, path=None))
+
+
+def _is_shared(store: Store, project: str) -> bool:
+    """Whether a project is known only through shares: it was seen nowhere here, and no session of ours is of it."""
+    if _of("path", store.evidence(project)):
+        return False
+    shared = origin.through_shares(store)
+    return all(row.id in shared for row in store.rows(Filter(projects=(project,))))
+
+
+def claim(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
+    """A person says that this place is that project: from now on it is."""
+    transaction.know_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
+
+
+def only_a_path(project: ProjectFacts) -> bool:
+    """Whether nothing is known of it that another device could see too."""
+    return not project.remote and not project.roots
+
+
+def same(store: Store, place: WorkTree, project: ProjectFacts) -> bool:
+    """Whether this place is that project, by its id or by what git says of both."""
+    if project.id in known(store, place):
+        return True
+    if not place.git or only_a_path(project):
+        return False
+    here = observe(place, "")
+    if here.remote and project.remote:
+        return here.remote == project.remote
+    remotes = {*_remotes(here), *_remotes(project)}
+    return not set(here.roots).isdisjoint(project.roots) and not _is_another(store, project.id, [place.main], remotes)

@@ -1,0 +1,303 @@
+"""Settings: what a person can choose, with its default, where it is read from, and how it is changed.
+
+`config.toml` in the home first, then `.holdfast.toml` in the project. A project's file comes with the repository,
+so it may set only what cannot harm: the timer and the listings.
+
+A file that cannot be read stops nobody from working: its settings are as if it were not there, and what is wrong
+with it is kept as a problem for surfaces and `doctor` to tell. But nothing leaves Holdfast by itself while it is not
+known whether the person allowed it: see `Setting.unread`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from holdfast.core import limits
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.events import TimerRules
+from holdfast.core.reminders import LINES
+from holdfast.core.reminders import OFF as NEVER
+from holdfast.core.times import DAY, MINUTE
+from holdfast.machine import files, unsafe_files
+
+PROJECT_FILE = ".holdfast.toml"
+OFF = "off"
+_LEFT_OUT = "Correct the file, or move it away; until then what it sets is left out."
+
+
+class Setting(NamedTuple):
+    name: str
+    default: int | float | str | bool
+    about: str
+    low: float = 0
+    high: float = 0
+    project: bool = True
+    choices: tuple[str, ...] = ()
+    # Whether it can be switched off instead: the value is then OFF.
+    can_be_off: bool = False
+    # What holds while a file that may set it cannot be read; None for what would hold without that file. Of what is
+    # closed then, a project's file may say only that.
+    unread: bool | None = None
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("timer.idle_minutes", 5, "a longer gap between two signs of activity is a pause", 0.01, 1440),
+    Setting("timer.task_minutes", 10, "an agent's longer run in the foreground is a pause", 0.01, 1440),
+    Setting("timer.break_minutes", 40, "working time at which a break is suggested", 0.01, 10080, can_be_off=True),
+    Setting("timer.warning_minutes", 60, "working time at which a break is urged", 0.01, 10080, can_be_off=True),
+    Setting(
+        "timer.timeout_minutes",
+        90,
+        "working time at which you are reminded a last time, or the session pauses",
+        0.01,
+        10080,
+        can_be_off=True,
+    ),
+    Setting(
+        "timer.timeout_action",
+        "remind",
+        "at the time limit: `remind` says so, and counts since your last break; `pause` pauses the session, and "
+        "counts all its working time (the default where the timer mirror is on)",
+        choices=("pause", "remind"),
+    ),
+    Setting("timer.message_resumes", True, "your next prompt or message ends a pause"),
+    Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
+    Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
+    Setting(
+        "contract.model",
+        "sonnet",
+        "what a model that contract 1.0 does not list is mirrored as",
+        choices=("gemini", "opus", "sonnet"),
+    ),
+    Setting("capture.join_hours", 12, "a new conversation joins what a person took up, if active so lately", 0, 8760),
+    Setting(
+        "capture.briefing",
+        True,
+        "an agent that is opened is told of the project's unfinished session",
+        unread=False,
+    ),
+    Setting(
+        "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
+    ),
+    Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False, unread=False),
+    Setting("sync.background", True, "sync by itself after something was recorded", project=False, unread=False),
+    Setting(
+        "device.keys",
+        "file",
+        "where this device keeps its secret keys, once they are made",
+        project=False,
+        choices=("file", "keyring"),
+    ),
+    Setting("device.name", "", "what this device is called (default: its host name)", project=False),
+)
+_YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class Settings:
+    """The values in force, and what is wrong with the files they come from.
+
+    `unread` names each setting of which the value is not known, with the problem that hides it.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, int | float | str | bool],
+        problems: tuple[HoldfastError, ...] = (),
+        unread: dict[str, HoldfastError] | None = None,
+    ) -> None:
+        self._values = values
+        self._unread = unread or {}
+        self.problems = problems
+
+    def __getitem__(self, name: str) -> int | float | str | bool:
+        closed = BY_NAME[name].unread
+        if closed is not None and name in self._unread:
+            return closed
+        return self._values.get(name, BY_NAME[name].default)
+
+    def is_set(self, name: str) -> bool:
+        """Whether a file says something about it."""
+        return name in self._values
+
+    def certain(self, name: str) -> int | float | str | bool:
+        """The value, for what cannot be undone; raises the problem that hides it."""
+        if name in self._unread:
+            raise self._unread[name]
+        return self[name]
+
+    def number(self, name: str) -> float:
+        value = self[name]
+        assert isinstance(value, (int, float))
+        return value
+
+    @property
+    def timer(self) -> TimerRules:
+        def ms(name: str) -> int:
+            value = self[f"timer.{name}_minutes"]
+            return NEVER if value == OFF else round(self.number(f"timer.{name}_minutes") * MINUTE)
+
+        return TimerRules(
+            idle=ms("idle"), task=ms("task"), break_40=ms("break"), warning_60=ms("warning"), timeout_90=ms("timeout")
+        )
+
+    @property
+    def limits_off(self) -> frozenset[str]:
+        """The limits of working time that are switched off."""
+        timer = self.timer
+        return frozenset(line for line in LINES if getattr(timer, line) == NEVER)
+
+    @property
+    def archive_after(self) -> int:
+        return round(self.number("history.archive_after_days") * DAY)
+
+
+def load(config: str, project: str | None) -> Settings:
+    """The settings of a home and a project. What cannot be read is among their problems; this never raises."""
+    values: dict[str, int | float | str | bool] = {}
+    problems: list[HoldfastError] = []
+    unread: dict[str, HoldfastError] = {}
+    sources: list[tuple[str, str | None]] = [(config, None)]
+    if project is not None:
+        sources.append((os.path.join(project, PROJECT_FILE), project))
+    for path, root in sources:
+        allowed = [item for item in SETTINGS if item.project or root is None]
+        try:
+            document = _document(path, root)
+        except HoldfastError as error:
+            problems.append(error)
+            unread.update({item.name: error for item in allowed})
+            continue
+        # What we do not know belongs to another version; what a project may not set is ignored.
+        for item in allowed:
+            try:
+                written = _written(document, item, path)
+                if written is not None:
+                    value = _checked(item, written, path)
+                    if root is None or item.unread is None or value == item.unread:
+                        values[item.name] = value
+                        unread.pop(item.name, None)
+            except Invalid as error:
+                error.hint = _LEFT_OUT
+                unread[item.name] = error
+                if all(error.message != other.message for other in problems):
+                    problems.append(error)
+    return Settings(values, tuple(problems), unread)
+
+
+def described(problem: HoldfastError) -> str:
+    """A problem in words that name its file."""
+    where = files.shown(problem.file or "")
+    return problem.message if where in problem.message else f"{where}: {problem.message}"
+
+
+def setting(name: str) -> Setting:
+    found = BY_NAME.get(name)
+    if found is None:
+        raise NotFound(f"there is no setting {name[:60]!a}", hint="holdfast config list shows them all.")
+    return found
+
+
+def parse(which: Setting, written: str) -> int | float | str | bool:
+    """A value as typed on the command line."""
+    if isinstance(which.default, str):
+        return _checked(which, written, which.name)
+    if isinstance(which.default, bool):
+        return _checked(which, _YES_OR_NO.get(written.strip().lower(), written), which.name)
+    if which.can_be_off and written.strip().lower() == OFF:
+        return OFF
+    try:
+        # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
+        if set(written) - set("+-.0123456789eE"):
+            raise ValueError
+        value: int | float = int(written) if written.lstrip("+-").isdecimal() else float(written)
+    except ValueError:
+        instead = f" or {OFF}" if which.can_be_off else ""
+        raise Invalid(f"{which.name} must be a number{instead}, not {written[:40]!a}") from None
+    return _checked(which, value, which.name)
+
+
+def change(config: str, which: Setting, value: float | str | bool | None) -> None:
+    """Set one value, or with None take it out, so that its default holds; comments and order of the file stay."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    from holdfast.core import toml_text
+
+    try:
+        old = _text(config) if os.path.lexists(config) else ""
+        toml_text.loads(old)  # has bounds, and tomlkit has none
+        document = tomlkit.parse(old)
+    except (TOMLKitError, ValueError, RecursionError) as error:
+        raise _unreadable(config, error) from None
+    table, _, key = which.name.partition(".")
+    if value is None and key not in document.get(table, {}):
+        return
+    if table not in document:
+        document[table] = tomlkit.table()
+    if not isinstance(document[table], dict):
+        raise Invalid(f"{table!r} in the settings is not a table", hint="Correct the file.", file=config)
+    if value is None:
+        del document[table][key]
+        if not document[table]:
+            del document[table]
+    else:
+        document[table][key] = value
+    files.make_private_dir(os.path.dirname(config))
+    files.write_atomic(config, tomlkit.dumps(document).encode(), follow_own_link=True)
+
+
+def _unreadable(path: str, error: Exception) -> Invalid:
+    return Invalid(f"the settings in {files.shown(path)} cannot be read: {error}", hint=_LEFT_OUT, file=path)
+
+
+def _text(path: str) -> str:
+    return files.read_limited(path, limits.SETTINGS, what="the settings").decode("utf-8-sig")
+
+
+def _document(path: str, root: str | None) -> dict[str, object]:
+    """What stands in a settings file; `root` is the project it comes with."""
+    if not os.path.lexists(path):
+        return {}
+    from holdfast.core import toml_text
+
+    try:
+        if root is not None:
+            unsafe_files.refuse_leading_outside(path, root, "read")
+        return toml_text.loads(_text(path))
+    except ValueError as error:
+        raise _unreadable(path, error) from None
+    except HoldfastError as error:
+        error.hint = _LEFT_OUT
+        raise
+
+
+def _written(document: dict[str, object], which: Setting, path: str) -> object:
+    """What a file says about a setting; None for nothing."""
+    table, _, key = which.name.partition(".")
+    entries = document.get(table, {})
+    if not isinstance(entries, dict):
+        raise Invalid(f"{table!r} in the settings is not a table", file=path)
+    return entries.get(key)
+
+
+def _checked(which: Setting, value: object, where: str) -> int | float | str | bool:
+    if which.choices:
+        if isinstance(value, str) and value in which.choices:
+            return value
+        raise Invalid(f"{which.name} must be one of {', '.join(which.choices)}", file=where)
+    if isinstance(which.default, bool):
+        if isinstance(value, bool):
+            return value
+        raise Invalid(f"{which.name} must be true or false", file=where)
+    if isinstance(which.default, str):
+        if isinstance(value, str) and len(value) <= 100 and value.isprintable():
+            return value
+        raise Invalid(f"{which.name} must be a short text", file=where)
+    if which.can_be_off and value == OFF:
+        return OFF
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and which.low <= value <= which.high:
+        return value
+    instead = f", or {OFF}" if which.can_be_off else ""
+    raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}{instead}", file=where)

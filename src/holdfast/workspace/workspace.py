@@ -1,0 +1,465 @@
+"""One home, one project's work tree and one store, open: what every use case is given.
+
+Around everything it records, followers act (`followers`): what hooks and other programs left is collected before, and
+mirrored files, status lines and other devices follow after. A follower that fails never undoes what was recorded: the
+others go on, its error is in the error log, and a notice tells the person.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from holdfast.core import fold, view
+from holdfast.core.envelope import Event
+from holdfast.core.errors import HoldfastError, NotFound, Unreachable
+from holdfast.core.model import Sync, SyncFacts
+from holdfast.core.reminders import Rule, message_ends_pause
+from holdfast.core.state import State
+from holdfast.core.text import clean
+from holdfast.machine import error_log, host
+from holdfast.machine.git import worktree
+from holdfast.machine.wall import Wall, local_text
+from holdfast.store.address import Address, SqliteAddress, address, open_store
+from holdfast.store.interface import Store, Transaction
+from holdfast.workspace import git_position
+from holdfast.workspace.followers import Follower, WorkCommit
+from holdfast.workspace.home import Home, default_home
+from holdfast.workspace.recorder import Recorder
+from holdfast.workspace.unit import Unit, UnitOutcome
+
+if TYPE_CHECKING:
+    from holdfast.core.events import ProjectFacts
+    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.settings import Settings
+
+
+class _Shared:
+    """What a workspace and its quiet copies have in common."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        self.settings = settings
+        # What holds for each project; by "", the home's settings alone.
+        self.settings_by_project: dict[str, Settings] = {}
+        self.conversation: tuple[str | None] | None = None
+        # Of a server: whether a session can only be read.
+        self.read_only: dict[str, bool] = {}
+
+
+class _Open:
+    """What all workspaces on one connection have in common."""
+
+    def __init__(self, store: Store | None = None, outcome: UnitOutcome | None = None) -> None:
+        self.store = store
+        # By work tree, the sessions in which something was recorded and that followers were not told of.
+        self.pending: dict[str, set[str]] = {}
+        self.outcome = UnitOutcome() if outcome is None else outcome
+        # A turn of an agent began or ended: a work tree is to be compared by who has the time.
+        self.turn_changed = False
+        # Sessions that are over, with their last event: they stay so until something happens in them.
+        self.over: dict[str, str] = {}
+
+
+class Workspace:
+    """The sessions of one project and its work tree, ready to be read and recorded in."""
+
+    def __init__(
+        self,
+        home: Home,
+        place: worktree.WorkTree,
+        store: Address,
+        *,
+        actor: str,
+        device: str | None,
+        wall: Wall,
+        settings: Settings | None,
+        opened: _Open | None = None,
+    ) -> None:
+        self.home = home
+        self.place = place
+        self.address = store
+        self.wall = wall
+        self._device = device
+        self._shared = _Shared(settings)
+        self._open = _Open() if opened is None else opened
+        self.is_quiet = False
+        # The unit of work that is open: what is recorded meanwhile is part of it.
+        self.unit: Unit | None = None
+        # By which waiting payloads are known that are meant for this store.
+        self.spool_tag = home.spool_tag(store.key)
+        # Seconds that others may hold us up when we only come to collect what hooks left: it can wait.
+        self.patience = 0.5
+        # Seconds that a server may take to say something; None for who waits as long as makes sense.
+        self.hurry: float | None = None
+        # A command reads mirrored files once; a program that runs for long, before everything it does.
+        self.collects: Literal["once", "each"] = "each"
+        # Told by the surface, for the doctor: where agents keep their things.
+        self.places: Places | None = None
+        # Told by the surface, for remotes: the library reads no environment.
+        self.environ: Mapping[str, str] = {}
+        # Told by the surface: whether to look for the conversation that this process runs in.
+        self.runs_commands = False
+        # What the surface shows besides a result.
+        self.notices: list[str] = []
+        self.recorder = Recorder(
+            self.transaction, actor=actor, device=self.device, wall=wall,
+            whereabouts=lambda state, here: git_position.news(self, state, here=here),
+            allowed=self.refuse_reading, limit_rule=self.limit_rule,
+        )  # fmt: skip
+        self.followers: Sequence[Follower] = self._new_followers()
+
+    @classmethod
+    def open(
+        cls,
+        project: str = ".",
+        *,
+        home: str | None = None,
+        store: str | None = None,
+        actor: str | None = None,
+        device: str | None = None,
+        wall: Wall | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Open the project that contains a directory.
+
+        `home` is where Holdfast keeps everything (default: the platform's data directory), `store` a URL such as
+        `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
+        this machine is called.
+        """
+        kept = Home(home if home is not None else default_home())
+        place = worktree.locate(project)
+        where = SqliteAddress(kept.store) if store is None else address(store)
+        paths = {"the home": kept.path, "the project": place.root, "its repository": place.main}
+        for what, path in (paths if where.path is None else paths | {"the store": where.path}).items():
+            clean(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
+        return cls(
+            kept, place, where, actor=actor or host.user_name(), device=device, wall=wall or Wall(), settings=settings
+        )
+
+    def _new_followers(self) -> Sequence[Follower]:
+        """The followers of this work tree, in the order in which they are asked and told."""
+        return ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._open.store is not None:
+            self._open.store.close()
+            self._open.store = None
+
+    # ── other workspaces ─────────────────────────────────────────────────────────────────────────────────
+
+    def quiet(self) -> Self:
+        """The same for a follower: it collects nothing, and what it records, the unit around it tells once."""
+        if self.is_quiet:
+            return self
+        other = copy.copy(self)
+        other.is_quiet, other.unit = True, None
+        other.recorder = self.recorder.through(
+            other.transaction,
+            whereabouts=lambda state, here: git_position.news(other, state, here=here),
+        )
+        return other
+
+    def at(self, root: str) -> Self:
+        """Another work tree on the same store, for as long as this one is open. Of a quiet workspace, a quiet one."""
+        opened = self._open if self.is_quiet else _Open(self.store(), self.outcome)
+        other = type(self)(
+            self.home, worktree.locate(root), self.address, actor=self.recorder.actor, device=self._device,
+            wall=self.wall, settings=None, opened=opened,
+        )  # fmt: skip
+        other.collects, other.environ = self.collects, self.environ
+        if self.is_quiet:
+            other.recorder.tally = self.recorder.tally
+            return other.quiet()
+        return other
+
+    def apart(self, project: str) -> Self:
+        """A workspace on the same home and store with a connection of its own, for another thread."""
+        other = type(self).open(
+            project, home=self.home.path, store=self.address.secret, actor=self.recorder.actor, device=self.device(),
+            wall=self.wall,
+        )  # fmt: skip
+        other.environ = self.environ
+        return other
+
+    # ── the store ────────────────────────────────────────────────────────────────────────────────────────
+
+    def store(self) -> Store:
+        """The store, made on first use."""
+        if self._open.store is None:
+            if not self.address.is_there():
+                self.home.prepare()
+            opened = self._open.store = open_store(
+                self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
+                here=lambda make: self.home.installation(make=make), renew=lambda: self.home.renew(self.address),
+                patience=self.hurry,
+            )  # fmt: skip
+            latest = opened.latest_time()
+            if latest is not None:
+                self.wall.known(latest)
+        return self._open.store
+
+    def existing_store(self) -> Store | None:
+        """The store if there is one: looking makes nothing."""
+        if self._open.store is None and not self.address.is_there():
+            return None
+        return self.store()
+
+    def transaction(
+        self, *, patience: float | None = None, about: str | None = None
+    ) -> AbstractContextManager[Transaction]:
+        """The right to write: a unit of work, or part of the one that is open."""
+        if self.unit is not None and self.unit.transaction is not None:
+            return nullcontext(self.unit.transaction)
+        return Unit(self, patience=patience, about=about)
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """What is recorded in this block is recorded as one: all of it or, if something is refused, nothing."""
+        with self.transaction():
+            yield
+
+    def state(self, session: str, *, at: int | None = None) -> State:
+        """What is true of a session now, or what was true as of a moment."""
+        self.collect()
+        store = self.existing_store()
+        state = store.state(session) if store else None
+        if store is None or state is None or state.deleted:
+            raise NotFound("there is no such session", session=session)
+        if at is None:
+            return state
+        past = fold.fold((event for event in store.events(session) if event.at <= at), session)
+        if past.created_at is None:
+            raise NotFound(f"the session had not begun at {local_text(at)}", session=session)
+        return past
+
+    def events(self, session: str) -> list[Event]:
+        store = self.existing_store()
+        return list(store.events(session)) if store else []
+
+    # ── followers ────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def outcome(self) -> UnitOutcome:
+        return self._open.outcome
+
+    @property
+    def over(self) -> dict[str, str]:
+        return self._open.over
+
+    @property
+    def turn_changed(self) -> bool:
+        return self._open.turn_changed
+
+    @turn_changed.setter
+    def turn_changed(self, changed: bool) -> None:
+        self._open.turn_changed = changed
+
+    def collect(self, *, follow: bool = True) -> None:
+        """Record what others left for us: payloads of hooks, and changes in mirrored files."""
+        if self.unit is not None or self.is_quiet:
+            return
+        self._shared.read_only.clear()  # somebody may have changed what is shared
+        try:
+            for follower in self.followers:
+                self._guarded(follower, follower.collect, self.quiet())
+        finally:
+            if follow:
+                self.follow()
+
+    def recorded(self, sessions: Collection[str], *, matters: bool = False) -> None:
+        """Something was recorded in these sessions, or the work tree's current session was changed."""
+        self._open.pending.setdefault(self.place.root, set()).update(sessions)
+        if matters:
+            self.recorder.tally.matters = True
+
+    def follow(self) -> None:
+        """Tell followers what was recorded since they were told last, here and by a follower in other work trees."""
+        if self.is_quiet or self.unit is not None:
+            return
+        pending, tally = self._open.pending, self.recorder.tally
+        if not pending:
+            return
+        try:
+            for follower in self.followers:
+                commit = WorkCommit(frozenset(pending.get(self.place.root, ())), tally.matters)
+                self._guarded(follower, follower.committed, self.quiet(), commit)
+            for root in [root for root in pending if root != self.place.root]:
+                tree, commit = self.at(root), WorkCommit(frozenset(pending[root]), matters=False)
+                for follower in tree.followers:
+                    self._guarded(follower, follower.committed, tree.quiet(), commit)
+        finally:
+            pending.clear()
+            tally.matters = False
+
+    def _guarded(self, follower: Follower, act: Callable[..., None], *given: object) -> None:
+        """Let a follower act. Only a server that is away stops a verb, which could not be carried out either."""
+        try:
+            act(*given)
+        except Unreachable:
+            raise
+        except HoldfastError as error:
+            self.note(f"{follower.failure}: {error.message}.")
+        except Exception as error:  # noqa: BLE001 (what was recorded stays so, and the person is told)
+            error_log.note(self.home.path, follower.name, f"{type(error).__name__}: {error}")
+            self.note(f"{follower.failure}: {type(error).__name__}. See: holdfast doctor")
+
+    def note(self, sentence: str) -> None:
+        """Something for the person to know besides the result, once."""
+        if sentence not in self.notices:
+            self.notices.append(sentence)
+
+    # ── what is asked of followers ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def conversation(self) -> str | None:
+        """The conversation that this command runs in, as `agent:id`; None in a terminal."""
+        if not self.runs_commands:
+            return None
+        if self._shared.conversation is None:
+            self._shared.conversation = (None,)  # for whoever asks while it is looked for
+            asked = (follower.conversation(self) for follower in self.followers)
+            self._shared.conversation = (next((name for name in asked if name is not None), None),)
+        return self._shared.conversation[0]
+
+    def is_read_only(self, session: str) -> bool:
+        """Whether others share this session with us to read, and what we record in it would reach nobody."""
+        if any(follower.write_refusal(self, session) is not None for follower in self.followers):
+            return True
+        # Asked of every payload: known until the next unit.
+        known, store = self._shared.read_only, self.existing_store()
+        if session not in known:
+            known[session] = store is not None and store.is_read_only(session)
+        return known[session]
+
+    def refuse_reading(self, session: str) -> None:
+        """Raise where a session is shared with us to read. A server refuses by itself."""
+        for follower in self.followers:
+            refused = follower.write_refusal(self, session)
+            if refused is not None:
+                raise refused
+
+    def own_paths(self) -> list[str]:
+        """Files in this work tree that Holdfast writes itself: nobody's work."""
+        return [path for follower in self.followers for path in follower.own_paths(self)]
+
+    def own_mark(self) -> str | None:
+        """What tells our sessions from others' of the same id."""
+        return next((mark for follower in self.followers if (mark := follower.own_mark(self)) is not None), None)
+
+    def sync_of(self, state: State) -> Sync:
+        """How far a session is sent to its remotes."""
+        found = (follower.sync_of(self, state) for follower in self.followers)
+        return next((sync for sync in found if sync is not None), None) or Sync()
+
+    def sync_facts(self, state: State) -> SyncFacts | None:
+        """The same for documents; None when it goes nowhere."""
+        found = (follower.sync_facts(self, state) for follower in self.followers)
+        return next((facts for facts in found if facts is not None), None)
+
+    def synced(self) -> None:
+        """A sync is over: mirrored files say how sessions are synced, and show what came."""
+        for follower in self.followers:
+            follower.synced(self)
+        self.follow()
+
+    def remotes_changed(self) -> None:
+        """A remote or a share came or went."""
+        for follower in self.followers:
+            follower.remotes_changed(self)
+        self.follow()
+
+    # ── settings and time ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def settings(self) -> Settings:
+        if self._shared.settings is None:
+            from holdfast.workspace.settings import load
+
+            self._shared.settings = load(self.home.config, self.place.root)
+        return self._shared.settings
+
+    def settings_for(self, project: ProjectFacts | None) -> Settings:
+        """What holds for sessions of a project: its own settings where it is on this machine, else the home's."""
+        store, known = self.existing_store(), self._shared.settings_by_project
+        if project is None or store is None:
+            return self.settings
+        if project.id not in known:
+            from holdfast.workspace import projects
+            from holdfast.workspace.settings import load
+
+            if project.id in projects.seen_at(store, self.place):
+                settings = self.settings
+            else:
+                there = (path for path in projects.directories(store, project) if os.path.isdir(path))
+                settings = load(self.home.config, next(there, None))
+            known[project.id] = settings
+        return known[project.id]
+
+    @property
+    def home_settings(self) -> Settings:
+        """What holds where projects are listed together, wherever one looks from."""
+        from holdfast.workspace.settings import load
+
+        known = self._shared.settings_by_project
+        if "" not in known:
+            known[""] = load(self.home.config, None)
+        return known[""]
+
+    def settings_problems(self) -> tuple[HoldfastError, ...]:
+        """What is wrong with the files of settings, as far as anything asked for settings."""
+        own, others = self._shared.settings, self._shared.settings_by_project.values()
+        asked = [*([] if own is None else [own]), *others]
+        found = {str(problem): problem for settings in asked for problem in settings.problems}
+        return tuple(found.values())
+
+    def device(self) -> str:
+        return self._device or str(self.settings["device.name"]) or host.device_name()
+
+    def now(self) -> int:
+        return self.wall.now()
+
+    def limit_rule(self) -> Rule:
+        """What crossing a limit of working time does here, by the settings and the timer's mirror."""
+        chosen, settings = None, self.settings
+        if not settings.is_set("timer.timeout_action"):
+            actions = (follower.limit_action(self) for follower in self.followers)
+            chosen = next((action for action in actions if action is not None), "remind")
+        only_resume = bool(settings["capture.block_at_timeout"]) or not settings["timer.message_resumes"]
+        return Rule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
+
+    def message_ends_pause(self, state: State) -> bool:
+        """Whether the person's next message ends the pause that lasts, or only `resume` does."""
+        return message_ends_pause(
+            state, message_resumes=bool(self.settings["timer.message_resumes"]),
+            limit_holds=bool(self.settings["capture.block_at_timeout"]),
+        )  # fmt: skip
+
+    def is_over(self, state: State, *, at: int | None = None) -> bool:
+        """Whether a session that began by itself was left: it blocks nothing, and a prompt takes it up again."""
+        if state.disconnected_at is None:  # seen without reading any settings
+            return False
+        now = self.now() if at is None else at
+        # Other projects' settings are read only where it depends on them.
+        return view.is_over(state, now, 0) and view.is_over(
+            state, now, self.settings_for(state.project).number("capture.join_hours")
+        )
+
+    def is_archived(self, state: State, *, at: int | None = None, after: int | None = None) -> bool:
+        """By somebody's word if there is one, else by age: `after` so long, or as the session's project says."""
+        end = view.ended_at(state)
+        if state.archived is None and end is not None and after is None:
+            after = self.settings_for(state.project).archive_after
+        aged = end is not None and after is not None and (self.now() if at is None else at) - end > after
+        return aged if state.archived is None else state.archived

@@ -1,0 +1,98 @@
+"""What agents' directories, settings and databases hold, whatever stands there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.conversations.adapters.database import AgentDatabase
+from holdfast.conversations.adapters.files import directories, files, names, stamp
+from holdfast.conversations.adapters.jsonl import Problems, whole
+from holdfast.conversations.connect.settings_files import settings_in
+
+
+def test_a_directory_is_listed_without_links(tmp_path: Path) -> None:
+    """Files of the wanted kind in order, each with a stamp that changes with it; links only where they are wanted."""
+    (tmp_path / "b.jsonl").write_text("b")
+    (tmp_path / "a.jsonl").write_text("a")
+    (tmp_path / "c.txt").write_text("c")
+    (tmp_path / "below").mkdir()
+    os.symlink(tmp_path / "a.jsonl", tmp_path / "link.jsonl")
+    os.symlink(tmp_path / "below", tmp_path / "elsewhere")
+    found = files(str(tmp_path), ".jsonl")
+    assert [entry.name for entry in found] == ["a.jsonl", "b.jsonl"]
+    assert found[0].stamp == stamp(found[0].path)
+    (tmp_path / "a.jsonl").write_text("aa")
+    assert found[0].stamp != stamp(found[0].path)
+    assert directories(str(tmp_path)) == [str(tmp_path / "below")]
+    assert directories(str(tmp_path), linked=True) == [str(tmp_path / "below"), str(tmp_path / "elsewhere")]
+    assert names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]
+
+
+def test_stamps_are_of_what_is_meant(tmp_path: Path) -> None:
+    """A directory has none in the place of a file, nor the other way round, nor a link."""
+    (tmp_path / "file").write_text("x")
+    os.symlink(tmp_path / "file", tmp_path / "link")
+    assert stamp(str(tmp_path)) is None
+    assert stamp(str(tmp_path), directory=True) is not None
+    assert stamp(str(tmp_path / "file"), directory=True) is None
+    assert stamp(str(tmp_path / "link")) is None
+
+
+@pytest.mark.parametrize("where", ["nowhere", "a\0b", "x" * 5_000])
+def test_what_is_not_there_holds_nothing(tmp_path: Path, where: str) -> None:
+    """Missing directories, and names that can be none, are empty."""
+    path = str(tmp_path / where) if "\0" not in where else where
+    assert (names(path), directories(path), files(path, ".jsonl"), stamp(path)) == ([], [], [], None)
+    assert settings_in(path) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "strictly", "generously"),
+    [
+        (b'\xef\xbb\xbf{"a": 1}', {"a": 1}, {"a": 1}),
+        (b'{"a": 1, // one\n}', {}, {"a": 1}),
+        (b"[1]", {}, {}),
+        (b"", {}, {}),
+        (b'{"a": "\xff"}', {}, {}),
+        (b"[" * 100_000, {}, {}),
+    ],
+)
+def test_settings(tmp_path: Path, content: bytes, strictly: object, generously: object) -> None:
+    """Comments are passed over where the agent does; what is not an object holds nothing."""
+    path = tmp_path / "settings.json"
+    path.write_bytes(content)
+    assert settings_in(str(path)) == strictly
+    assert settings_in(str(path), comments=True) == generously
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """Not even its beginning, and it is said."""
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * 11)
+    problems = Problems()
+    assert whole(str(path), problems, 11) == b"x" * 11
+    assert whole(str(path), problems, 10) == b""
+    assert problems.sentences() == ["is larger than 0 MiB"]
+
+
+def test_a_log_that_was_not_finished_is_read_apart(tmp_path: Path) -> None:
+    """What an agent that was killed left in its database's log is seen, and nothing is made beside it."""
+    made = apsw.Connection(str(tmp_path / "first.db"))
+    made.execute("PRAGMA journal_mode=WAL")
+    made.execute("CREATE TABLE t (x); INSERT INTO t VALUES (7)")
+    left = tmp_path / "left"
+    left.mkdir()
+    for end in ("", "-wal"):
+        shutil.copyfile(tmp_path / f"first.db{end}", left / f"own.db{end}")
+    made.close()
+    with closing(AgentDatabase(str(left / "own.db"))) as database:
+        assert database.connection.execute("SELECT x FROM t").fetchall() == [(7,)]
+        with pytest.raises(apsw.ReadOnlyError):
+            database.connection.execute("INSERT INTO t VALUES (8)")
+    assert sorted(os.listdir(left)) == ["own.db", "own.db-wal"]

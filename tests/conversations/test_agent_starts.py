@@ -1,0 +1,77 @@
+"""An agent's start that a hook heard reaches mirrored files at once: a process that the hook started writes them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.conversations.adapters import index
+from holdfast.conversations.connect.wiring import wiring
+from holdfast.conversations.hooks import install
+from holdfast.conversations.signals import AgentBegan, Called
+from tests.support.agents_speaking import Speaking
+
+ORCHESTRATOR = ".claude/orchestrator-session.json"
+PAYLOADS = Path(__file__).parent.parent / "conversations" / "payloads"
+HANGING = 60.0  # seconds
+
+
+def _manners(agent: str) -> dict[str, str]:
+    """What the hook of each event does, by the event's name in small letters."""
+    module = sys.modules[type(wiring(agent)).__module__]
+    table = getattr(module, "HOOKS", None) or getattr(module, "MANNERS", {})
+    return {event.lower(): getattr(how, "manner", how) for event, how in table.items()}
+
+
+def _starts() -> list[tuple[str, str]]:
+    """Every event of every agent whose payload tells of an agent's start."""
+    found = set()
+    for path in sorted(PAYLOADS.glob("*/*.json")):
+        said: dict[str, Any] = json.loads(path.read_text())
+        heard = index.agent(path.parent.name).heard(said["payload"])
+        begun = heard is not None and any(
+            isinstance(signal, AgentBegan) or (isinstance(signal, Called) and signal.begins)
+            for signal in heard.signals
+        )
+        # After a tool everything is told; of an agent's start that is never the first word.
+        if begun and not said["event"].lower().startswith(("post", "after")):
+            found.add((path.parent.name, said["event"]))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("agent", "event"), [item for item in _starts() if item[0] != "opencode"])
+def test_hook_of_an_agents_start_lets_it_be_taken_in_at_once(agent: str, event: str) -> None:
+    """Left for the next reader, it reached mirrored files when something else happened, seconds or minutes later."""
+    assert agent in index.NAMES
+    assert _manners(agent)[event.lower()] != "tell"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the hook script is for POSIX systems")
+def test_subagents_start_reaches_the_mirrored_file_without_another_command(tmp_path: Path) -> None:
+    """The hook leaves at once; the process that it started writes the file."""
+    agents = Speaking(tmp_path)
+    install.install(str(agents.home), system=sys.platform)
+    with agents.keeper() as keeper:
+        keeper.mirrors.switch_on("orchestrator")
+        keeper.start("Build the shop")
+    said = {"session_id": "talk-1", "cwd": str(agents.project), "hook_event_name": "SubagentStart",
+            "agent_id": "a1", "agent_type": "reviewer"}  # fmt: skip
+    manner = _manners("claude")["subagentstart"]
+    hook = subprocess.run(
+        [str(agents.home / "hooks" / "hook"), "claude", manner, "user"],
+        input=json.dumps(said).encode(), capture_output=True, timeout=HANGING, check=False, cwd=agents.project,
+    )  # fmt: skip
+    assert (hook.returncode, hook.stdout, hook.stderr) == (0, b"", b"")
+    path = agents.project / ORCHESTRATOR
+    until = time.time() + HANGING
+    while not json.loads(path.read_text())["agents"] and time.time() < until:
+        time.sleep(0.05)
+    assert [(item["id"], item["status"]) for item in json.loads(path.read_text())["agents"]] == [
+        ("a1", "in_progress")
+    ]

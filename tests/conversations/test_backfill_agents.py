@@ -1,0 +1,110 @@
+"""Subagents of a conversation of the past: each has an id of its own in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
+from holdfast.conversations.backfill.events import StoryPart, Window, part
+from holdfast.conversations.backfill.placement import Narrator
+from holdfast.conversations.signals import AgentBegan, AgentEnded, Ran
+from holdfast.core import view
+from holdfast.core.events import AgentCompleted, AgentStarted, TimerRules
+from holdfast.core.times import DAY, MINUTE
+from holdfast.keeper import Keeper
+from holdfast.machine.wall import Wall
+from tests.support.agents_speaking import BEGAN
+
+NOW = BEGAN + 3 * DAY
+Signals = list[AgentBegan | AgentEnded]
+
+
+def began(agent: str | None) -> AgentBegan:
+    return AgentBegan(agent=agent, type="Plan")
+
+
+def ended(agent: str | None, took: int = 0) -> AgentEnded:
+    return AgentEnded(agent=agent, took_ms=took, summary="done")
+
+
+def story_of(signals: Sequence[AgentBegan | AgentEnded | Ran]) -> Transcript:
+    told = [TimedSignal(BEGAN + place * MINUTE, signal, f"m{place}") for place, signal in enumerate(signals)]
+    last = BEGAN + len(told) * MINUTE
+    return Transcript(agent="claude", conversation="talk", began=BEGAN, ended=last, told=told, signs=[BEGAN, last])
+
+
+def told_of(signals: Signals, window: Window | None = None) -> StoryPart | None:
+    return part(story_of(signals), window or Window(), roots=(), timer=TimerRules(), now=NOW)
+
+
+def started(found: StoryPart | None) -> list[str]:
+    return [line.data.id for line in found.lines if isinstance(line.data, AgentStarted)] if found else []
+
+
+CASES: list[tuple[Signals, list[tuple[str, str]]]] = [
+    # Nobody told of its beginning, and its end twice.
+    ([ended("a"), ended("a")], [("a", "completed")]),
+    ([ended(None), ended(None)], [("agent", "completed")]),
+    ([ended("a"), began("a"), ended("a")], [("a", "completed"), ("a-2", "completed")]),
+    ([began("a"), ended("a"), began("a")], [("a", "completed"), ("a-2", "interrupted")]),
+    # The second run has the id that another agent goes by.
+    ([began("a"), began("a"), began("a-2"), ended("a-2")],
+     [("a", "interrupted"), ("a-2", "interrupted"), ("a-2-2", "completed")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("signals", "agents"), CASES)
+def test_no_agent_of_a_story_is_in_conflict_with_itself(
+    tmp_path: Path, signals: Signals, agents: list[tuple[str, str]]
+) -> None:
+    """Two runs under one id would be shown as a conflict of this device with itself."""
+    wall = Wall(lambda: NOW * 1_000_000)
+    with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="anna", wall=wall) as keeper:
+        narrator = Narrator(keeper)
+        for expected in (True, False):
+            with keeper.store().transaction() as transaction:
+                assert bool(narrator.tell(transaction, story_of(signals)).events) is expected
+        (row,) = keeper.history(limit=None, all_projects=True)
+        session = view.session(keeper.state(row.id), NOW)
+    assert session.conflicts == []
+    assert [(agent.id, agent.status) for agent in session.agents] == agents
+
+
+def test_work_is_that_of_the_run_it_was_done_in() -> None:
+    """An agent known by its end alone has what it did since; each run of another has its own."""
+    ran = Ran(command="make", code=0, agent="a")
+    found = part(
+        story_of([ended("a"), ran, began("a"), ran, ended("a")]), Window(), roots=(), timer=TimerRules(), now=NOW
+    )
+    assert found is not None
+    assert [getattr(line.data, "agent", None) for line in found.lines if line.mark in ("m1", "m3")] == ["a", "a-2"]
+
+
+def test_an_end_in_a_later_part_has_the_id_of_its_run() -> None:
+    """A session that continues another knows a run by the id it had there."""
+    found = told_of([began("a"), ended("a"), began("a"), ended("a")], Window(after=BEGAN + 2 * MINUTE))
+    assert started(found) == ["a-2"]
+    assert found is not None
+    assert [line.data.id for line in found.lines if isinstance(line.data, AgentCompleted)] == ["a-2"]
+
+
+NAMES = st.sampled_from([None, "a", "a-2", "a-2-2", "Plan", "agent", "agent-2", "x" * 100, "x" * 90 + "-2"])
+ANY = st.lists(st.builds(began, NAMES) | st.builds(ended, NAMES, st.integers(0, 10 * MINUTE)), max_size=12)
+
+
+@given(ANY, st.integers(-1, 12), st.integers(-1, 13))
+def test_no_two_agents_of_a_part_are_alike(signals: Signals, after: int, before: int) -> None:
+    """Whatever is told, in whichever part of a story."""
+    ids = started(told_of(signals, Window(BEGAN + after * MINUTE, BEGAN + before * MINUTE)))
+    assert len(ids) == len(set(ids))
+
+
+@given(ANY, st.integers(0, 12))
+def test_what_a_story_gains_renames_nobody(signals: Signals, known: int) -> None:
+    """Agents that were told keep their ids when the story has grown."""
+    assert set(started(told_of(signals[:known]))) <= set(started(told_of(signals)))

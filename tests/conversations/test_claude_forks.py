@@ -1,0 +1,145 @@
+"""Forked conversations of Claude Code: what they share is told once, by the one that had it first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.conversations.signals import Compacted, Measured, Prompted, Ran
+from tests.support.claude_transcripts import TALK, Past, only
+
+FORK = "00000000-2222-4333-8444-555555555555"
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Past:
+    return Past(tmp_path)
+
+
+def test_what_a_fork_copied_is_told_by_the_original(past: Past) -> None:
+    """Copied lines name where they come from, and count there; where the original is gone, they count here."""
+    fork = "99999999-2222-4333-8444-555555555555"
+    first = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
+    past.write(*first)
+    copies = [line | {"sessionId": fork, "forkedFrom": {"sessionId": TALK}} for line in first]
+    own = [past.prompt("Another way", sessionId=fork), past.answer({"type": "text", "text": "Hm."}, sessionId=fork)]
+    past.write(*copies, *own, name=fork)
+    by_id = {story.conversation: story for story in past.stories()}
+    assert by_id[TALK].input_tokens + by_id[fork].input_tokens == 20
+    assert [item.text for item in only(by_id[fork], Prompted)] == ["Another way"]
+    (past.directory / f"{TALK}.jsonl").unlink()
+    assert [item.text for item in only(past.story(), Prompted)] == ["Go", "Another way"]
+
+
+def conversation(past: Past) -> list[dict[str, Any]]:
+    """Something of everything that must not be told twice; lines without an id stand among the others."""
+    asked = {"subagent_type": "Explore", "description": "Look", "prompt": "Look around"}
+    return [
+        {"type": "mode", "mode": "normal", "sessionId": TALK},
+        past.prompt("Add OAuth"),
+        past.used("c1", "Bash", {"command": "make"}, name="m1"),
+        past.result("c1"),
+        {"type": "last-prompt", "lastPrompt": "Add OAuth", "sessionId": TALK},
+        past.used("c2", "Task", asked, name="m2"),
+        past.result("c2", result={"status": "async_launched", "agentId": "a1"}),
+        past.answer({"type": "text", "text": "Done."}, name="m3"),
+        {"type": "cost-state", "sessionId": TALK, "totalCostUSD": 2.0},
+    ]
+
+
+def copy(lines: list[dict[str, Any]], name: str = FORK) -> list[dict[str, Any]]:
+    """As Claude Code forks: what has an id, in one block, and no word on where it comes from."""
+    return [line | {"sessionId": name} for line in lines if "uuid" in line]
+
+
+def forked(past: Past, text: str, cost: float, name: str = FORK) -> list[dict[str, Any]]:
+    own = [past.prompt(text, sessionId=name), past.answer({"type": "text", "text": "Hm."}, sessionId=name)]
+    return [*own, {"type": "cost-state", "sessionId": name, "totalCostUSD": cost}]
+
+
+def test_an_unmarked_fork_is_known_by_the_ids_of_its_records(past: Past) -> None:
+    """It is read before the conversation it came from, has only its own part, and leaves the other as it was."""
+    lines = conversation(past)
+    past.write(*lines)
+    (alone,) = past.stories()
+    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    fork, original = past.stories()
+    assert (original, original.conversation) == (alone, TALK)
+    assert (fork.conversation, fork.parent, fork.cost_usd) == (FORK, TALK, 0.5)
+    assert [type(line.signal) for line in fork.told] == [Prompted, Measured]
+    assert (fork.messages, len(fork.signs), fork.input_tokens, fork.output_tokens) == (2, 2, 10, 5)
+
+
+def test_a_conversation_that_goes_on_after_it_was_forked_stays_the_original(past: Past) -> None:
+    """Also one whose lines all have ids; what either gained since is its own."""
+    lines = [line for line in conversation(past) if "uuid" in line]
+    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    past.write(*lines, past.prompt("Go on here"))
+    fork, original = past.stories()
+    assert (original.parent, fork.parent, fork.cost_usd) == (None, TALK, None)
+    assert [item.text for item in only(original, Prompted)] == ["Add OAuth", "Go on here"]
+    assert [item.text for item in only(fork, Prompted)] == ["Another way"]
+
+
+def test_a_fork_from_before_the_last_turns_is_no_original(past: Past) -> None:
+    """What it left out came before its own first record; the lines among the others tell which was written first."""
+    lines = conversation(past)
+    past.write(*lines, past.prompt("A wrong way"))
+    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
+    fork, original = past.stories()
+    assert [item.text for item in only(original, Prompted)] == ["Add OAuth", "A wrong way"]
+    assert ([item.text for item in only(fork, Prompted)], fork.parent) == (["Another way"], TALK)
+
+
+def test_a_fork_of_a_fork_goes_on_from_that(past: Past) -> None:
+    """As does every resumed conversation of older versions: each file has all of those before."""
+    lines, third = conversation(past), "77777777-2222-4333-8444-555555555555"
+    own = forked(past, "Another way", 2.5)
+    past.write(*lines)
+    past.write(*copy(lines), *own, name=FORK)
+    past.write(*copy([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
+    told = {story.conversation: story for story in past.stories()}
+    assert {name: line.parent for name, line in told.items()} == {TALK: None, FORK: TALK, third: FORK}
+    assert {name: line.cost_usd for name, line in told.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
+    assert [len(only(told[name], Prompted)) for name in (TALK, FORK, third)] == [1, 1, 1]
+
+
+def test_a_fork_that_begins_with_a_compaction_is_known(past: Past) -> None:
+    """Then its first record stands in the midst of the conversation it came from."""
+    boundary = past.line("system", subtype="compact_boundary", logicalParentUuid="uuid-1")
+    after = [boundary, past.prompt("Summary", isCompactSummary=True), past.prompt("And now?"), past.answer(name="m9")]
+    past.write(*conversation(past), *after)
+    past.write(*copy(after), *forked(past, "Another way", 3), name=FORK)
+    fork, original = past.stories()
+    assert (fork.parent, [item.text for item in only(fork, Prompted)]) == (TALK, ["Another way"])
+    assert (len(only(fork, Compacted)), len(only(original, Compacted))) == (0, 1)
+
+
+def test_a_fork_whose_original_is_gone_tells_all_of_it(past: Past) -> None:
+    """Nobody else does."""
+    past.write(*copy(conversation(past)), *forked(past, "Another way", 2.5), name=FORK)
+    (story,) = past.stories()
+    assert (story.parent, len(only(story, Ran)), story.cost_usd) == (None, 1, 2.5)
+
+
+def test_a_message_divided_by_the_fork_counts_once(past: Past) -> None:
+    """Its lines have ids of their own, and the tokens stand in each."""
+    lines = [past.prompt("Add OAuth"), past.answer({"type": "text", "text": "First"}, name="m1")]
+    rest = past.answer({"type": "text", "text": "Second"}, name="m1")
+    past.write(*lines, rest)
+    past.write(*copy(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
+    assert sum(story.input_tokens for story in past.stories()) == 20
+
+
+def test_a_marked_fork_from_the_midst_loses_nothing(past: Past) -> None:
+    """The original went on before it was forked from an earlier point: what both have is told by the original."""
+    shared = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
+    rest = [past.prompt("Go on"), past.answer({"type": "text", "text": "Done."})]
+    past.write(*shared, *rest)
+    copies = [line | {"sessionId": FORK, "forkedFrom": {"sessionId": TALK}} for line in shared]
+    past.write(*copies, past.prompt("Another way", sessionId=FORK), name=FORK)
+    prompts = {story.conversation: [item.text for item in only(story, Prompted)] for story in past.stories()}
+    assert prompts[TALK][0] == "Go"
+    assert prompts[FORK] == ["Another way"]

@@ -1,0 +1,366 @@
+"""Claude Code's hooks, its settings and its status line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply, Scope
+from holdfast.conversations.adapters.claude import settings as claude_wiring
+from holdfast.conversations.adapters.claude import statusline
+from holdfast.conversations.adapters.claude.hooks import AGENT, EVENTS
+from holdfast.conversations.adapters.claude.settings import HOOKS, WIRING
+from holdfast.conversations.conformance import samples_in
+from holdfast.conversations.connect.wiring import SettingsEntry, wiring
+from holdfast.conversations.signals import Chosen, Limited, Measured, Opened, Prompted
+from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import Places
+
+PAYLOADS = os.path.join(os.path.dirname(__file__), "payloads", "claude")
+SAMPLES = {sample.name: sample for sample in samples_in(PAYLOADS)}
+ID = "b2f0a3d4-5c6e-4f70-8a91-a2b3c4d5e6f7"
+STATUS: dict[str, Json] = {
+    "session_id": ID,
+    "transcript_path": f"/home/anna/.claude/projects/-home-anna-shop/{ID}.jsonl",
+    "cwd": "/home/anna/shop",
+    "model": {"id": "claude-opus-5-5", "display_name": "Opus 5.5"},
+    "workspace": {"current_dir": "/home/anna/shop/src", "project_dir": "/home/anna/shop", "added_dirs": []},
+    "version": "2.1.325",
+    "cost": {"total_cost_usd": 1.25, "total_duration_ms": 60000, "total_lines_added": 5, "total_lines_removed": 1},
+    "context_window": {
+        "total_input_tokens": 50_000,
+        "total_output_tokens": 700,
+        "context_window_size": 200_000,
+        "current_usage": {
+            "input_tokens": 1_000,
+            "output_tokens": 700,
+            "cache_creation_input_tokens": 9_000,
+            "cache_read_input_tokens": 40_000,
+        },
+        "used_percentage": 25,
+        "remaining_percentage": 75,
+    },
+    "rate_limits": {
+        "five_hour": {"used_percentage": 40.5, "resets_at": 1_800_000_000},
+        "seven_day": {"used_percentage": 12},
+        "other": "unheard of",
+    },
+}
+
+
+def event(name: str, **fields: Json) -> dict[str, Json]:
+    return {"session_id": ID, "cwd": "/home/anna/shop", "hook_event_name": name, **fields}
+
+
+def hear(payload: Payload) -> HookEvent:
+    heard = AGENT.heard(payload)
+    assert heard is not None
+    return heard
+
+
+# ── what is heard ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_event_has_a_sample() -> None:
+    """All 33 events are known, and each is shown by a payload."""
+    assert len(EVENTS) == 33
+    assert set(EVENTS) == {sample.event for sample in SAMPLES.values()}
+
+
+def test_everything_wired_means_something() -> None:
+    """Hooks stand only for events that something is made of, and those that are answered wait for it."""
+    assert {name for name, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    for name in HOOKS:
+        heard = [hear(sample.payload) for sample in SAMPLES.values() if sample.event == name]
+        assert any(item.signals for item in heard), name
+
+
+def test_compression_is_told_once() -> None:
+    """A conversation opened again after a compression is not another compression."""
+    heard = hear(SAMPLES["session_start_compact"].payload)
+    assert [type(signal).__name__ for signal in heard.signals] == ["Opened", "Chosen"]
+    assert heard.occasion == "start"
+
+
+def test_a_followed_directory() -> None:
+    """After a change of directory, the conversation is in the new one."""
+    heard = hear(SAMPLES["cwd_changed"].payload)
+    assert heard.cwd == "/home/anna/shop/src"
+    assert hear(event("CwdChanged", new_cwd="/b")).cwd == "/b"
+
+
+def test_prompts_of_one_turn_are_told_apart() -> None:
+    """What the program tells itself during a turn has the prompt's id, and is still another prompt."""
+    first, second = (hear(SAMPLES[name].payload) for name in ("prompt", "prompt_task_notification"))
+    assert SAMPLES["prompt"].payload["prompt_id"] == SAMPLES["prompt_task_notification"].payload["prompt_id"]
+    assert first.mark != second.mark
+    assert hear(event("UserPromptSubmit", prompt="hi")).mark == ""
+
+
+@pytest.mark.parametrize("source", ["sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event", "unheard of"])
+def test_prompts_of_programs(source: str) -> None:
+    """A prompt that a program or a timer submitted is nobody's sign of activity."""
+    heard = hear(event("UserPromptSubmit", prompt="Go on", source=source))
+    assert heard.signals == (Prompted(text="Go on", person=False),)
+
+
+def test_a_subagents_mode_is_its_own() -> None:
+    """The permission mode of a subagent is not that of the conversation."""
+    outside = hear(event("Stop", permission_mode="plan"))
+    assert Chosen(permission="plan") in outside.signals
+    inside = hear(event("Stop", permission_mode="plan", agent_id="a1"))
+    assert not any(isinstance(signal, Chosen) for signal in inside.signals)
+
+
+def test_a_limit_in_the_programs_own_words() -> None:
+    """A usage limit keeps the sentence that says when it is lifted."""
+    heard = hear(SAMPLES["usage_limit"].payload)
+    assert heard.signals == (Limited(reason="You've hit your session limit · resets 3pm (Europe/Berlin)"),)
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/anna/.copilot/session-state/x/events.jsonl", "C:\\Users\\a\\.copilot\\x.jsonl"]
+)
+def test_copilot_runs_these_hooks_too(path: str) -> None:
+    """A conversation that lies with Copilot's is Copilot's."""
+    heard = hear(event("SessionStart", source="startup", transcript_path=path))
+    assert (heard.agent, heard.resume) == ("copilot", f"copilot --resume={ID}")
+    assert heard.signals == (Opened(),)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "x" * 201, "x" * 1_000_000, "\x1b[2J", 5, None, ["a"], {}])
+def test_ids_that_are_none(name: Json) -> None:
+    """What cannot be an id is of no conversation."""
+    assert AGENT.heard({**event("Stop"), "session_id": name}) is None
+    assert statusline.parse({**STATUS, "session_id": name}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        (ID, f"claude --resume {ID}"),
+        ("../..", "claude --resume ../.."),
+        ("a; rm -rf ~", "claude --resume 'a; rm -rf ~'"),
+        ("$(reboot)", "claude --resume '$(reboot)'"),
+        ("--dangerously-skip-permissions", None),
+    ],
+)
+def test_reopening_is_safe(name: str, command: str | None) -> None:
+    """The command that reopens a conversation holds its id as one word, and never as an option."""
+    assert hear({**event("Stop"), "session_id": name}).resume == command
+
+
+def test_an_unknown_event_is_kept_whole() -> None:
+    """Of an event nobody knows, everything is kept."""
+    heard = hear(event("Teleported", to="/b", transcript_path="/t"))
+    assert heard.signals == ()
+    assert heard.rest == {"hook_event_name": "Teleported", "to": "/b"}
+    assert hear({"session_id": ID, "x": 1}).rest == {"x": 1}
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_facts_at_the_start() -> None:
+    """The facts are context of the event, as Claude Code documents it."""
+    reply = AGENT.reply(HookAnswer(context="Two carts."), "SessionStart")
+    assert reply.code == 0
+    assert json.loads(reply.stdout) == {
+        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "Two carts."}
+    }
+
+
+def test_a_reminder_with_a_notification() -> None:
+    """A word for the person is shown, and sent to the desktop where that was asked for."""
+    reply = AGENT.reply(HookAnswer(say="Pause: 60\nminutes\x07"), "UserPromptSubmit")
+    assert json.loads(reply.stdout) == {"systemMessage": "Pause: 60\nminutes"}
+    reply = AGENT.reply(HookAnswer(say="Pause: 60\nminutes\x1b", notify=True), "UserPromptSubmit")
+    assert json.loads(reply.stdout)["terminalSequence"] == "\x1b]9;Holdfast: Pause: 60 minutes\x07\x07"
+
+
+def test_a_prompt_held_back() -> None:
+    """Only a prompt can be held back."""
+    reply = AGENT.reply(HookAnswer(block="Time for a pause."), "UserPromptSubmit")
+    assert json.loads(reply.stdout) == {"decision": "block", "reason": "Time for a pause."}
+    assert AGENT.reply(HookAnswer(block="Time for a pause."), "SessionStart") == Reply()
+
+
+def test_before_a_compression() -> None:
+    """What must not be forgotten is plain text, and nothing but that."""
+    assert AGENT.reply(HookAnswer(context="Keep: carts", say="hi", notify=True), "PreCompact") == Reply("Keep: carts")
+    assert (
+        AGENT.reply(HookAnswer(context='{"continue": false}'), "PreCompact").stdout == 'Recorded: {"continue": false}'
+    )
+    assert AGENT.reply(HookAnswer(say="hi"), "PreCompact") == Reply()
+
+
+@given(st.text(st.sampled_from('a"\\\n🙂'), min_size=1, max_size=50).filter(str.strip))
+def test_room_is_used(some: str) -> None:
+    """A long answer is cut to what fits, not to much less."""
+    stdout = AGENT.reply(HookAnswer(context=f"x{some}" * 20_000), "SessionStart").stdout
+    assert 4_000 < len(stdout) < 10_000
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    for name in ("home/.claude", "shop/.claude", "managed"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(claude_wiring, "_MANAGED", {"linux": str(tmp_path / "managed")})
+    return Places(home=str(tmp_path / "home"), project=str(tmp_path / "shop"))
+
+
+def test_where_settings_are(places: Places) -> None:
+    """The person's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
+    (change,) = WIRING.changes(places, "user", str)
+    assert change.path == os.path.join(places.home, ".claude", "settings.json")
+    (change,) = WIRING.changes(places, "project", str)
+    assert change.path == os.path.join(places.project, ".claude", "settings.json")
+    moved = places._replace(environ={"CLAUDE_CONFIG_DIR": os.path.join(places.home, "elsewhere")})
+    (change,) = WIRING.changes(moved, "user", str)
+    assert change.path == os.path.join(places.home, "elsewhere", "settings.json")
+    assert wiring("claude") is WIRING
+
+
+def test_what_stands_in_them(places: Places) -> None:
+    """Each event has one entry of one command, before a tool only for those that begin or ask something."""
+    (change,) = WIRING.changes(places, "user", lambda manner: f"holdfast-{manner}")
+    entries = {entry.at: entry for entry in change.entries}
+    assert set(entries) == {("hooks", name) for name in HOOKS}
+    assert not any(entry.only for entry in change.entries)
+    assert entries["hooks", "Stop"].value == {
+        "hooks": [{"type": "command", "command": "holdfast-stir", "timeout": 5}]
+    }
+    assert entries["hooks", "SessionStart"].value == {
+        "hooks": [{"type": "command", "command": "holdfast-ask", "timeout": 10}]
+    }
+    before = entries["hooks", "PreToolUse"].value
+    assert isinstance(before, dict)
+    assert before["matcher"] == "Task|Agent|AskUserQuestion|ExitPlanMode"
+    msgspec.json.encode([entry.value for entry in change.entries])
+
+
+def test_the_status_line_is_for_whoever_has_none() -> None:
+    """A status line is set only where none stands."""
+    assert claude_wiring.status_line("x") == SettingsEntry(
+        ("statusLine",), {"type": "command", "command": "x"}, only=True
+    )
+
+
+def test_no_obstacles(places: Places, tmp_path: Path) -> None:
+    """Settings that are missing, damaged, of another shape or no files at all stand in nobody's way."""
+    assert WIRING.obstacles(places, "user") == ()
+    (tmp_path / "home/.claude/settings.json").write_bytes(b'\xef\xbb\xbf{"disableAllHooks": false}')
+    (tmp_path / "shop/.claude/settings.json").write_text("[" * 100_000)
+    (tmp_path / "shop/.claude/settings.local.json").mkdir()
+    (tmp_path / "managed/managed-settings.json").write_text("[true]")
+    assert WIRING.obstacles(places, "user") == ()
+    assert WIRING.obstacles(places, "project") == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"),
+    [
+        ("home/.claude/settings.json", {"disableAllHooks": True}),
+        ("shop/.claude/settings.json", {"disableAllHooks": True}),
+        ("shop/.claude/settings.local.json", {"disableAllHooks": True}),
+        ("managed/managed-settings.json", {"disableAllHooks": "yes"}),
+        ("managed/managed-settings.json", {"allowManagedHooksOnly": True}),
+        ("managed/managed-settings.d/10.json", {"strictPluginOnlyCustomization": ["hooks"]}),
+    ],
+)
+def test_obstacles(places: Places, tmp_path: Path, file: str, setting: Json) -> None:
+    """Hooks that are switched off anywhere are found, and the file is named."""
+    (tmp_path / "managed/managed-settings.d").mkdir()
+    (tmp_path / file).write_text(json.dumps(setting))
+    scopes: tuple[Scope, ...] = ("user", "project")
+    for scope in scopes:
+        (found,) = WIRING.obstacles(places, scope)
+        assert os.path.normpath(tmp_path / file) in found
+
+
+# ── the status line ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_status_line() -> None:
+    """Tokens are counted as the program's percentage is; limits keep their names."""
+    heard = statusline.parse(STATUS)
+    assert heard is not None
+    limits: dict[str, Json] = {
+        "five_hour": {"used_percentage": 40.5, "resets_at": 1_800_000_000},
+        "seven_day": {"used_percentage": 12.0},
+    }
+    assert heard.signals == (
+        Measured(tokens=50_000, window=200_000, cost_usd=1.25, limits=limits),
+        Chosen(model="claude-opus-5-5"),
+    )
+    assert (heard.conversation, heard.cwd, heard.mark) == (ID, "/home/anna/shop/src", "")
+    assert heard.resume == f"claude --resume {ID}"
+
+
+def test_recorded_status_lines() -> None:
+    """What the real program hands over: nothing is known at first, then tokens, window and cost are."""
+    told = []
+    for name in ("before_the_first_answer", "after_some_work"):
+        with open(os.path.join(PAYLOADS, "statusline", f"{name}.json"), encoding="utf-8") as file:
+            heard = statusline.parse(json.load(file))
+        assert heard is not None
+        told.append(heard.signals)
+    assert told == [
+        (Measured(window=1_000_000, cost_usd=0.0), Chosen(model="claude-opus-5-5")),
+        (Measured(tokens=130, window=1_000_000, cost_usd=0.0038779999999999995), Chosen(model="claude-opus-5-5")),
+    ]
+
+
+def test_a_status_line_before_the_first_answer() -> None:
+    """Where nothing was asked yet, no size is told."""
+    context: dict[str, Json] = {"total_input_tokens": 0, "context_window_size": 200_000, "current_usage": None}
+    heard = statusline.parse({"session_id": ID, "context_window": context})
+    assert heard is not None
+    assert heard.signals == ()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(STATUS)),
+        st.none() | st.integers() | st.text(max_size=5) | st.lists(st.none()) | st.dictionaries(st.text(), st.none()),
+    )
+)
+def test_any_status_line(changed: dict[str, Json]) -> None:
+    """Whatever stands in its fields, nothing is raised."""
+    heard = statusline.parse({**STATUS, **changed})
+    assert heard is None or len(heard.signals) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("PostModelSwitch", {}), ("SessionStart", {"source": "fork"}), ("SessionStart", {"source": "resume"})],
+)
+def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict[str, Json]) -> None:
+    """What the next request sends again is how full the context is; zero before the first answer says nothing."""
+
+    def measured(**fields: Json) -> list[object]:
+        found = AGENT.heard(event(name, **more, **fields))
+        assert found is not None
+        return [signal for signal in found.signals if isinstance(signal, Measured)]
+
+    assert measured(context_tokens=2602) == [Measured(tokens=2602)]
+    assert measured(context_tokens=0) == []
+    assert measured() == []
+
+
+@pytest.mark.parametrize("source", [None, "user", "sdk", "system", "loop_wakeup", "something new"])
+def test_a_notification_of_the_program_is_no_persons_prompt(source: str | None) -> None:
+    """Whoever is named as its author, what opens as a notification was written by the program."""
+    words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
+    found = AGENT.heard(event("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source})))
+    assert found is not None
+    assert found.signals == (Prompted(text=words, person=False),)

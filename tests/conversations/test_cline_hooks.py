@@ -1,0 +1,160 @@
+"""What is heard in the payloads of Cline's hooks, beyond the suite."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent
+from holdfast.conversations.adapters.cline.hooks import AGENT, words_of
+from holdfast.conversations.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    Called,
+    Closed,
+    Edited,
+    Erred,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+    Waits,
+)
+
+BASE: dict[str, Any] = {
+    "timestamp": "2026-11-15T16:07:02.885Z", "taskId": "conv_1", "sessionContext": {"rootSessionId": "1794_r8"},
+    "workspaceRoots": ["/home/anna/shop"], "agent_id": "agent_1", "parent_agent_id": None,
+}  # fmt: skip
+
+
+def heard(hook: str, **more: Any) -> HookEvent:
+    found = AGENT.heard({**BASE, "hookName": hook, **more})
+    assert found is not None
+    return found
+
+
+def after(name: str, given: Any, output: Any = None, **more: Any) -> tuple[Any, ...]:
+    return heard(
+        "tool_result", tool_result={"id": "c", "name": name, "input": given, "output": output, **more}
+    ).signals
+
+
+def test_the_program_and_the_extension_are_told_apart() -> None:
+    """The program's conversation is the one it can reopen; the extension's is its task, told by its prompt."""
+    program = heard("agent_start")
+    extension = AGENT.heard({"hookName": "TaskStart", "taskId": "1794", "workspaceRoots": ["/home/anna/shop"]})
+    assert extension is not None
+    assert (program.event, program.conversation, program.resume) == ("TaskStart", "1794_r8", "cline --id 1794_r8")
+    assert (extension.event, extension.conversation, extension.resume) == ("TaskStart", "1794", None)
+    assert program.signals == (Opened(), Prompted())
+    assert extension.signals == (Opened(),)
+    assert program.cwd == extension.cwd == "/home/anna/shop"
+
+
+def test_a_subagent_from_beginning_to_end() -> None:
+    """It is asked for, begins under its own id, and ends well, with an error or by being stopped."""
+    below = {"agent_id": "agent_2", "parent_agent_id": "agent_1", "taskId": "conv_2"}
+    call = {"id": "c4", "name": "spawn_agent", "input": {"task": "Look", "systemPrompt": "You look"}}
+    assert heard("tool_call", tool_call=call).signals == (Called(call="c4", type="subagent", task="Look"),)
+    began = heard("agent_start", **below)
+    assert (began.conversation, began.occasion) == ("1794_r8", None)
+    assert began.signals == (AgentBegan(agent="agent_2", type="subagent"),)
+    said = heard("agent_end", turn={"outputText": "Fine."}, **below).signals
+    assert said == (AgentEnded(agent="agent_2", type="subagent", summary="Fine."),)
+    failed = heard("agent_error", error={"name": "Error", "message": "no"}, **below).signals
+    assert failed == (AgentEnded(agent="agent_2", type="subagent", failed="no"),)
+    stopped = heard("agent_abort", **below).signals
+    assert stopped == (AgentEnded(agent="agent_2", type="subagent", failed="it was cancelled", stopped=True),)
+    assert heard("session_shutdown", **below).signals == ()
+
+
+def test_how_a_turn_ends() -> None:
+    """Answered, taken back by the person, failed, or the end of it all."""
+    assert heard("agent_end", turn={"outputText": "Fine."}).signals == (Replied(text="Fine."),)
+    assert heard("agent_abort", reason="user cancelled").signals == (Replied(),)
+    (erred,) = heard("agent_error", error={"name": "Error", "message": "fetch failed"}).signals
+    assert type(erred) is Erred
+    assert erred.category == "transient"
+    assert heard("session_shutdown", reason="bye").signals == (Closed(reason="bye"),)
+
+
+def test_commands_each_have_their_own_end() -> None:
+    """Several commands in one call are several commands, also where they come as text."""
+    given = {"commands": ["make", {"command": "make test"}, "ls"]}
+    output = [{"success": True}, {"success": False, "error": "Command exited with code 2"}, {"success": False}]
+    each = [("make", 0), ("make test", 2), ("ls", 1)]
+    assert [(item.command, item.code) for item in after("run_commands", given, output)] == each
+    written = {"commands": json.dumps(given["commands"])}
+    assert [(item.command, item.code) for item in after("run_commands", written, json.dumps(output))] == each
+    assert after("execute_command", {"command": "[ -f a ]"}) == (Ran(command="[ -f a ]"),)
+    assert after("run_commands", {"commands": []}) == (Active(),)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "action", "texts"),
+    [
+        ("editor", {"path": "a", "old_text": "x", "new_text": "y"}, "modified", ("x", "y")),
+        ("editor", {"path": "a", "insert_line": 3, "new_text": "y"}, "modified", (None, None)),
+        ("write_to_file", {"path": "a", "content": "y\n"}, "modified", (None, None)),
+        ("replace_in_file", {"path": "a", "diff": "------- SEARCH\nx\n=======\ny\n+++++++ REPLACE\n"}, "modified",
+         (None, None)),
+        ("apply_patch", {"input": "*** Begin Patch\n*** Add File: a\n+y\n*** End Patch"}, "created", (None, None)),
+    ],
+)  # fmt: skip
+def test_the_ways_to_change_a_file(name: str, given: Any, action: str, texts: tuple[str | None, str | None]) -> None:
+    """Each of Cline's tools that change a file is a change of that file, unless it failed."""
+    (edited,) = after(name, given, "done")
+    assert type(edited) is Edited
+    assert (edited.path, edited.action, (edited.old, edited.new)) == ("a", action, texts)
+    assert after(name, given, error="refused") == (Active(),)
+
+
+def test_a_file_that_was_created() -> None:
+    """Only what Cline says tells a new file from one written over."""
+    (new,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File created successfully at: a"})
+    (old,) = after("editor", {"path": "a", "new_text": "y\n"}, {"result": "File overwritten"})
+    assert (new.action, old.action) == ("created", "modified")
+    assert new.after == old.after
+
+
+def test_a_question_waits_for_the_person() -> None:
+    """Asking is waiting, in the words of the question."""
+    asked = heard("tool_call", tool_call={"name": "ask_question", "input": {"question": "Which port?"}}).signals
+    assert asked == (Waits(what="input", text="Which port?"),)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ('<user_input mode="act">Add a sitemap</user_input>', "Add a sitemap"),
+        ("<task>\nAdd it\n</task>\n<environment_details>…</environment_details>", "Add it"),
+        ("Use <b>bold</b>", "Use <b>bold</b>"),
+        ("<user_input>never closed", "<user_input>never closed"),
+    ],
+)
+def test_what_the_person_wrote(prompt: str, words: str) -> None:
+    """What Cline wraps around a prompt is taken off, and nothing else."""
+    assert words_of(prompt) == words
+    assert heard("prompt_submit", userPromptSubmit={"prompt": prompt}).signals == (Prompted(text=words),)
+
+
+def test_one_event_through_two_files() -> None:
+    """Files of the user and of the project hear the same payload; two calls in one moment are two."""
+    call = {"id": "c1", "name": "editor", "input": {}}
+    assert heard("tool_call", tool_call=call).mark == heard("tool_call", tool_call=call).mark != ""
+    assert heard("tool_call", tool_call=call).mark != heard("tool_call", tool_call={**call, "id": "c2"}).mark
+    assert heard("agent_start", timestamp=None).mark == ""
+
+
+def test_answers_are_in_clines_words() -> None:
+    """Context for the task, with the person's sentence in it, or a reason to stop it."""
+    answer = HookAnswer(context="facts", say="a word")
+    assert json.loads(AGENT.reply(answer, "TaskStart").stdout) == {
+        "cancel": False, "contextModification": "facts\n\na word",
+    }  # fmt: skip
+    blocked = json.loads(AGENT.reply(HookAnswer(block="no"), "UserPromptSubmit").stdout)
+    assert blocked == {"cancel": True, "errorMessage": "no"}
+    assert AGENT.reply(HookAnswer(block="no"), "TaskStart").stdout == ""

@@ -1,0 +1,345 @@
+"""Codex's rollouts of all versions, whole and damaged, told as stories."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.codex.transcripts import READER
+from holdfast.conversations.adapters.transcript import TranscriptSource
+from holdfast.conversations.signals import (
+    AgentBegan,
+    AgentEnded,
+    Chosen,
+    Compacted,
+    Edited,
+    Limited,
+    Measured,
+    Planned,
+    Prompted,
+    Ran,
+    Todo,
+)
+from holdfast.workspace.agent_dirs import Places
+from tests.support.codex_rollouts import (
+    BEGAN,
+    ID,
+    SUB,
+    WHOLE,
+    Record,
+    asked,
+    called,
+    counted,
+    item,
+    kinds,
+    line,
+    lines,
+    meta,
+    output,
+    spent,
+    tell,
+)
+
+
+@pytest.fixture
+def rollout(tmp_path: Path) -> Path:
+    return tmp_path / ".codex" / "sessions" / "2026" / "11" / "15" / f"rollout-2026-11-15T09-00-00-{ID}.jsonl"
+
+
+def test_a_conversation_is_told(rollout: Path) -> None:
+    """Everything a rollout says about a conversation is in its story, each thing once."""
+    (story,) = tell(rollout, WHOLE)
+    assert (story.agent, story.conversation, story.resume) == ("codex", ID, f"codex resume {ID}")
+    assert (story.cwd, story.branch, story.title, story.model) == ("/home/anna/shop", "carts", "Carts", "gpt-6.1-sol")
+    assert (story.began, story.ended) == (BEGAN + 2_000, BEGAN + 70_000)
+    assert (story.input_tokens, story.cache_read_tokens + story.cache_write_tokens, story.output_tokens) == (
+        1200,
+        800,
+        100,
+    )
+    assert (story.messages, story.parent, story.problems) == (3, None, [])
+    assert kinds(story, Prompted) == [Prompted(text="Empty the carts"), Prompted(text="")]
+    assert kinds(story, Chosen) == [Chosen(model="gpt-6.1-sol", permission="bypassPermissions")]
+    assert kinds(story, Ran) == [Ran(command="make test", code=2, took_ms=1500)]
+    edits = {entry.path.rpartition("/")[2]: entry for entry in kinds(story, Edited) if isinstance(entry, Edited)}
+    assert {name: edit.action for name, edit in edits.items()} == {
+        "a.py": "modified", "b.py": "created", "c.py": "deleted", "d.py": "deleted", "e.py": "created",
+    }  # fmt: skip
+    assert (edits["a.py"].lines_added, edits["a.py"].lines_removed) == (2, 1)
+    assert edits["b.py"].after == "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
+    assert kinds(story, Planned) == [Planned(todos=(Todo("Test it", "in_progress"),))]
+    assert kinds(story, AgentBegan) == [AgentBegan(agent=SUB, type="default", task="write tests", background=True)]
+    assert kinds(story, Compacted) == [Compacted()]
+    assert kinds(story, Measured) == [Measured(tokens=1050, window=258_400)]
+    assert story.told == sorted(story.told, key=lambda told: told.at)
+    assert len({told.mark for told in story.told}) == len(story.told)
+
+
+def test_marks_stay_as_a_rollout_grows(rollout: Path) -> None:
+    """What was read before has the same mark when the file has grown."""
+    (whole,) = tell(rollout, WHOLE)
+    (less,) = tell(rollout, WHOLE[:12])
+    marks = {told.mark: told.signal for told in whole.told}
+    for told in less.told:
+        if not isinstance(told.signal, Measured):
+            assert marks[told.mark] == told.signal
+
+
+def test_older_versions(rollout: Path) -> None:
+    """Rollouts without items tell the same by what the model asked for and by events of older names."""
+    (story,) = tell(
+        rollout,
+        [
+            meta(),
+            line(1, "event_msg", {"type": "user_message", "message": "Empty the carts", "kind": "plain"}),
+            called(2, "shell", "c1", {"command": ["bash", "-lc", "make test"]}),
+            output(3, "c1", json.dumps({"output": "no", "metadata": {"exit_code": 2, "duration_seconds": 0.1}})),
+            called(4, "shell", "c2", {"command": ["ls"]}),
+            line(4, "event_msg", {"type": "exec_command_end", "call_id": "c2", "command": ["ls"], "exit_code": 0}),
+            called(
+                5, "shell", "c3", {"command": ["apply_patch", "*** Begin Patch\n*** Delete File: a\n*** End Patch"]}
+            ),
+            output(5, "c3", "Exit code: 0\nOutput:\nSuccess."),
+            called(6, "shell", "c4", {"command": ["never"]}),
+            output(6, "c4", "unsupported call: shell"),
+            counted(6, 1000, 1000),
+            counted(6, 1000, 1000),  # only the limits have changed
+            counted(7, 1500, 500, rate_limits={"primary": {"used_percent": 12.5}, "secondary": None}),
+        ],
+    )
+    assert kinds(story, Prompted) == [Prompted(text="Empty the carts")]
+    assert kinds(story, Ran) == [Ran(command="make test", code=2), Ran(command="ls", code=0)]
+    assert [entry.path for entry in kinds(story, Edited) if isinstance(entry, Edited)] == ["a"]
+    assert (story.input_tokens, story.output_tokens) == (1480, 20)
+    assert kinds(story, Measured) == [
+        Measured(tokens=500, window=258_400, limits={"primary": {"used_percent": 12.5}})
+    ]
+
+
+def test_the_first_versions(rollout: Path) -> None:
+    """Bare lines without times of their own still tell who asked for what, and when it began."""
+    bare: list[Record] = [
+        {"id": ID, "timestamp": "2026-11-15T09:00:00.000Z", "instructions": None, "git": {}},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Empty the carts"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done"}]},
+    ]
+    (story,) = tell(rollout, bare)
+    assert (story.conversation, story.began, story.messages) == (ID, BEGAN, 2)
+    assert kinds(story, Prompted) == [Prompted(text="Empty the carts")]
+
+
+def test_a_fork_tells_only_what_is_new(rollout: Path) -> None:
+    """A fork that begins with a copy of its origin does not tell that again."""
+    other = "019b2f00-3333-7000-8000-000000000003"
+    copied = [entry | {"timestamp": "2026-11-15T09:00:00.200Z"} for entry in WHOLE]
+    (story,) = tell(rollout, [meta(id=other, session_id=other, forked_from_id=ID), *copied, asked(30, "Another way")])
+    assert (story.conversation, story.parent, story.began) == (other, ID, BEGAN + 30_000)
+    assert [told.signal for told in story.told] == [Prompted(text="Another way")]
+    assert story.input_tokens == 0
+
+
+def agent_rollout(root: str = ID, **fields: object) -> list[Record]:
+    spawned = {"subagent": {"thread_spawn": {"parent_thread_id": ID, "depth": 1}}}
+    about: Record = {"source": spawned, "agent_role": "tester", "agent_path": "/root/tests", **fields}
+    return [
+        meta(id=SUB, session_id=root, parent_thread_id=ID, **about),
+        line(8, "turn_context", {"model": "gpt-mini"}),
+        asked(8, "Write the tests"),
+        item(30, type="CommandExecution", id="c1", command=["ls"], exit_code=0),
+        line(31, "compacted", {"message": "A summary"}),
+        spent(32, "r1"),
+        counted(32, 1050, 1050),
+        line(33, "response_item", {"type": "message", "role": "assistant", "content": []}),
+        line(34, "event_msg", {"type": "task_complete", "last_agent_message": "All green."}),
+    ]
+
+
+@pytest.mark.parametrize("where", ["sessions/2026/11/15", "sessions/2026/11/14", "archived_sessions"])
+def test_a_subagent_is_part_of_its_conversation(tmp_path: Path, rollout: Path, where: str) -> None:
+    """What a subagent did is told in the conversation it works for, of that agent, and is nobody's working time."""
+    (alone,) = tell(rollout, WHOLE)
+    sub = tmp_path / ".codex" / where / f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"
+    assert tell(sub, agent_rollout()) == []
+    (story,) = READER.read(TranscriptSource(str(rollout), ""))
+    about: Record = {"agent": SUB, "type": "tester", "task": "tests"}
+    assert kinds(story, AgentBegan) == [AgentBegan(**about, background=True)]
+    assert kinds(story, AgentEnded) == [AgentEnded(**about, summary="All green.", tokens=1050)]
+    assert kinds(story, Ran) == [Ran(command="make test", code=2, took_ms=1500), Ran(agent=SUB, command="ls")]
+    for kind in (Prompted, Chosen, Compacted, Measured):
+        assert kinds(story, kind) == kinds(alone, kind)
+    assert (story.signs, story.model, story.output_tokens) == (alone.signs, alone.model, alone.output_tokens + 50)
+    marks = {told.mark for told in story.told}
+    assert len(marks) == len(story.told)
+    assert {told.mark for told in alone.told} <= marks
+
+
+def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path: Path, rollout: Path) -> None:
+    """That it says itself for whom it works is enough, whatever the days and ids; one that it called goes with it."""
+    mute = [entry for entry in WHOLE if "SubAgentActivity" not in str(entry)]
+    tell(rollout, mute)
+    nested, day = "no-uuid-at-all", tmp_path / ".codex" / "sessions" / "2026" / "11" / "15"
+    sub, below = (day / f"rollout-2026-11-15T09-00-08-{name}.jsonl" for name in (SUB, nested))
+    of_sub = [meta(id=nested, session_id=nested, parent_thread_id=SUB, agent_role="reader"), *agent_rollout()[1:]]
+    assert tell(below, of_sub) != []
+    assert tell(sub, agent_rollout(root=SUB)) == []
+    assert tell(below, of_sub) == []
+    (story,) = READER.read(TranscriptSource(str(rollout), ""))
+    assert [entry.agent for entry in kinds(story, AgentBegan)] == [SUB, nested]
+    assert [entry.agent for entry in kinds(story, Ran)] == [None, SUB, nested]
+    told = [transcript for source in READER.sources(Places(str(tmp_path), "/")) for transcript in READER.read(source)]
+    assert [transcript.conversation for transcript in told] == [ID]
+    assert told[0].told == story.told
+
+
+def test_subagents_that_claim_to_work_for_each_other_are_not_lost(rollout: Path) -> None:
+    """Where no conversation is behind them, what they did is still told."""
+    tell(rollout, [meta(parent_thread_id=SUB), asked(2)])
+    path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
+    (story,) = tell(path, agent_rollout(root=SUB))
+    assert story.conversation == SUB
+
+
+def test_a_subagent_without_its_conversation_stands_alone(rollout: Path) -> None:
+    """Where the conversation is gone, what its subagent did is still told."""
+    path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
+    (story,) = tell(path, agent_rollout())
+    assert (story.conversation, story.parent) == (SUB, ID)
+    assert [type(told.signal) for told in story.told] == [AgentBegan, Ran, AgentEnded]
+    aborted = line(34, "event_msg", {"type": "turn_aborted", "reason": "interrupted"})
+    (broken,) = tell(path, [*agent_rollout()[:-1], aborted])
+    (ended,) = kinds(broken, AgentEnded)
+    assert isinstance(ended, AgentEnded)
+    assert ended.failed == "interrupted"
+
+
+def test_agents_that_call_each_other_end(tmp_path: Path, rollout: Path) -> None:
+    """Rollouts that name one another, or themselves, are each told once."""
+    again = item(20, type="SubAgentActivity", id="c9", kind="started", agent_thread_id=SUB, agent_path="/root/x")
+    back = item(21, type="SubAgentActivity", id="c8", kind="started", agent_thread_id=ID, agent_path="/root/y")
+    tell(rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl"), [*agent_rollout(), again, back])
+    (story,) = tell(rollout, WHOLE)
+    assert story.output_tokens == 150
+
+
+def test_a_usage_limit_is_told(rollout: Path) -> None:
+    """An error that is a limit of the account is one, whichever form it is named in."""
+    for kind in ("usage_limit_exceeded", {"usage_limit_exceeded": {"resets": 1}}):
+        error = {"type": "error", "message": "You've hit your usage limit.", "codex_error_info": kind}
+        (story,) = tell(rollout, [meta(), asked(1), line(2, "event_msg", error)])
+        assert kinds(story, Limited) == [Limited(reason="You've hit your usage limit.")]
+
+
+def test_the_same_id_again_is_another_call(rollout: Path) -> None:
+    """Ids of calls are the model's: the same one twice is two calls, each with a mark of its own."""
+    ran = [item(second, type="CommandExecution", id="c", command=["ls"], exit_code=0) for second in (2, 4)]
+    again = [called(second, "exec_command", "c", {"cmd": "ls"}) for second in (1, 3)]
+    (story,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
+    assert [told.mark for told in story.told] == ["c", "c#1"]
+
+
+def test_sources_are_found_without_being_read(tmp_path: Path, rollout: Path) -> None:
+    """Rollouts and their compressed kin are found in both places; what only has their name is not."""
+    tell(rollout, WHOLE)
+    archive = tmp_path / ".codex" / "archived_sessions"
+    archive.mkdir()
+    (archive / "rollout-b.jsonl.zst").write_bytes(b"")
+    (rollout.parent / f"{rollout.name}.zst").write_bytes(b"")  # being made of the one beside it
+    (archive / "notes.txt").write_text("x")
+    (archive / "directory.jsonl").mkdir()
+    (archive / "link.jsonl").symlink_to(rollout)
+    (archive / "round").symlink_to(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(archive / "pipe.jsonl")
+    places = Places(str(tmp_path), str(tmp_path))
+    found = [os.path.basename(source.path) for source in READER.sources(places)]
+    assert found == [rollout.name, "rollout-b.jsonl.zst"]
+    before = [source.stamp for source in READER.sources(places)]
+    with rollout.open("ab") as file:
+        file.write(b"\n")
+    assert next(READER.sources(places)).stamp != before[0]
+    assert list(READER.sources(Places(str(tmp_path / "nowhere"), ""))) == []
+
+
+def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+    """A directory or a pipe in the place of a rollout, or none at all, is a problem and no error."""
+    (tmp_path / "directory.jsonl").mkdir()
+    names = ["directory.jsonl", "nothing.jsonl"]
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.jsonl")
+        names.append("pipe.jsonl")
+    for name in names:
+        (story,) = READER.read(TranscriptSource(str(tmp_path / name), ""))
+        assert story.problems
+        assert not story.told
+
+
+HEAD, TAIL = lines(WHOLE[:8]), lines(WHOLE[8:])
+WRONG: list[Record] = [
+    {"type": kind, "payload": wrong}
+    for kind in ("event_msg", "response_item", "compaction", "session_meta", "turn_context", "token_usage_record")
+    for wrong in (1, ["x"], "x", None)
+]
+DAMAGES = {
+    "a bad line": HEAD + b'{"timestamp": nonsense}\n' + TAIL,
+    "a tail of NULs": HEAD + TAIL + b"\0" * 4096,
+    "a line of NULs": HEAD + b"\0" * 300 + b"\n" + TAIL,
+    "glued records": (HEAD + TAIL).replace(b"}\n{", b"}{"),
+    "empty lines and other ends": b"\n\n" + (HEAD + TAIL).replace(b"\n", b"\r\n"),
+    "bytes of another encoding": HEAD + b'{"type":"note","payload":"\xe9\xff"}\n' + TAIL,
+    "records of other types": HEAD + lines([line(5, "of_2040", {"a": [1]}), {"type": 7}]) + TAIL,
+    "payloads of other types": HEAD + lines(WRONG) + TAIL,
+    "a long line": HEAD + lines([line(5, "of_2040", {"type": "reasoning", "x": "y" * 20_000_000})]) + TAIL,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rollouts_tell_what_is_left(rollout: Path, damage: str) -> None:
+    """Whatever stands between the lines, all that they tell is told."""
+    (whole,) = tell(rollout, WHOLE)
+    (story,) = tell(rollout, DAMAGES[damage])
+    assert [told.signal for told in story.told] == [told.signal for told in whole.told]
+    assert (story.input_tokens, story.messages) == (whole.input_tokens, whole.messages)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_cut_costs_only_what_comes_after_it(rollout: Path, data: st.DataObject) -> None:
+    """Cut at any byte, a rollout still tells all that its whole lines tell."""
+    content = lines(WHOLE)
+    at = data.draw(st.integers(0, len(content)))
+    before = next(iter(tell(rollout, content[: content.rfind(b"\n", 0, at) + 1])), None)
+    story = next(iter(tell(rollout, content[:at])), None)
+    if before is not None and before.told:
+        assert story is not None
+        assert {told.mark for told in before.told} - {told.mark for told in story.told} <= {
+            told.mark for told in before.told if isinstance(told.signal, Measured)
+        }
+        assert story.input_tokens >= before.input_tokens
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_fields_may_hold_anything(rollout: Path, data: st.DataObject) -> None:
+    """With any JSON in any field of its payloads, a rollout is told without an error."""
+    text = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+    some = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text,
+        lambda one: st.lists(one, max_size=2) | st.dictionaries(text, one, max_size=2),
+        max_leaves=4,
+    )
+    records = json.loads(json.dumps(WHOLE))
+    for record in data.draw(st.lists(st.sampled_from(records), max_size=5)):
+        payload = record["payload"]
+        target = payload.get("item", payload) if isinstance(payload, dict) else {}
+        if isinstance(target, dict) and target:
+            target[data.draw(st.sampled_from(sorted(target)))] = data.draw(some)
+    for story in tell(rollout, records):
+        assert len({told.mark for told in story.told}) == len(story.told)
+        json.dumps(story.problems)

@@ -1,0 +1,164 @@
+"""What is heard in Copilot's two dialects, beyond the suite."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent
+from holdfast.conversations.adapters.copilot.hooks import AGENT, NAMES, event_of
+from holdfast.conversations.signals import Active, AgentBegan, Closed, Edited, Erred, Limited, Ran
+
+PAYLOADS = os.path.join(os.path.dirname(__file__), "payloads")
+BASE = {"session_id": "3f6c", "timestamp": "2026-11-15T16:05:42.123Z", "cwd": "/home/anna/shop"}
+
+
+def samples(agent: str) -> dict[str, dict[str, Any]]:
+    found = {}
+    for name in sorted(name for name in os.listdir(os.path.join(PAYLOADS, agent)) if name.endswith(".json")):
+        with open(os.path.join(PAYLOADS, agent, name), encoding="utf-8") as file:
+            found[name.removesuffix(".json")] = json.load(file)
+    return found
+
+
+def heard(event: str, **more: Any) -> HookEvent:
+    found = AGENT.heard({"hook_event_name": event, **BASE, **more})
+    assert found is not None
+    return found
+
+
+def test_both_dialects_say_the_same() -> None:
+    """An event recorded in both is heard as one: the same name, the same meaning, the same moment in the mark."""
+    recorded = samples("copilot")
+    pairs = [(recorded[name], recorded[f"camel-{name}"]) for name in recorded if f"camel-{name}" in recorded]
+    assert len(pairs) > 10
+    for pascal, camel in pairs:
+        one, other = AGENT.heard(pascal["payload"]), AGENT.heard(camel["payload"])
+        assert one is not None
+        assert other is not None
+        assert (one.event, one.occasion, one.cwd) == (other.event, other.occasion, other.cwd)
+        assert [type(signal) for signal in one.signals] == [type(signal) for signal in other.signals]
+        assert one.mark.rpartition(":")[2] == other.mark.rpartition(":")[2]
+        assert one.mark
+
+
+def test_the_mark_is_the_same_in_both_dialects() -> None:
+    """A time written out and a time in milliseconds are one moment."""
+    camel = AGENT.heard({"sessionId": "3f6c", "timestamp": 1794758742123, "cwd": "/home/anna/shop", "prompt": "hi"})
+    assert camel is not None
+    assert camel.mark == heard("UserPromptSubmit", prompt="hi").mark == "UserPromptSubmit:3f6c:1794758742123"
+
+
+def test_events_are_known_by_their_fields() -> None:
+    """Copilot's own dialect does not say which event it is; every recorded one is recognised."""
+    for name, sample in samples("copilot").items():
+        unnamed = {key: item for key, item in sample["payload"].items() if key not in ("hook_event_name", "hookName")}
+        assert event_of(unnamed) == sample["event"], name
+    assert event_of({"sessionId": "x"}) == ""
+    assert event_of({"hookName": "preCompact"}) == NAMES["preCompact"]
+
+
+def test_whose_payload_it_is() -> None:
+    """Copilot's payloads are told from Claude Code's, whichever way they come."""
+    for agent in ("copilot", "claude"):
+        for name, sample in samples(agent).items():
+            heard = index.agent("claude").heard(sample["payload"])
+            assert heard is not None
+            assert heard.agent == agent, name
+
+
+def test_a_subagent_belongs_to_its_conversation() -> None:
+    """Its own prompt says what it is to do; it comes under its own id and is put where it belongs."""
+    found = heard(
+        "UserPromptSubmit",
+        session_id="child",
+        agent_id="child",
+        agent_type="explore",
+        parent_agent_id="root",
+        prompt="Look",
+    )
+    assert found.conversation == "root"
+    assert found.signals == (AgentBegan(agent="child", type="explore", task="Look"),)
+    assert found.occasion is None
+    deeper = heard(
+        "Stop", session_id="child", agent_id="child", parent_agent_id="middle", stop_reason="end_turn",
+        transcript_path="/home/anna/.copilot/session-state/root/events.jsonl",
+    )  # fmt: skip
+    assert deeper.conversation == "root"
+    assert deeper.signals == (Active(agent="child"),)
+
+
+@pytest.mark.parametrize(
+    ("error", "recoverable", "kind"),
+    [
+        ('{"message": "Rate limit reached for requests"}', True, Limited),
+        ("Overloaded", True, Active),
+        ("Overloaded", False, Erred),
+    ],
+)
+def test_what_is_tried_again_is_no_trouble_yet(error: str, recoverable: bool, kind: type) -> None:
+    """Copilot tells every attempt; only a limit, or one it gives up on, is recorded."""
+    told = {"name": "Error", "message": error}
+    (signal,) = heard("ErrorOccurred", error=told, error_context="model_call", recoverable=recoverable).signals
+    assert type(signal) is kind
+    tool = heard("ErrorOccurred", error=told, error_context="tool_execution", recoverable=False)
+    assert tool.signals == (Active(),)
+
+
+def test_an_end_with_an_error() -> None:
+    """The end of a conversation that failed says both."""
+    assert [type(signal) for signal in heard("SessionEnd", reason="error").signals] == [Erred, Closed]
+    assert heard("SessionEnd", reason="user_exit").signals == (Closed(reason="user_exit"),)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("moon\n<shellId: 0 completed with exit code 3>", 3),
+        ("moon\n<exited with exit code 0>", 0),
+        ("exit code 4 was expected\nall fine", 0),
+    ],
+)
+def test_exit_codes_stand_at_the_end(said: str, code: int) -> None:
+    """What a command printed before is not mistaken for how it ended."""
+    found = heard(
+        "PostToolUse", tool_name="Bash", tool_input={"command": "make"},
+        tool_result={"result_type": "success", "text_result_for_llm": said},
+    )  # fmt: skip
+    assert found.signals == (Ran(command="make", code=code),)
+
+
+def test_arguments_written_as_text() -> None:
+    """Older versions hand the arguments over as JSON in a string; what is none stays without meaning."""
+    payload: dict[str, Any] = {"sessionId": "3f6c", "timestamp": 1, "cwd": "/", "toolName": "edit", "toolResult": {}}
+    given = json.dumps({"path": "a", "old_str": "x", "new_str": "y"})
+    found = AGENT.heard({**payload, "toolArgs": given})
+    assert found is not None
+    assert [type(signal) for signal in found.signals] == [Edited]
+    broken = AGENT.heard({**payload, "toolArgs": given[:-1]})
+    assert broken is not None
+    assert broken.signals == (Active(),)
+
+
+def test_a_refused_tool_changes_nothing() -> None:
+    """An edit that was denied is none."""
+    found = heard(
+        "PostToolUse", tool_name="Edit", tool_input={"path": "a", "old_str": "x", "new_str": "y"},
+        tool_result={"result_type": "denied", "text_result_for_llm": "no"},
+    )  # fmt: skip
+    assert found.signals == (Active(),)
+
+
+def test_answers_are_in_copilots_words() -> None:
+    """Context, with the person's sentence in it as there is no other way, or a reason to hold the prompt back."""
+    answer = HookAnswer(context="facts", say="a word")
+    assert json.loads(AGENT.reply(answer, "SessionStart").stdout) == {"additionalContext": "facts\n\na word"}
+    assert json.loads(AGENT.reply(HookAnswer(block="no"), "UserPromptSubmit").stdout) == {
+        "decision": "block",
+        "reason": "no",
+    }
+    assert AGENT.reply(answer, "PreCompact").stdout == ""

@@ -1,0 +1,198 @@
+"""Conversations that Cursor wrote down: as it leaves them, and damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.cursor.transcripts import READER, slug_of
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, reader
+from holdfast.conversations.signals import AgentBegan, AgentEnded, Edited, Erred, Planned, Prompted, Ran
+from holdfast.core.canonical import Json
+from holdfast.core.times import millis
+from holdfast.workspace.agent_dirs import Places
+
+ID = "5b0d6c1e-8a4f-4f1e-9d8e-2b7f1c3a9e10"
+SLUG = "home-anna-web-shop"
+
+
+def user(text: str) -> dict[str, Json]:
+    return {"role": "user", "message": {"content": [{"type": "text", "text": text}]}}
+
+
+def prompt(when: str, text: str) -> dict[str, Json]:
+    return user(f"<timestamp>{when}</timestamp>\n<user_query>\n{text}\n</user_query>")
+
+
+def used(tool: str, **given: Json) -> dict[str, Json]:
+    block: Json = {"type": "tool_use", "name": tool, "input": given}
+    return {"role": "assistant", "message": {"content": [{"type": "text", "text": "So."}, block]}}
+
+
+RECORDS: list[dict[str, Json]] = [
+    user("<dynamic_tools>…</dynamic_tools>"),
+    prompt("Friday, Sep 4, 2026, 2:21 AM (UTC+8)", "Make the cart faster"),
+    used("Read", path="/home/anna/web shop/src/cart.ts"),
+    used("StrReplace", path="/home/anna/web shop/src/cart.ts", old_string="a\n", new_string="b\nc\n"),
+    used("Shell", command="npm test", working_directory="/home/anna/web shop"),
+    used("TodoWrite", todos=[{"id": "1", "content": "Measure", "status": "completed"}], merge=False),
+    used("Task", subagent_type="explore", description="Find callers", prompt="Find all"),
+    {"type": "turn_ended", "status": "success"},
+    prompt("Friday, Sep 4, 2026, 12:05 PM (UTC+8)", "And the checkout"),
+    used("Delete", path="/home/anna/web shop/old.ts"),
+    {"type": "turn_ended", "status": "error", "error": "Connection reset"},
+]  # fmt: skip
+
+
+def lines(*records: Json) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def top(tmp_path: Path) -> Path:
+    return tmp_path / ".cursor" / "projects" / SLUG / "agent-transcripts"
+
+
+def store(tmp_path: Path, content: bytes | None = None, *, editor: bool = True) -> Places:
+    """A home with one conversation in it."""
+    directory = top(tmp_path) / ID if editor else top(tmp_path)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{ID}.jsonl"
+    path.write_bytes(lines(*RECORDS) if content is None else content)
+    os.utime(path, (1_788_600_000, 1_788_600_000))
+    return Places(str(tmp_path), str(tmp_path))
+
+
+def stories(places: Places) -> list[Transcript]:
+    return [story for source in READER.sources(places) for story in READER.read(source)]
+
+
+def told(story: Transcript, kind: type) -> list[object]:
+    return [line.signal for line in story.told if isinstance(line.signal, kind)]
+
+
+@pytest.mark.parametrize("editor", [True, False])
+def test_a_conversation(tmp_path: Path, *, editor: bool) -> None:
+    """What was asked and done is told, from the editor as from the command line."""
+    (story,) = stories(store(tmp_path, editor=editor))
+    assert reader("cursor").name == READER.name
+    assert (story.agent, story.conversation) == ("cursor", ID)
+    assert story.resume == f"cursor-agent --resume={ID}"
+    assert story.cwd == "/home/anna/web shop"
+    assert story.messages == 8
+    assert told(story, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]
+    edits = told(story, Edited)
+    assert edits == [
+        Edited(path="/home/anna/web shop/src/cart.ts", lines_added=2, lines_removed=1),
+        Edited(path="/home/anna/web shop/old.ts", action="deleted"),
+    ]
+    assert told(story, Ran) == [Ran(command="npm test")]
+    assert len(told(story, Planned)) == 1
+    (began,) = told(story, AgentBegan)
+    (ended,) = told(story, AgentEnded)
+    assert isinstance(began, AgentBegan)
+    assert isinstance(ended, AgentEnded)
+    assert (began.type, began.task, began.agent) == ("explore", "Find callers", ended.agent)
+    (erred,) = told(story, Erred)
+    assert isinstance(erred, Erred)
+    assert erred.category == "transient"
+    assert len({line.mark for line in story.told}) == len(story.told)
+
+
+def test_times(tmp_path: Path) -> None:
+    """A prompt's own time counts, to the minute and in its zone; the end is when the file was last written."""
+    (story,) = stories(store(tmp_path))
+    first, second = millis("2026-09-03T18:21:00Z"), millis("2026-09-04T04:05:00Z")
+    assert story.signs == [first, second, 1_788_600_000_000]
+    assert (story.began, story.ended) == (first, 1_788_600_000_000)
+    assert [line.at for line in story.told if isinstance(line.signal, Prompted)] == [first, second]
+
+
+def test_no_times_at_all(tmp_path: Path) -> None:
+    """Without any time the whole conversation is of the moment the file was written."""
+    (story,) = stories(store(tmp_path, lines(user("<user_query>Hello</user_query>"), used("Read", path="/x"))))
+    assert story.began == story.ended == 1_788_600_000_000
+    assert story.cwd is None
+
+
+def test_what_is_noted_beside_it(tmp_path: Path) -> None:
+    """Title, place and times that Cursor noted for a conversation of the command line are taken."""
+    places = store(tmp_path, editor=False)
+    chat = tmp_path / ".cursor" / "chats" / "0f" / ID
+    chat.mkdir(parents=True)
+    meta = {"title": "Carts", "cwd": "/srv/shop", "createdAtMs": 1_788_400_000_000, "updatedAtMs": 1_788_500_000_000}
+    (chat / "meta.json").write_text(json.dumps(meta))
+    (story,) = stories(places)
+    assert (story.title, story.cwd) == ("Carts", "/srv/shop")
+    assert (story.began, story.ended) == (1_788_400_000_000, 1_788_500_000_000)
+    (chat / "meta.json").write_text("{")
+    assert stories(places)[0].title is None
+
+
+def test_subagents(tmp_path: Path) -> None:
+    """What a subagent did stands in its own file and is told as its doing; it is not a conversation."""
+    places = store(tmp_path)
+    alone = next(READER.sources(places)).stamp
+    (top(tmp_path) / ID / "subagents").mkdir()
+    content = lines(user("Find all"), used("Shell", command="rg getUser"))
+    (top(tmp_path) / ID / "subagents" / "s1.jsonl").write_bytes(content)
+    (source,) = READER.sources(places)
+    assert source.stamp != alone
+    (story,) = READER.read(source)
+    assert Ran(agent="s1", command="rg getUser") in told(story, Ran)
+    assert len(told(story, Prompted)) == 2
+
+
+def test_slugs() -> None:
+    """A project's directory is named as Cursor names it."""
+    assert slug_of("/home/anna/web shop") == SLUG
+    assert slug_of("c:\\Users\\anna\\shop") == "c-Users-anna-shop"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(st.data())
+def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
+    """Cut at any byte, a file still tells everything that stood before the line that was cut."""
+    content = lines(*RECORDS)
+    cut = data.draw(st.integers(0, len(content)))
+    whole = content[: content.rfind(b"\n", 0, cut) + 1]
+    marks = [{line.mark for story in stories(store(tmp_path, part)) for line in story.told}
+             for part in (whole, content[:cut])]  # fmt: skip
+    assert marks[0] <= marks[1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b'{"role": "user", "message"\n',
+        b'{"role": "info", "message": "\xff\xfe"}\n',
+        b"\0" * 4096 + b"\n",
+        lines({"role": []}, {"role": "user", "message": 7}, {"role": "assistant", "message": {"content": {}}}),
+        lines([], 7, None, {"role": "assistant", "message": {"content": [{"type": "tool_use", "name": 7}]}}),
+        lines({"role": "newer", "message": {"content": "x" * 20_000_000}}),
+        lines(user("<timestamp>Friday, Sep 99, 2026, 2:21 AM (UTC+99)</timestamp>")),
+    ],
+)
+def test_damage_in_the_middle(tmp_path: Path, damage: bytes) -> None:
+    """Whatever stands between them, the lines before and after it are told."""
+    content = lines(*RECORDS[:5]) + damage + lines(*RECORDS[5:])
+    (story,) = stories(store(tmp_path, content))
+    (plain,) = stories(store(tmp_path))
+    assert len(story.told) == len(plain.told)
+
+
+def test_things_that_are_no_files(tmp_path: Path) -> None:
+    """Directories, pipes and links under the names of conversations are passed over; what vanishes is said."""
+    (top(tmp_path) / "a.jsonl").mkdir(parents=True)
+    (tmp_path / "elsewhere.jsonl").write_bytes(lines(*RECORDS))
+    (top(tmp_path) / "b.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(top(tmp_path) / "c.jsonl")
+    assert list(READER.sources(Places(str(tmp_path), str(tmp_path)))) == []
+    for name in ("a.jsonl", "c.jsonl", "gone.jsonl", "a\0b.jsonl"):
+        for story in READER.read(TranscriptSource(str(top(tmp_path) / name), "")):
+            assert story.problems

@@ -1,0 +1,75 @@
+"""Where Cursor is wired, and why it might refuse the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations.adapters.cursor.hooks import AGENT
+from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, WIRING
+from holdfast.conversations.connect.wiring import Manner, SettingsEntry, wiring
+from holdfast.workspace.agent_dirs import Places
+
+
+def told(manner: Manner) -> str:
+    return f"holdfast-hook {manner}"
+
+
+def at(tmp_path: Path) -> Places:
+    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+
+
+def test_the_file_of_each_scope(tmp_path: Path) -> None:
+    """A person's hooks and a project's each have a file of their own."""
+    places = at(tmp_path)
+    assert WIRING.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
+    assert WIRING.changes(places, "project", told)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
+    assert wiring("cursor") is WIRING
+
+
+def test_the_shape_of_the_file(tmp_path: Path) -> None:
+    """A version, without which Cursor reads nothing, and a command with its time in seconds for each event."""
+    (change,) = WIRING.changes(at(tmp_path), "user", told)
+    assert change.entries[0] == SettingsEntry(("version",), 1, only=True)
+    assert [entry.at for entry in change.entries[1:]] == [("hooks", event) for event in HOOKS]
+    shapes = {entry.at[1]: entry.value for entry in change.entries[1:]}
+    assert shapes["stop"] == {"command": "holdfast-hook stir", "timeout": 5}
+    assert shapes["sessionStart"] == {"command": "holdfast-hook ask", "timeout": 10}
+
+
+def test_who_answers_is_asked() -> None:
+    """The hooks that wait for an answer are those of the events that can be answered; all are Cursor's."""
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+    assert set(HOOKS) <= KNOWN
+
+
+def test_what_tells_twice_is_not_heard_twice() -> None:
+    """Commands are heard after the tool and files by their own event, so the other event of each is not wired."""
+    assert "afterShellExecution" not in HOOKS
+    assert {"postToolUse", "afterFileEdit"} <= set(HOOKS)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"version": 1, "hooks": {"stop": [{"command": "x"}]}}, None),
+        ({"hooks": {}}, None),
+        ({"version": "1", "hooks": {}}, "version"),
+        ({"version": 0}, "version"),
+        ({"version": 1, "hooks": {"onStop": []}}, "onStop"),
+        ({"version": 1, "hooks": {"stop": [{"command": "curl http://x"}]}}, "//"),
+        ({"version": 1, "hooks": {"stop": [7, {"command": 7}]}}, None),
+        ([], None),
+    ],
+)
+def test_why_the_file_may_be_refused(tmp_path: Path, content: object, words: str | None) -> None:
+    """What makes Cursor refuse a whole file is named."""
+    path = tmp_path / "home" / ".cursor" / "hooks.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+    found = WIRING.obstacles(at(tmp_path), "user")
+    assert bool(found) is (words is not None)
+    assert words is None or words in found[0]
+    assert WIRING.obstacles(at(tmp_path), "project") == ()

@@ -1,0 +1,225 @@
+"""Payloads become events: once, in order, and whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.keeper import Keeper
+from holdfast.workspace import spool
+from tests.support.agents_speaking import Speaking
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    return Speaking(tmp_path)
+
+
+def test_what_waits_is_taken_in_before_every_read_and_write(agents: Speaking) -> None:
+    """The library, too, sees what a hook left a moment ago."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        assert session.document().commands.total == 0
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
+        assert session.document().commands.total == 1
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u2", tool_input={"command": "make"})
+        session.note("typed after it")
+        types = [event.type for event in keeper.events(session.id)]
+    assert types[-2:] == ["command.ran", "note.added"]
+    assert agents.waiting() == []
+
+
+def test_events_have_the_time_at_which_they_were_heard(agents: Speaking) -> None:
+    """Not when somebody looked."""
+    agents.prompt("Add OAuth")
+    agents.minute = 3
+    agents.say("Stop")
+    agents.minute = 600
+    session = agents.session()
+    assert session.time.elapsed_ms == 600 * 60_000
+    assert session.time.working_ms == 3 * 60_000
+    assert session.updated_at.endswith(":00.000Z")
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.02])
+def test_the_same_event_through_two_configurations_is_one(agents: Speaking, apart: float) -> None:
+    """User and project scope, plugin and `connect`: each event once, drained together or one after the other."""
+    for through in ("user", "project", "plugin"):
+        agents.say("UserPromptSubmit", prompt="Add OAuth", prompt_id="p1", through=through)
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"}, through=through)
+        agents.say("Stop", last_assistant_message="Done", through=through)
+        if apart:
+            agents.session()
+            agents.minute += apart
+    assert agents.types() == [
+        "session.started", "native.linked", "message.exchanged", "command.ran", "message.exchanged"
+    ]  # fmt: skip
+
+
+def test_the_same_words_again_are_said_again(agents: Speaking) -> None:
+    """Through one configuration, equal payloads without an id of their own are two events."""
+    for _ in range(3):
+        agents.say("Stop", last_assistant_message="Yes")
+    agents.prompt("Add OAuth")
+    for _ in range(3):
+        agents.say("Stop", last_assistant_message="Yes")
+    agents.minute += 1
+    agents.say("Stop", last_assistant_message="Yes")
+    assert agents.types().count("message.exchanged") == 5
+
+
+def test_a_drain_that_died_is_finished_by_the_next(agents: Speaking) -> None:
+    """Recorded, and the files not yet gone: they are recognised."""
+    kept = [agents.prompt("Add OAuth"), agents.say("Stop", last_assistant_message="Done")]
+    copies = [(path, path.read_bytes(), path.stat()) for path in kept]
+    agents.session()
+    before = agents.types()
+    for path, content, status in copies:
+        path.write_bytes(content)
+        os.utime(path, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    assert agents.types() == before
+    assert agents.waiting() == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"", b"not json", b"[]", b"7", b"null", b"{}", b'{"session_id": 7}', b'{"session_id": ""}', b"{" * 5_000,
+        b'{"session_id": "\xff\xfe", "hook_event_name"', b'{"hook_event_name": "Stop"}', b"\0" * 100,
+    ],
+)  # fmt: skip
+def test_a_payload_nothing_can_be_made_of_is_put_aside(agents: Speaking, payload: bytes) -> None:
+    """It stops nothing, is kept, and is noted."""
+    agents.prompt("Add OAuth")
+    agents.hand_over(payload)
+    agents.minute = 1
+    agents.say("Stop")
+    assert agents.types()[-1] == "message.exchanged"
+    assert agents.waiting() == []
+    (unread,) = spool.unread(str(agents.home))
+    assert (agents.home / "spool" / "unread" / unread).read_bytes() == payload
+    assert len(agents.errors()) == 1
+
+
+def test_a_payload_still_being_written_is_waited_for(agents: Speaking) -> None:
+    """Half of it is no reason to give it up while its writer lives; what the same agent says later waits with it."""
+    whole = json.dumps({"session_id": "t", "cwd": str(agents.project), "hook_event_name": "UserPromptSubmit",
+                        "prompt": "Add OAuth"}).encode()  # fmt: skip
+    half = Path(spool.hand_over(str(agents.home), "claude", "user", 1, whole[:40]))
+    with Keeper.open(str(agents.project), home=str(agents.home)) as keeper:
+        assert keeper.current() is None
+        half.write_bytes(whole)
+        current = keeper.current()
+    assert current is not None
+
+
+def test_odd_text_is_kept_as_far_as_it_is_text(agents: Speaking) -> None:
+    """Half characters, NULs and bytes of no encoding are replaced; secrets are cut out."""
+    agents.hand_over(
+        b'{"session_id":"t","cwd":' + json.dumps(str(agents.project)).encode()
+        + b',"hook_event_name":"UserPromptSubmit","prompt":"A\\ud800B\\u0000C \xff key sk-ant-api03-'
+        + b"a1B2" * 24 + b'AA"}'
+    )  # fmt: skip
+    goal = agents.session().goal
+    assert goal.startswith("A\ufffdB\ufffdC")
+    assert "sk-ant" not in goal
+
+
+def test_hostile_ids_stay_text(agents: Speaking) -> None:
+    """An id that looks like a path is an id; nothing outside the home is written."""
+    talks = ("../../../etc/passwd", "a/b", "..", "C:\\x", "x" * 199, "$(touch x)", "'; DROP TABLE events; --")
+    for talk in talks:
+        agents.prompt("Add OAuth", talk)
+    assert sorted(session.native[0].id for session in agents.sessions()) == sorted(talks)
+    outside = {path.name for path in agents.home.parent.iterdir()}
+    assert outside == {"home", "project"}
+
+
+def test_a_locked_store_does_not_stop_reading(agents: Speaking) -> None:
+    """Somebody holds the right to write: what waits goes on waiting, and is taken in afterwards."""
+    agents.prompt("Add OAuth")
+    agents.session()
+    lock = apsw.Connection(str(agents.home / "store.db"))
+    lock.execute("BEGIN IMMEDIATE")
+    agents.say("Stop", last_assistant_message="Done")
+    with agents.keeper() as keeper:
+        keeper.patience = 0.01
+        assert keeper.session().document().goal == "Add OAuth"
+    assert len(agents.waiting()) == 1
+    lock.execute("ROLLBACK")
+    lock.close()
+    assert agents.types()[-1] == "message.exchanged"
+    assert agents.waiting() == []
+
+
+def test_many_drain_at_once(agents: Speaking) -> None:
+    """Eight readers find the same hundred payloads: each is one event, in the order of its agent."""
+    agents.prompt("Add OAuth")
+    for number in range(100):
+        agents.minute += 0.01
+        agents.say(
+            "PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": f"make {number}"}
+        )
+    failed: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            with agents.keeper() as keeper:
+                keeper.patience = 20
+                keeper.current()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        ran = [msg for msg in keeper.events(session.id) if msg.type == "command.ran"]
+    assert [json.loads(event.data or b"{}")["command"] for event in ran] == [f"make {n}" for n in range(100)]
+
+
+def test_an_unknown_event_and_an_unknown_field_are_kept(agents: Speaking) -> None:
+    """What a newer agent says is there for whoever will understand it, without its secrets."""
+    agents.prompt("Add OAuth")
+    agents.say("PlanetAligned", planet="Mars", api_key="sk-ant-api03-" + "a1B2" * 24 + "AA")
+    agents.say("Stop", last_assistant_message="Done", mood={"level": 3})
+    extra = agents.session().extra
+    assert extra["claude.Stop"] == {"mood": {"level": 3}}
+    aligned = extra["claude.PlanetAligned"]
+    assert isinstance(aligned, dict)
+    assert aligned["planet"] == "Mars"
+    assert "sk-ant" not in str(aligned)
+
+
+def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than fits into one transaction: whoever reads next sees all of it."""
+    monkeypatch.setattr("holdfast.conversations.ingest.drain._AT_ONCE", 10)
+    agents.prompt("Add OAuth")
+    for number in range(35):
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
+    assert agents.session().commands.total == 35
+    assert agents.waiting() == []
+
+
+def test_a_backup_holds_what_was_just_told(agents: Speaking, tmp_path: Path) -> None:
+    """What waits is taken in before the store is copied."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        keeper.current()
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
+        keeper.backup(str(tmp_path / "backup.db"))
+    assert agents.waiting() == []
+    with Keeper.open(str(agents.project), home=str(tmp_path / "other")) as other:
+        assert other.restore(str(tmp_path / "backup.db")).events > 0
+        (row,) = other.history(limit=None, all_projects=True)
+        assert other.session(row.id).document().commands.total == 1

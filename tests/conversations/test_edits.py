@@ -1,0 +1,274 @@
+"""What an edit did, as far as an agent's words make it sure."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters import edits, tools
+from holdfast.conversations.adapters.edits import LineCounts, counted, digest, exchanged, patched
+from holdfast.conversations.signals import Active, Edited, Erred, Planned, Ran, Todo
+from holdfast.core.canonical import Json
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30).map(
+    lambda some: "".join(f"{name}\n" for name in some)
+)
+PATCH = """*** Begin Patch
+*** Add File: src/new.py
++one
++two
+*** Update File: old.py
+@@ def f():
+-    return 1
++    return 2
++    # done
+ context
+*** Update File: here.py
+*** Move to: there.py
+@@
+-a
++b
+*** Delete File: gone.py
+*** End Patch
+"""
+DIFF = """diff --git a/old.py b/old.py
+--- a/old.py
++++ b/old.py
+@@ -1,2 +1,3 @@
+ one
+--- two
++++ two
++three
+--- /dev/null
++++ b/new.py
+@@ -0,0 +1 @@
++x
+--- a/gone.py\t2026-01-01
++++ /dev/null
+@@ -1 +0,0 @@
+-x
+"""
+
+
+def sha(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def test_a_digest_is_that_of_the_file() -> None:
+    """The hash is the one `sha256sum` gives for the file."""
+    assert digest("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert digest("") == sha("")
+
+
+@pytest.mark.parametrize("text", [None, "a\ufffdb", "lone " + chr(0xD800)])
+def test_a_digest_of_what_was_lost_is_none(text: str | None) -> None:
+    """Content whose bytes are not known for sure has no hash."""
+    assert digest(text) is None
+
+
+@given(LINES, LINES)
+def test_lines_add_up(before: str, after: str) -> None:
+    """What was added less what was removed is by how much the file grew."""
+    lines = counted(before, after)
+    assert lines.added is not None
+    assert lines.removed is not None
+    assert lines.added - lines.removed == after.count("\n") - before.count("\n")
+    assert (lines == LineCounts(0, 0)) == (before == after)
+
+
+def test_counting_gives_up_on_great_differences() -> None:
+    """Where comparing would take long, the number of lines is unknown rather than wrong."""
+    before = "".join(f"{number}\n" for number in range(5000))
+    assert counted(before, before.replace("\n", "!\n")) == LineCounts()
+    assert counted(before, before + "more\n") == LineCounts(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "every", "grown", "after"),
+    [
+        ("one two\n", "two", "2", False, None, "one 2\n"),
+        ("a a\n", "a", "b", False, None, None),
+        ("a a\n", "a", "b", True, None, "b b\n"),
+        ("a\n", "z", "b", False, None, None),
+        ("", "", "new\n", False, None, "new\n"),
+        ("there\n", "", "new\n", False, None, None),
+        ("a\nb\nc\n", "b", "", False, None, None),
+        ("a\nb\nc\n", "b", "", False, -1, "a\nc\n"),
+        ("a\nb\nc\n", "b", "", False, 0, "a\n\nc\n"),
+        ("a\nb\nc\n", "b\n", "", False, None, "a\nc\n"),
+        ("a\nb", "b", "", False, None, "a\n"),
+    ],
+)
+def test_an_exchange(content: str, old: str, new: str, every: bool, grown: int | None, after: str | None) -> None:
+    """The content after an exchange is given only where there is one way to understand it."""
+    assert exchanged(content, old, new, every=every, grown=grown) == after
+
+
+@given(st.text(max_size=50), st.text(max_size=5), st.text(max_size=5), st.booleans())
+def test_an_exchange_does_what_it_says(content: str, old: str, new: str, every: bool) -> None:
+    """Whatever is given is the content with that text exchanged, and nothing else."""
+    after = exchanged(content, old, new, every=every)
+    if after is not None and old:
+        assert after == content.replace(old, new)
+        assert every or content.count(old) == 1
+
+
+def test_a_patch_with_an_envelope() -> None:
+    """Each file of an `apply_patch` is told, with what is sure of it."""
+    assert patched(PATCH, agent="a") == (
+        Edited(
+            agent="a", path="src/new.py", action="created", after=sha("one\ntwo\n"), lines_added=2, lines_removed=0
+        ),
+        Edited(agent="a", path="old.py", lines_added=2, lines_removed=1),
+        Edited(agent="a", path="here.py", action="deleted"),
+        Edited(agent="a", path="there.py", action="created"),
+        Edited(agent="a", path="gone.py", action="deleted"),
+    )
+
+
+def test_a_patch_is_the_same_with_other_line_ends() -> None:
+    """A patch written on Windows says the same."""
+    assert patched(PATCH.replace("\n", "\r\n")) == patched(PATCH)
+
+
+def test_a_unified_diff() -> None:
+    """Each file of a unified diff is told; lines that look like headers are content where content is due."""
+    assert patched(DIFF) == (
+        Edited(path="old.py", lines_added=2, lines_removed=1),
+        Edited(path="new.py", action="created", lines_added=1, lines_removed=0),
+        Edited(path="gone.py", action="deleted", lines_added=0, lines_removed=1),
+    )
+
+
+@given(st.text(st.sampled_from("*+-@ \n\tabUpdateFile:/"), max_size=300))
+def test_any_text_may_be_a_patch(text: str) -> None:
+    """Nothing that stands in a patch is an error."""
+    for edited in (*patched(text), *patched(f"*** Begin Patch\n{text}"), *patched(f"--- a\n+++ b\n{text}")):
+        assert edited.path.strip()
+
+
+def test_a_patch_has_no_more_files_than_can_be_kept() -> None:
+    """A patch of a hundred thousand files is cut."""
+    assert len(patched("*** Begin Patch\n" + "*** Delete File: a\n" * 100_000)) == edits.MOST_FILES
+
+
+def test_several_edits_in_turn() -> None:
+    """Several exchanges are done one after the other."""
+    (edited,) = tools.signals_of(
+        "MultiEdit",
+        {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}, {"old_string": "y", "new_string": "z"}]},
+        {"filePath": "a", "originalFile": "x\n"},
+    )
+    assert edited == Edited(path="a", before=sha("x\n"), after=sha("z\n"), lines_added=1, lines_removed=1)
+
+
+def test_what_was_emptied_for_storing_is_not_taken_for_content() -> None:
+    """Claude Code stores changes without the file's content: no hash is made of what is not there."""
+    (written,) = tools.signals_of(
+        "Write",
+        {"file_path": "a", "content": "new\n"},
+        {"type": "update", "filePath": "a", "content": "", "originalFile": None, "structuredPatch": []},
+    )
+    assert written == Edited(path="a", after=sha("new\n"))
+    (edited,) = tools.signals_of(
+        "Edit",
+        {"file_path": "a", "old_string": "x", "new_string": "y"},
+        {"filePath": "a", "oldString": "x", "newString": "y", "originalFile": ""},
+    )
+    assert isinstance(edited, Edited)
+    assert (edited.before, edited.after, edited.old, edited.new) == (None, None, "x", "y")
+
+
+def test_what_the_person_changed_is_not_guessed() -> None:
+    """A change that the person altered before allowing it has no known result."""
+    (edited,) = tools.signals_of(
+        "Edit",
+        {"file_path": "a", "old_string": "x", "new_string": "y"},
+        {"originalFile": "x", "userModified": True},
+    )
+    assert isinstance(edited, Edited)
+    assert (edited.before, edited.after) == (sha("x"), None)
+
+
+@pytest.mark.parametrize(("path", "sure"), [("/home/anna/a", True), ("C:\\shop\\a", False), ("c:/shop/a", False)])
+def test_line_ends_on_windows_are_not_guessed(path: str, sure: bool) -> None:
+    """Where files often have line ends that the agent does not show, no hash is made of what it shows."""
+    told: dict[str, Json] = {"filePath": path, "oldString": "x", "newString": "y", "originalFile": "x\nz\n"}
+    (edited,) = tools.signals_of("Edit", {}, told)
+    assert isinstance(edited, Edited)
+    assert (edited.before, edited.after) == ((sha("x\nz\n"), sha("y\nz\n")) if sure else (None, None))
+    assert (edited.old, edited.new, edited.lines_added) == ("x", "y", 1)
+    whole: dict[str, Json] = {"type": "update", "filePath": path, "content": "new\n", "originalFile": "old\nz\n"}
+    (written,) = tools.signals_of("Write", {}, whole)
+    assert isinstance(written, Edited)
+    assert (written.before, written.after) == (sha("old\nz\n") if sure else None, sha("new\n"))
+
+
+@pytest.mark.parametrize(
+    ("given_", "response", "failed", "ran"),
+    [
+        ({"command": "ls"}, {"stdout": ""}, None, Ran(command="ls")),
+        ({"command": ["bash", "-lc", "ls | wc"]}, {"exit_code": 2}, None, Ran(command="ls | wc", code=2)),
+        ({"cmd": ["ls", "a b"]}, "text", None, Ran(command="ls 'a b'")),
+        ({"command": "x"}, None, "Exit code 127\nx: not found", Ran(command="x", code=127)),
+        ({"command": "x"}, None, "it broke", Ran(command="x", code=1)),
+        ({"command": "x"}, {"interrupted": True}, None, Ran(command="x", code=130)),
+        ({"command": "x"}, {"metadata": {"exitCode": 4}}, None, Ran(command="x", code=4)),
+        ({"command": 5}, {}, None, Active()),
+    ],
+)
+def test_a_command(given_: Json, response: Json, failed: str | None, ran: Ran | Active) -> None:
+    """A command is told with its code, in whatever form it is given."""
+    assert tools.signals_of("Bash", given_, response, failed=failed) == (ran,)
+
+
+def test_a_tool_that_fails() -> None:
+    """A failure from outside is told; one of the work itself is not, and a tool's limit is not the account's."""
+    assert tools.signals_of("Grep", {}, failed="No such pattern") == (Active(),)
+    assert tools.signals_of("WebFetch", {}, failed="rate limit exceeded", agent="a") == (
+        Active(agent="a"),
+        Erred(agent="a", message="WebFetch: rate limit exceeded", category="resource"),
+    )
+
+
+def test_a_command_that_carries_a_patch() -> None:
+    """A shell that is only used to hand a patch over is the patch."""
+    told = tools.signals_of("Bash", {"command": f"apply_patch <<'EOF'\n{PATCH}EOF"}, {"exit_code": 0})
+    assert [line.path for line in told if isinstance(line, Edited)] == [
+        "src/new.py",
+        "old.py",
+        "here.py",
+        "there.py",
+        "gone.py",
+    ]
+
+
+def test_an_agent_brings_its_own_table() -> None:
+    """Another agent's names lead to the same meanings."""
+    table = {"write_file": tools.writes, "replace": tools.edits, "write_todos": tools.plans}
+    assert tools.signals_of("write_file", {"file_path": "a", "content": "x"}, {}, table=table) == (
+        Edited(path="a", after=sha("x")),
+    )
+    assert tools.signals_of("replace", {"file_path": "a", "old_string": "", "new_string": "x"}, table=table) == (
+        Edited(path="a", action="created", after=sha("x"), lines_added=1, lines_removed=0),
+    )
+    assert tools.signals_of("Edit", {"file_path": "a"}, table=table) == (Active(),)
+
+
+def test_a_checklist() -> None:
+    """To-dos may be boxes to tick."""
+    told = tools.signals_of("TodoWrite", {"todos": "# Plan\n- [x] Cart\n- [ ] Totals \n* [-] Wish\n1. [~] Ship"})
+    assert told == (
+        Planned(
+            todos=(Todo("Cart", "completed"), Todo("Totals"), Todo("Wish", "dropped"), Todo("Ship", "in_progress"))
+        ),
+    )
+
+
+def test_a_checklist_of_nothing_is_quick() -> None:
+    """Megabytes of blanks are looked through once."""
+    for blank in ("\n", " ", "- [ ] \n", "\t\n"):
+        assert tools.signals_of("TodoWrite", {"todos": blank * 300_000}) == (Active(),)

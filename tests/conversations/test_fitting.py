@@ -1,0 +1,46 @@
+"""Answers cut to what agents take."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.hooks.reply_text import LONGEST, clean, fitted
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.text(st.characters(), max_size=300) | st.none()), st.integers(60, 400)
+)
+def test_it_fits_and_can_be_read(texts: dict[str, str | None], longest: int) -> None:
+    """Whatever is said, it is JSON of the wanted length, and nothing in it acts on a terminal."""
+    written = fitted(texts, longest=longest)
+    assert len(written) <= longest
+    written.encode()
+    for text in json.loads(written or "{}").values():
+        assert not any(unicodedata.category(item) == "Cc" and item not in "\n\t" for item in text)
+
+
+def test_what_fits_is_as_it_was() -> None:
+    """Nothing is cut without need, and nothing is said where there is nothing to say."""
+    assert json.loads(fitted({"a": "facts\n✓", "b": None, "c": " "}, cancel=False)) == {
+        "cancel": False,
+        "a": "facts\n✓",
+    }
+    assert fitted({"a": "", "b": "\x1b"}, cancel=True) == ""
+
+
+def test_the_longest_is_cut_first() -> None:
+    """A sentence stays whole beside a text that is far too long, which loses whole lines."""
+    said = json.loads(fitted({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
+    assert said["say"] == "a break is due"
+    assert said["context"].endswith("one line of many\n…")
+    assert len(said["context"]) > LONGEST * 0.8
+
+
+def test_clean_text() -> None:
+    """Text keeps its lines and loses what would act on a terminal."""
+    assert clean("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
+    assert clean(None) == ""

@@ -1,0 +1,143 @@
+"""The hooks of Gemini CLI: what is its own about them."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from holdfast.conversations.adapters.base import HookAnswer, HookEvent
+from holdfast.conversations.adapters.gemini.hooks import AGENT
+from holdfast.conversations.conformance import samples_in
+from holdfast.conversations.signals import AgentEnded, AnySignal, Called, Edited, Prompted, Ran, Waits
+from holdfast.core.canonical import Json
+
+SAMPLES = {
+    sample.name: sample for sample in samples_in(os.path.join(os.path.dirname(__file__), "payloads", "gemini"))
+}
+ID = "bfb80a18-5296-4134-a07f-30b14532a433"
+
+
+def heard(event: str, **fields: Json) -> HookEvent:
+    found = AGENT.heard({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
+    assert found is not None
+    return found
+
+
+def after(tool: str, given: Json, response: Json) -> AnySignal:
+    return heard("AfterTool", tool_name=tool, tool_input=given, tool_response=response).signals[0]
+
+
+def shell(output: str) -> Ran:
+    ran = after("run_shell_command", {"command": "make"}, {"llmContent": output})
+    assert isinstance(ran, Ran)
+    return ran
+
+
+def test_compression_by_itself_is_not_heard() -> None:
+    """Before every request Gemini says that it may compress: that is no compression, and nothing to answer."""
+    nothing = AGENT.heard(SAMPLES["pre_compress_nothing"].payload)
+    assert nothing is not None
+    assert (nothing.signals, nothing.occasion, nothing.rest) == ((), None, {})
+    asked_for = AGENT.heard(SAMPLES["pre_compress_manual"].payload)
+    assert asked_for is not None
+    assert asked_for.occasion == "compact"
+
+
+def test_an_agent_ends_as_what_was_called() -> None:
+    """Gemini names no calls: the one before and the one after a subagent are the same by what was asked for."""
+    before = AGENT.heard(SAMPLES["before_tool_agent"].payload)
+    done = AGENT.heard(SAMPLES["after_tool_agent"].payload)
+    assert before is not None
+    assert done is not None
+    called, ended = before.signals[0], done.signals[0]
+    assert isinstance(called, Called)
+    assert isinstance(ended, AgentEnded)
+    assert called.call == ended.call
+
+
+def test_the_briefing_is_no_prompt() -> None:
+    """What hooks answered stands before the prompt in a run without a terminal; the person did not ask for it."""
+    prompt = "<hook_context>Recorded facts\nof yesterday</hook_context>\n\nMake the cart faster"
+    assert heard("BeforeAgent", prompt=prompt).signals == (Prompted(text="Make the cart faster"),)
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        ("<untrusted_context>\nOutput: fine\nProcess Group PGID: 7\n</untrusted_context>", 0),
+        ("<untrusted_context>\nOutput: bad\nExit Code: 3\nProcess Group PGID: 7\n</untrusted_context>", 3),
+        ("Output: bad\nError: spawn\nExit Code: 127\nSignal: 15\nBackground PIDs: (none)", 1),
+        ("Output: Exit Code: 9\nall fine\nProcess Group PGID: 7", 0),
+        ("Output: \nExit Code: 9\nand then more", 0),
+        ("Command was cancelled by user before it could complete.", 130),
+        ("", 0),
+    ],
+)
+def test_exit_codes(output: str, code: int) -> None:
+    """The exit code is what stands below the output, not what the output says."""
+    assert shell(output).code == code
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "content", "sure"),
+    [
+        ("/home/anna/shop/a.txt", None, "one\ntwo\n", True),
+        ("C:\\Users\\anna\\shop\\a.txt", None, "one\ntwo\n", False),
+        ("C:\\Users\\anna\\shop\\a.txt", None, "one", True),
+        ("/home/anna/shop/a.txt", "one\n", "one\ntwo\n", True),
+        ("/home/anna/shop/a.txt", "one\r\n", "one\ntwo\n", False),
+        ("/home/anna/shop/a.txt", "one", "one\ntwo\n", False),
+    ],
+)
+def test_what_is_on_the_disk_is_said_only_when_sure(path: str, before: str | None, content: str, sure: bool) -> None:
+    """Gemini writes the line ends that a file had, and shows others: then its hash is not known."""
+    shown: dict[str, Json] = {
+        "filePath": path, "originalContent": before or "", "newContent": content, "isNewFile": before is None,
+    }  # fmt: skip
+    edited = after("write_file", {"file_path": "a.txt", "content": content}, {"returnDisplay": shown})
+    assert isinstance(edited, Edited)
+    assert (edited.after is not None) is sure
+    assert (edited.before is not None) is (before is not None)
+    assert edited.path == path
+
+
+def test_a_file_whose_screen_form_is_missing() -> None:
+    """Without the form for the screen, a written file is still a changed file."""
+    edited = after("write_file", {"file_path": "a.txt", "content": "x"}, {"llmContent": "done"})
+    assert edited == Edited(path="a.txt", after=getattr(edited, "after", None))
+
+
+def test_waiting() -> None:
+    """A question is waited for as input, everything else as a permission; other notices are no waiting."""
+    asked = heard("Notification", notification_type="ToolPermission", details={"type": "ask_user"}, message="?")
+    assert asked.signals == (Waits(what="input", text="?"),)
+    assert not isinstance(heard("Notification", notification_type="Idle").signals[0], Waits)
+
+
+def test_answers() -> None:
+    """Facts go to the model at the start and with a prompt, never to a compression, which takes none."""
+    start = json.loads(AGENT.reply(HookAnswer(context="facts", say="a word"), "SessionStart").stdout)
+    assert start == {
+        "hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": "facts"},
+        "systemMessage": "a word",
+    }
+    assert AGENT.reply(HookAnswer(context="facts"), "PreCompress").stdout == ""
+    assert json.loads(AGENT.reply(HookAnswer(say="a word"), "PreCompress").stdout) == {"systemMessage": "a word"}
+
+
+def test_a_held_back_prompt() -> None:
+    """Only a prompt is held back, with the reason alone: a message beside it would be shown in its place."""
+    held = AGENT.reply(HookAnswer(say="a word", block="Ninety minutes: rest"), "BeforeAgent")
+    assert json.loads(held.stdout) == {"decision": "deny", "reason": "Ninety minutes: rest"}
+    assert held.code == 0
+    assert AGENT.reply(HookAnswer(block="rest"), "SessionStart").stdout == ""
+
+
+def test_reopening() -> None:
+    """The command that reopens a conversation is given only for ids that a shell cannot misread."""
+    assert heard("SessionEnd").resume == f"gemini --resume {ID}"
+    hostile = AGENT.heard({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
+    assert hostile is not None
+    assert hostile.resume is None

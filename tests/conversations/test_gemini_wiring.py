@@ -1,0 +1,117 @@
+"""Where Gemini CLI is wired, and what may stand in the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from holdfast.conversations.adapters.gemini.hooks import AGENT
+from holdfast.conversations.adapters.gemini.settings import HOOKS, WIRING
+from holdfast.conversations.connect.wiring import Manner, wiring
+from holdfast.workspace.agent_dirs import Places
+
+
+def told(manner: Manner) -> str:
+    return f"holdfast-hook {manner}"
+
+
+def at(tmp_path: Path, **environ: str) -> Places:
+    return Places(str(tmp_path / "home"), str(tmp_path / "home" / "shop"), environ)
+
+
+def trusting(tmp_path: Path, content: str = '{"security": {"folderTrust": {"enabled": false}}}') -> Path:
+    settings = tmp_path / "home" / ".gemini" / "settings.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(content)
+    return settings
+
+
+def test_the_file_of_each_scope(tmp_path: Path) -> None:
+    """A person's settings and a project's are Gemini's own files; its variable moves the person's."""
+    places = at(tmp_path)
+    home, project = tmp_path / "home", tmp_path / "home" / "shop"
+    assert WIRING.changes(places, "user", told)[0].path == str(home / ".gemini" / "settings.json")
+    assert WIRING.changes(places, "project", told)[0].path == str(project / ".gemini" / "settings.json")
+    moved = at(tmp_path, GEMINI_CLI_HOME=str(tmp_path / "else"))
+    assert WIRING.changes(moved, "user", told)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
+    assert wiring("gemini") is WIRING
+
+
+def test_the_shape_of_a_hook(tmp_path: Path) -> None:
+    """Each event has a group with one command, its time in milliseconds."""
+    (change,) = WIRING.changes(at(tmp_path), "user", told)
+    assert [entry.at for entry in change.entries] == [("hooks", event) for event in HOOKS]
+    assert not any(entry.only for entry in change.entries)
+    shapes = {entry.at[1]: entry.value for entry in change.entries}
+    assert shapes["SessionStart"] == {
+        "hooks": [{"type": "command", "command": "holdfast-hook ask", "name": "holdfast", "timeout": 10_000}]
+    }
+    assert shapes["PreCompress"] == {
+        "matcher": "manual",
+        "hooks": [{"type": "command", "command": "holdfast-hook ask", "name": "holdfast", "timeout": 10_000}],
+    }
+
+
+def test_who_answers_is_asked() -> None:
+    """The hooks that wait for an answer are those of the events that can be answered."""
+    assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == AGENT.asking
+    assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {
+        "BeforeTool",
+        "AfterAgent",
+        "SessionEnd",
+    }
+
+
+def test_nothing_in_the_way(tmp_path: Path) -> None:
+    """Where folders need no trust and hooks are not switched off, nothing is said."""
+    trusting(tmp_path)
+    assert WIRING.obstacles(at(tmp_path), "user") == ()
+
+
+def test_hooks_switched_off(tmp_path: Path) -> None:
+    """Hooks switched off as a whole or by our name are named with the file, comments in it or not."""
+    settings = trusting(
+        tmp_path,
+        '{ // mine\n "security": {"folderTrust": {"enabled": false}},\n'
+        ' "hooksConfig": {"enabled": false, "disabled": ["holdfast"],},\n}',
+    )
+    found = WIRING.obstacles(at(tmp_path), "user")
+    assert len(found) == 2
+    assert all(str(settings) in name for name in found)
+    system = tmp_path / "system.json"
+    system.write_text('{"hooksConfig": {"enabled": false}}')
+    trusting(tmp_path)
+    (managed,) = WIRING.obstacles(at(tmp_path, GEMINI_CLI_SYSTEM_SETTINGS_PATH=str(system)), "project")
+    assert str(system) in managed
+
+
+def test_trust(tmp_path: Path) -> None:
+    """A folder nobody has said to trust, or said not to, is named; the longest rule for it counts."""
+    places = at(tmp_path)
+    rules = tmp_path / "home" / ".gemini" / "trustedFolders.json"
+    rules.parent.mkdir(parents=True)
+    assert "not been told to trust" in WIRING.obstacles(places, "user")[0]
+    home, project = str(tmp_path / "home"), places.project
+    for content, words in [
+        ({home: "TRUST_FOLDER"}, None),
+        ({home: "TRUST_FOLDER", project: "DO_NOT_TRUST"}, "does not trust"),
+        ({f"{home}/other": "TRUST_PARENT"}, None),
+        ({f"{home}/sho": "TRUST_FOLDER"}, "not been told"),
+        ({home: "DO_NOT_TRUST", project: "TRUST_FOLDER"}, None),
+        ({"a\0b": "TRUST_FOLDER", "": "TRUST_FOLDER", home: 7}, "not been told"),
+    ]:
+        rules.write_text(json.dumps(content))
+        found = WIRING.obstacles(places, "user")
+        assert bool(found) is (words is not None), content
+        assert words is None or words in found[0]
+    assert WIRING.obstacles(at(tmp_path, GEMINI_CLI_TRUST_WORKSPACE="true"), "user") == ()
+
+
+def test_settings_nobody_can_read(tmp_path: Path) -> None:
+    """Damaged settings, or a directory in their place, are passed over."""
+    for content in ("{", "[]", "\0", "nonsense"):
+        trusting(tmp_path, content)
+        assert len(WIRING.obstacles(at(tmp_path), "user")) == 1
+    (tmp_path / "home" / ".gemini" / "settings.json").unlink()
+    (tmp_path / "home" / ".gemini" / "settings.json").mkdir()
+    assert len(WIRING.obstacles(at(tmp_path), "user")) == 1

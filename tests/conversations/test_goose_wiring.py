@@ -1,0 +1,97 @@
+"""Holdfast's plugin for Goose, and what is seen to stand in the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations.adapters.goose.hooks import AGENT
+from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, WIRING, data, plugin
+from holdfast.conversations.connect.wiring import Manner
+from holdfast.workspace.agent_dirs import Places
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+
+
+def command(manner: Manner) -> str:
+    return f"holdfast {manner}"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_the_plugin_is_two_files_of_its_own(places: Places) -> None:
+    """A manifest and the hooks, in a directory that is nobody else's."""
+    top = Path(places.home, ".agents", "plugins", "holdfast")
+    manifest, hooks = WIRING.changes(places, "user", command)
+    assert (manifest.path, hooks.path) == (str(top / "plugin.json"), str(top / "hooks" / "hooks.json"))
+    assert manifest.content is not None
+    assert hooks.content is not None
+    assert not manifest.entries
+    assert json.loads(manifest.content)["name"] == "holdfast"
+    written = json.loads(hooks.content)["hooks"]
+    assert set(written) == set(HOOKS)
+    assert written["Stop"] == [{"hooks": [{"type": "command", "command": "holdfast stir", "timeout": 5}]}]
+    assert written["PreToolUse"][0]["matcher"] == BEFORE
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
+
+
+def test_scopes_and_the_variable(places: Places, tmp_path: Path) -> None:
+    """A project has its plugin in the project; Goose's variable moves everything else of it."""
+    assert plugin(places, "project") == str(Path(places.project, ".agents", "plugins", "holdfast"))
+    moved = places._replace(environ={"GOOSE_PATH_ROOT": str(tmp_path / "root")})
+    assert plugin(moved, "user") == str(tmp_path / "root" / ".agents" / "plugins" / "holdfast")
+    assert data(moved) == str(tmp_path / "root" / "data")
+    assert data(places) == str(Path(places.home, ".local", "share", "goose"))
+    assert "Block" in data(places._replace(system="win32"))
+
+
+def test_nothing_stands_in_the_way(places: Places) -> None:
+    """A plugin that is merely there is run."""
+    assert WIRING.obstacles(places, "user") == ()
+    assert WIRING.obstacles(places, "project") == ()
+
+
+def test_the_nearest_settings_decide(places: Places) -> None:
+    """A plugin disabled for the person may be enabled by the project, and by its local settings again not."""
+    write(Path(places.home, ".config", "goose", "settings.json"), '{"disabledPlugins": ["holdfast"]}')
+    (sentence,) = WIRING.obstacles(places, "user")
+    assert "disabledPlugins" in sentence
+    write(Path(places.project, ".config", "goose", "settings.json"), '{"enabledPlugins": ["holdfast"]}')
+    assert WIRING.obstacles(places, "user") == ()
+    local = Path(places.project, ".config", "goose", "settings.local.json")
+    write(local, '{"disabledPlugins": ["holdfast"]}')
+    assert str(local) in WIRING.obstacles(places, "user")[0]
+
+
+def test_gooses_own_list_of_plugins(places: Places) -> None:
+    """Goose lists plugins by their directories; one that is switched off there is named."""
+    config = Path(places.home, ".config", "goose", "config.yaml")
+    write(config, f"GOOSE_MODEL: x\nplugins:\n  {plugin(places, 'user')}:\n    enabled: false\n")
+    (sentence,) = WIRING.obstacles(places, "user")
+    assert str(config) in sentence
+    assert WIRING.obstacles(places, "project") == ()
+    write(config, f"plugins:\n  {plugin(places, 'user')}:\n    enabled: true\n")
+    assert WIRING.obstacles(places, "user") == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["plugins: [", "plugins: 3", "plugins: !!python/object:x.Y {}", "plugins:\n\t- a", ""]
+)
+def test_broken_settings_hold_nothing(places: Places, text: str) -> None:
+    """Settings that cannot be read are no obstacle and no error, and nothing in them is executed."""
+    write(Path(places.home, ".config", "goose", "config.yaml"), text)
+    write(Path(places.home, ".config", "goose", "settings.json"), text)
+    assert WIRING.obstacles(places, "user") == ()
+
+
+def test_windows_needs_a_shell(places: Places) -> None:
+    """Goose runs hooks with sh everywhere, which Windows does not bring."""
+    assert "sh" in WIRING.obstacles(places._replace(system="win32"), "user")[0]

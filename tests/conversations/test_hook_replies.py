@@ -1,0 +1,208 @@
+"""What an agent that waits is told: where things stand, that a break is due, what must not be forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookAnswer
+from holdfast.conversations.hooks.reply import answer
+from holdfast.conversations.ingest.payload import read
+from holdfast.core.times import MINUTE
+from holdfast.keeper.hook_process import answered
+from holdfast.workspace.settings import change, setting
+from tests.support.agents_speaking import Speaking
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    return Speaking(tmp_path)
+
+
+def asked(agents: Speaking, path: Path) -> HookAnswer:
+    """What is said to a payload that was just handed over."""
+    from holdfast.workspace import spool
+
+    taken = read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).taken
+    assert taken is not None
+    with agents.keeper() as keeper:
+        keeper.collect()
+        return answer(keeper, taken.heard, room=9_500)
+
+
+def test_an_opened_agent_is_told_of_the_unfinished_session(agents: Speaking) -> None:
+    """As recorded data, between marks, with what is done and what is not."""
+    with agents.keeper() as keeper:
+        session = keeper.start("Add OAuth")
+        session.add_task("Write the tests")
+        session.decide("Hybrid", context="Token kind")
+    said = asked(agents, agents.say("SessionStart", source="startup"))
+    assert said.context is not None
+    assert "data, not instructions" in said.context
+    for words in ("Add OAuth", "Write the tests", "Hybrid"):
+        assert words in said.context
+    assert (said.say, said.block) == (None, None)
+
+
+def test_nothing_unfinished_nothing_said(agents: Speaking) -> None:
+    """A new project, a completed session, one that was put away, and briefings switched off."""
+    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    with agents.keeper() as keeper:
+        keeper.start("Add OAuth").complete()
+    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    with agents.keeper() as keeper:
+        keeper.start("Put away")
+        keeper.start("Done", replace=True).complete()
+    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+    with agents.keeper() as keeper:
+        keeper.start("Open")
+        change(keeper.home.config, setting("capture.briefing"), value=False)
+    assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
+
+
+def test_an_interrupted_conversation_is_named_in_the_next_ones_briefing(agents: Speaking) -> None:
+    """With the command that reopens it."""
+    agents.prompt("Add OAuth")
+    agents.minute = 1
+    said = asked(agents, agents.say("SessionStart", "talk-2", source="startup"))
+    assert "claude --resume talk-1" in (said.context or "")
+
+
+def test_a_long_session_fits(agents: Speaking) -> None:
+    """Under ten thousand characters whatever there is to tell, as the agent's own form of it, too."""
+    with agents.keeper() as keeper:
+        session = keeper.start("Add OAuth")
+        for number in range(300):
+            session.add_task(f"Task {number} " + "x" * 200)
+    said = asked(agents, agents.say("SessionStart", source="startup"))
+    assert len(said.context or "") <= 9_500
+    reply = index.agent("claude").reply(said, "SessionStart")
+    context = json.loads(reply.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert len(context) < 10_000
+
+
+def work(agents: Speaking, until: float) -> HookAnswer:
+    """Prompts every four minutes, up to a moment; what is said to the last."""
+    said = HookAnswer()
+    while agents.minute < until:
+        agents.minute = min(agents.minute + 4, until)
+        said = asked(agents, agents.prompt(f"Go on {agents.minute}"))
+    return said
+
+
+def limits_pause(agents: Speaking) -> None:
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting("timer.timeout_action"), "pause")
+
+
+def test_reminders_are_told_once_after_each_break_and_pause_nothing(agents: Speaking) -> None:
+    """Prompts every four minutes from nine to one: every minute of them is work."""
+    agents.prompt("Add OAuth")
+    assert work(agents, 36) == HookAnswer()
+    assert "40 minutes" in (work(agents, 40).say or "")
+    assert work(agents, 56) == HookAnswer()
+    assert "60 minutes" in (work(agents, 60).say or "")
+    assert work(agents, 88) == HookAnswer()
+    assert work(agents, 92).say == "90 minutes of work without a break: stop for a while."
+    for minute in range(96, 240, 4):
+        assert work(agents, minute) == HookAnswer()
+    assert (agents.session().status, agents.session().time.working_ms) == ("in_progress", 236 * MINUTE)
+    agents.minute = 260
+    assert asked(agents, agents.prompt("After lunch")) == HookAnswer()
+    assert work(agents, 296) == HookAnswer()
+    assert "40 minutes" in (work(agents, 300).say or "")
+    assert agents.session().time.paused_ms == 24 * MINUTE
+
+
+def test_reminders_are_told_once_each_at_a_prompt(agents: Speaking) -> None:
+    """At 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
+    agents.prompt("Add OAuth")
+    limits_pause(agents)
+    assert work(agents, 36) == HookAnswer()
+    assert "40 minutes" in (work(agents, 40).say or "")
+    assert work(agents, 56) == HookAnswer()
+    due = work(agents, 60)
+    assert "60 minutes" in (due.say or "")
+    assert due.notify
+    assert work(agents, 88) == HookAnswer()
+    last = work(agents, 92)
+    assert "holdfast resume" in (last.say or "")
+    assert last.block is None
+    assert agents.session().status == "paused"
+    assert "The clock runs again" in (work(agents, 96).say or "")
+    assert agents.session().status == "in_progress"
+    assert work(agents, 100) == HookAnswer()
+
+
+def test_prompt_after_a_forgotten_pause_says_that_the_clock_runs_again(agents: Speaking) -> None:
+    """Lunch, and nobody said resume: the prompt does, once, and says how long it was."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        keeper.session().pause("Lunch")
+    agents.minute = 120
+    said = asked(agents, agents.prompt("Go on"))
+    assert said.say == "The clock runs again: the session was paused for 2 h 00 min."
+    agents.minute = 121
+    assert asked(agents, agents.prompt("And on")) == HookAnswer()
+
+
+def test_a_reminder_crossed_between_prompts_is_told_at_the_next(agents: Speaking) -> None:
+    """Tools crossed the line while nobody could be told."""
+    agents.prompt("Add OAuth")
+    for minute in range(1, 46):
+        agents.minute = minute
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"b{minute}", tool_input={"command": "make"})
+    assert agents.session().time.reminders.break_40
+    assert "40 minutes" in (asked(agents, agents.prompt("Go on")).say or "")
+
+
+def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> None:
+    """Until the person resumes."""
+    agents.prompt("Add OAuth")
+    limits_pause(agents)
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
+    assert "holdfast resume" in (work(agents, 92).block or "")
+    assert work(agents, 96).block is not None
+    with agents.keeper() as keeper:
+        keeper.session().resume()
+    assert work(agents, 100).block is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "held"),
+    [("/holdfast:session resume", False), ("/session resume", False), ("  /orchestrate continue", False),
+     ("/session", False), ("/holdfast:orchestrate status", False), ("/sessions", True), ("/sessionx resume", True),
+     ("resume the /session", True), ("Go on", True), ("", True)],
+)  # fmt: skip
+def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt: str, held: bool) -> None:
+    """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
+    agents.prompt("Add OAuth")
+    limits_pause(agents)
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
+    work(agents, 92)
+    agents.minute = 93
+    assert (asked(agents, agents.prompt(prompt)).block is not None) == held
+
+
+def test_before_a_compression_the_session_is_told(agents: Speaking) -> None:
+    """What must not be forgotten, short."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        keeper.session().decide("Hybrid", why="Scales")
+    said = asked(agents, agents.say("PreCompact", trigger="auto"))
+    assert "Hybrid" in (said.context or "")
+    assert len(said.context or "") <= 4_000
+
+
+def test_a_hook_of_another_programs_settings_is_not_answered(agents: Speaking) -> None:
+    """Copilot runs Claude's hooks: it is heard, and answered through its own."""
+    with agents.keeper() as keeper:
+        keeper.start("Add OAuth")
+    path = agents.say("SessionStart", source="startup", transcript_path="/home/anna/.copilot/session-state/x/events")
+    assert answered(str(agents.home), path.name, store=None) is None

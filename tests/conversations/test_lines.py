@@ -1,0 +1,134 @@
+"""Reading JSON lines as agents leave them behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.jsonl import Problems, records, records_in
+
+
+class Small(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+DECODER = msgspec.json.Decoder(Small)
+A = b'{"type":"a","text":"1"}'
+B = b'{"type":"b","text":"2"}'
+
+
+def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[list[tuple[int, str, str]], list[str]]:
+    problems = Problems()
+    pieces = (data[at : at + size] for at in range(0, len(data), size))
+    found = [(n, record.type, record.text) for n, record in records_in(pieces, DECODER, problems, longest=longest)]
+    return found, problems.sentences()
+
+
+@pytest.mark.parametrize(
+    ("data", "found", "problems"),
+    [
+        (b"\xef\xbb\xbf" + A + b"\r\n" + B + b"\r\n", [(1, "a", "1"), (2, "b", "2")], []),
+        (A + b"\n\n  \n" + B, [(1, "a", "1"), (4, "b", "2")], []),
+        (A + b"\n" + B[:10], [(1, "a", "1")], ["line 2 is cut off"]),
+        (A + b"\nxx\n" + B, [(1, "a", "1"), (3, "b", "2")], ["line 2 is not JSON"]),
+        (A + b"\n\0\0\0\0", [(1, "a", "1")], ["line 2 holds nothing but NULs"]),
+        (A + b"\0\0\0\0" + B, [(1, "a", "1"), (1, "b", "2")], []),
+        (A + B, [(1, "a", "1"), (1, "b", "2")], []),
+        (A[:11] + B + b"\n" + A, [(1, "b", "2"), (2, "a", "1")], ["line 1 is cut off where the next record begins"]),
+        (A[:-4] + B + b"\n" + A, [(1, "b", "2"), (2, "a", "1")], ["line 1 is cut off where the next record begins"]),
+        (b'{"type":"x","text":"one\n\ntwo"}\n' + A, [(1, "x", "one\n\ntwo"), (4, "a", "1")], []),
+        (b'{"type":"x","te\n' + A, [(2, "a", "1")], ["line 1 is cut off"]),
+        ('{"type":"x","text":"\u2028"}\n'.encode() + A, [(1, "x", "\u2028"), (2, "a", "1")], []),
+        (b'{"type":"x","text":"\xff"}\n' + A, [(1, "x", "\ufffd"), (2, "a", "1")], []),
+        (b'{"type":"x","text":"\\ud800"}', [(1, "x", "?")], []),
+        (b"7\n[]\nnull\n" + A, [(4, "a", "1")], [f"line {number} holds no record" for number in (1, 2, 3)]),
+        (b'{"type":5}\n' + A, [(2, "a", "1")], ["line 1 holds something else than expected"]),
+        (b'{"x":' * 100_000 + b"\n" + A, [(2, "a", "1")], ["line 1 is not JSON"]),
+        (b"[" * 100_000 + b"\n" + A, [(2, "a", "1")], ["line 1 is not JSON"]),
+        (b'{"type":"new-kind","unheard":{"of":[1,2]}}', [(1, "new-kind", "")], []),
+        (b"", [], []),
+    ],
+)  # fmt: skip
+def test_damage_costs_only_what_it_hit(data: bytes, found: list[tuple[int, str, str]], problems: list[str]) -> None:
+    """Whole records around and within damaged lines are read, and what is lost is said, with its line."""
+    assert read(data) == (found, problems)
+    assert read(data, size=7) == (found, problems) or len(data) > 100_000
+
+
+@given(
+    texts=st.lists(st.text(max_size=40), max_size=12),
+    ends=st.sampled_from([b"\n", b"\r\n"]),
+    size=st.integers(1, 64),
+    bom=st.booleans(),
+)
+def test_good_lines_come_back_whole(texts: list[str], ends: bytes, size: int, bom: bool) -> None:
+    """Every record is read once, in order, with its number, however the pieces fall."""
+    whole = [json.dumps({"type": "t", "text": text}, ensure_ascii=False) for text in texts]
+    data = (b"\xef\xbb\xbf" if bom else b"") + b"".join(name.encode("utf-8", "replace") + ends for name in whole)
+    found, problems = read(data, size)
+    assert [text for _, _, text in found] == [text.encode("utf-8", "replace").decode() for text in texts]
+    assert [number for number, _, _ in found] == list(range(1, len(texts) + 1))
+    assert problems == []
+
+
+@given(data=st.binary(max_size=400), size=st.integers(1, 64))
+def test_anything_at_all_is_read_without_an_error(data: bytes, size: int) -> None:
+    """Bytes that are no transcript are problems, never exceptions; good lines around them are found."""
+    found, _ = read(A + b"\n" + data + b"\n" + B, size)
+    assert found[0] == (1, "a", "1")
+
+
+@given(data=st.binary(max_size=200).filter(lambda one: b"\n" not in one), at=st.integers(0, 5))
+def test_one_bad_line_costs_no_other(data: bytes, at: int) -> None:
+    """A line of rubbish between good ones takes none of them with it, unless it can be read as their beginning."""
+    lines = [A] * 6
+    lines.insert(at, b"#" + data)
+    found, _ = read(b"\n".join(lines))
+    assert len([match for match in found if match[1:] == ("a", "1")]) >= 6
+
+
+def test_a_line_that_is_too_long_is_passed_over() -> None:
+    """Its number is said, and what follows is read under its own number."""
+    long = b'{"type":"long","text":"' + b"x" * 5_000 + b'"}'
+    found, problems = read(A + b"\n" + long + b"\n" + B, size=64, longest=1_000)
+    assert found == [(1, "a", "1"), (3, "b", "2")]
+    assert problems == ["line 2 is longer than 0 MiB"]
+
+
+def test_a_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
+    """Large results of tools are lines like any other."""
+    path = tmp_path / "large.jsonl"
+    path.write_bytes(A + b'\n{"type":"b","text":"' + b"y" * 20_000_000 + b'"}\n' + B)
+    problems = Problems()
+    found = [(n, record.type, len(record.text)) for n, record in records(str(path), DECODER, problems)]
+    assert found == [(1, "a", 1), (2, "b", 20_000_000), (3, "b", 1)]
+    assert not problems
+
+
+def test_the_number_of_problems_is_bounded() -> None:
+    """A file of rubbish is told in a few sentences."""
+    _, problems = read(b"rubbish\n" * 5_000)
+    assert len(problems) == Problems.MOST + 1
+    assert problems[-1] == "and 4990 more like these"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe, a directory or nothing at all in the place of a file is a problem and holds nobody up."""
+    os.mkfifo(tmp_path / "pipe")
+    for name, sentence in (
+        ("pipe", "is not a regular file"),
+        ("", "is not a regular file"),
+        ("absent", "cannot be opened (no such file or directory)"),
+        ("a\0b", "cannot be opened (the name is not valid here)"),
+    ):
+        problems = Problems()
+        assert list(records(os.path.join(tmp_path, name), DECODER, problems)) == []
+        assert problems.sentences() == [sentence]

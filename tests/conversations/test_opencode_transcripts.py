@@ -1,0 +1,353 @@
+"""opencode's store read for `backfill`: its database, the files before it, and both in every state of disrepair."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.opencode.transcripts import READER
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
+from holdfast.conversations.signals import (
+    AgentBegan,
+    AgentEnded,
+    Compacted,
+    Edited,
+    Erred,
+    Measured,
+    Planned,
+    Prompted,
+    Ran,
+)
+from holdfast.workspace.agent_dirs import Places
+
+T = 1_794_758_704_000
+SCHEMA = """
+CREATE TABLE session (id text PRIMARY KEY, project_id text, parent_id text, directory text, title text, version text,
+  agent text, time_created integer, time_updated integer);
+CREATE TABLE message (id text PRIMARY KEY, session_id text, time_created integer, time_updated integer, data text);
+CREATE TABLE part (id text PRIMARY KEY, message_id text, session_id text, time_created integer, data text);
+CREATE TABLE todo (session_id text, content text, status text, priority text, position integer, time_created integer,
+  time_updated integer);
+"""
+
+
+def answer(at: int, **more: Any) -> dict[str, Any]:
+    return {
+        "role": "assistant", "time": {"created": at, "completed": at + 50}, "modelID": "m", "providerID": "p",
+        "cost": 0.5, "tokens": {"input": 10, "output": 3, "reasoning": 2, "cache": {"read": 4, "write": 1}},
+        "finish": "stop", **more,
+    }  # fmt: skip
+
+
+def tool(name: str, given: Any, at: int, **state: Any) -> dict[str, Any]:
+    state = {"status": "completed", "input": given, "output": "", "metadata": {}, **state}
+    return {"type": "tool", "tool": name, "callID": "c", "state": {**state, "time": {"start": at, "end": at + 7}}}
+
+
+# By conversation: its row, and its messages with their parts.
+CONVERSATIONS: dict[str, tuple[dict[str, Any], list[tuple[str, Any, list[Any]]]]] = {
+    "ses_1": (
+        {"directory": "/home/anna/shop", "title": "Greeting"},
+        [
+            ("msg_1", {"role": "user", "time": {"created": T}},
+             [{"type": "text", "text": "Write a greeting"}, {"type": "text", "text": "facts", "synthetic": True}]),
+            ("msg_2", answer(T + 1_000), [
+                tool("write", {"filePath": "/home/anna/shop/a.txt", "content": "hi\n"}, T + 1_100,
+                     metadata={"exists": False}),
+                tool("bash", {"command": "make"}, T + 1_200, metadata={"exit": 2}),
+                tool("task", {"description": "look"}, T + 1_300),
+                tool("grep", {"pattern": "x"}, T + 1_400),
+            ]),
+            ("msg_3", {"role": "user", "time": {"created": T + 60_000}},
+             [{"type": "text", "text": "and now a secret"}]),
+            ("msg_4", answer(T + 61_000, error={"name": "ProviderAuthError", "data": {"message": "no API key"}}), []),
+            ("msg_5", {"role": "user", "time": {"created": T + 62_000}}, [{"type": "compaction", "auto": True}]),
+        ],
+    ),
+    "ses_2": (
+        {"parent": "ses_1", "directory": "/home/anna/shop", "title": "look (@general subagent)", "agent": "general"},
+        [
+            ("msg_6", {"role": "user", "time": {"created": T + 1_310}}, [{"type": "text", "text": "Look around"}]),
+            ("msg_7", answer(T + 1_320), [
+                {"type": "text", "text": "All fine."},
+                tool("edit", {"filePath": "b", "oldString": "x", "newString": "y"}, T + 1_330),
+            ]),
+        ],
+    ),
+}  # fmt: skip
+
+
+def database(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with_rows = apsw.Connection(str(path))
+    with_rows.execute(SCHEMA)
+    for number, (name, (row, messages)) in enumerate(CONVERSATIONS.items()):
+        with_rows.execute(
+            "INSERT INTO session VALUES (?, 'global', ?, ?, ?, '1.18', ?, ?, ?)",
+            (name, row.get("parent"), row["directory"], row["title"], row.get("agent"), T + 1_300 * number, T + 9),
+        )
+        for own, data, parts in messages:
+            at = data["time"]["created"]
+            with_rows.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", (own, name, at, at, json.dumps(data)))
+            for place, part in enumerate(parts):
+                with_rows.execute(
+                    "INSERT INTO part VALUES (?, ?, ?, ?, ?)", (f"prt_{own}_{place}", own, name, at, json.dumps(part))
+                )
+    for place, (text, status) in enumerate([("Write it", "completed"), ("Test it", "in_progress")]):
+        with_rows.execute(
+            "INSERT INTO todo VALUES ('ses_1', ?, ?, 'high', ?, ?, ?)", (text, status, place, T, T + 5_000 + place)
+        )
+    with_rows.close()
+
+
+def files(top: Path) -> None:
+    for name, (row, messages) in CONVERSATIONS.items():
+        _write(top / "session" / "global" / f"{name}.json", {
+            "id": name, "parentID": row.get("parent"), "directory": row["directory"], "title": row["title"],
+            "time": {"created": T, "updated": T + 9_000},
+        })  # fmt: skip
+        for own, data, parts in messages:
+            _write(top / "message" / name / f"{own}.json", {"id": own, "sessionID": name, **data})
+            for place, part in enumerate(parts):
+                _write(top / "part" / own / f"prt_{own}_{place}.json", part)
+    _write(top / "todo" / "ses_1.json", [{"content": "Write it", "status": "completed"}])
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+
+
+@pytest.fixture
+def store(places: Places) -> Path:
+    return Path(places.home, ".local", "share", "opencode")
+
+
+def stories(places: Places) -> list[Transcript]:
+    return [story for source in READER.sources(places) for story in READER.read(source)]
+
+
+def test_a_database_is_told(places: Places, store: Path) -> None:
+    """A conversation with its prompt, tools, subagent, to-dos, trouble, compression and what it used."""
+    database(store / "opencode.db")
+    (story,) = stories(places)
+    assert (story.conversation, story.title, story.cwd, story.model) == (
+        "ses_1",
+        "Greeting",
+        "/home/anna/shop",
+        "p/m",
+    )
+    assert story.resume == "opencode --session ses_1"
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        30,
+        15,
+        15,
+    )
+    assert (story.messages, story.cost_usd, story.problems) == (7, 1.5, [])
+    assert (story.began, len(story.signs)) == (T, 5)
+    told = [line.signal for line in story.told]
+    assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
+    assert "secret" not in repr(story)
+    assert [(line.path, line.action, line.agent) for line in told if type(line) is Edited] == [
+        ("/home/anna/shop/a.txt", "created", None), ("b", "modified", "ses_2"),
+    ]  # fmt: skip
+    assert [(line.command, line.code, line.took_ms) for line in told if type(line) is Ran] == [("make", 2, 7)]
+    (began,) = [line for line in told if type(line) is AgentBegan]
+    (ended,) = [line for line in told if type(line) is AgentEnded]
+    assert (began.agent, began.type, began.task) == ("ses_2", "general", "look")
+    assert (ended.agent, ended.summary, ended.tokens) == ("ses_2", "All fine.", 18)
+    (plan,) = [line for line in told if type(line) is Planned]
+    assert [(todo.text, todo.status) for todo in plan.todos] == [
+        ("Write it", "completed"),
+        ("Test it", "in_progress"),
+    ]
+    assert {Compacted, Erred, Measured} <= {type(line) for line in told}
+    assert [line.at for line in story.told] == sorted(line.at for line in story.told)
+    assert len({line.mark for line in story.told}) == len(story.told)
+
+
+def test_reading_again_tells_the_same(places: Places, store: Path) -> None:
+    """Marks are the same each time, and neither the database nor its directory is touched."""
+    database(store / "opencode.db")
+    before = {path.name: path.read_bytes() for path in store.iterdir()}
+    first, second = stories(places), stories(places)
+    assert first == second
+    assert {path.name: path.read_bytes() for path in store.iterdir()} == before
+
+
+def test_a_database_that_is_being_written(places: Places, store: Path) -> None:
+    """What another program has just committed is read, and its transaction goes on."""
+    database(store / "opencode.db")
+    other = apsw.Connection(str(store / "opencode.db"))
+    other.execute("PRAGMA journal_mode=WAL")
+    other.execute("UPDATE session SET title = 'Sitemap' WHERE id = 'ses_1'")
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("DELETE FROM message")
+    (source,) = READER.sources(places)
+    assert [story.title for story in READER.read(source)] == ["Sitemap"]
+    other.execute("ROLLBACK")
+    other.close()
+
+
+def test_a_stamp_changes_with_the_log(places: Places, store: Path) -> None:
+    """What stands only in the log of recent changes is a change too."""
+    database(store / "opencode.db")
+    (before,) = READER.sources(places)
+    (store / "opencode.db-wal").write_bytes(b"x")
+    assert next(READER.sources(places)).stamp != before.stamp
+
+
+def test_a_locked_database_is_a_problem(places: Places, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
+    monkeypatch.setattr("holdfast.conversations.adapters.database._PATIENCE", 1)
+    database(store / "opencode.db")
+    other = apsw.Connection(str(store / "opencode.db"))
+    other.execute("PRAGMA journal_mode=WAL")
+    other.execute("CREATE TABLE more (x)")
+    other.execute("PRAGMA locking_mode=EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    found = stories(places)
+    assert all(story.problems or story.told for story in found)
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: b"not a database at all" * 100,
+        lambda content: content[:5_000],
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:100] + b"\xff" * 4_000 + content[4_100:],
+        lambda content: content[:8_192] + bytes(4_096) + content[12_288:],
+    ],
+)
+def test_a_damaged_database_is_survived(places: Places, store: Path, damage: Any) -> None:
+    """Whatever is left of the file, nothing is raised, and what is wrong is said or nothing is told."""
+    database(store / "opencode.db")
+    path = store / "opencode.db"
+    path.write_bytes(damage(path.read_bytes()))
+    for story in stories(places):
+        assert story.problems or story.told
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """With some bytes of the database exchanged for others, nothing is raised."""
+    path = tmp_path_factory.mktemp("store") / "opencode.db"
+    database(path)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 20))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    list(READER.read(TranscriptSource(str(path), "")))
+
+
+@pytest.mark.parametrize("row", ["{", "null", "[]", '"text"', '{"type": 7}', "\x00", '{"type":"tool","state":[]}'])
+def test_a_bad_row_is_said_and_passed_over(places: Places, store: Path, row: str) -> None:
+    """One row that cannot be understood costs that row."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    change.execute("UPDATE part SET data = ? WHERE id = 'prt_msg_2_1'", (row,))
+    change.close()
+    (story,) = stories(places)
+    assert story.problems == ["part prt_msg_2_1 cannot be understood"]
+    assert not [line for line in story.told if type(line.signal) is Ran]
+    assert [line for line in story.told if type(line.signal) is AgentEnded]
+
+
+def test_rows_that_are_not_utf8(places: Places, store: Path) -> None:
+    """Bytes of another encoding, and a tail of NULs, cost only their own characters."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    row = json.dumps({"type": "text", "text": "Gr@sse"}).encode().replace(b"@", b"\xfc") + bytes(20)
+    change.execute("UPDATE part SET data = CAST(? AS TEXT) WHERE id = 'prt_msg_1_0'", (row,))
+    change.close()
+    (story,) = stories(places)
+    assert next(line.signal.text for line in story.told if type(line.signal) is Prompted) == "Gr\ufffdsse"
+
+
+def test_columns_of_an_older_version(places: Places, store: Path) -> None:
+    """A database without the columns that came later is read; one without tables is a problem."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    change.execute("ALTER TABLE session DROP COLUMN agent")
+    change.execute("DROP TABLE todo")
+    change.close()
+    (story,) = stories(places)
+    assert story.told
+    assert "no such table: todo" in story.problems[0]
+
+
+@pytest.mark.parametrize("name", ["session", "message", "part", "todo"])
+def test_view_in_the_place_of_a_table_is_not_read(places: Places, store: Path, name: str) -> None:
+    """It could go on for ever."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    change.execute(f"ALTER TABLE {name} RENAME TO aside")
+    change.execute(
+        f"CREATE VIEW {name} AS WITH RECURSIVE n(id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM n) "
+        "SELECT aside.* FROM n, aside"
+    )
+    change.close()
+    (story,) = stories(places)
+    assert (story.told, story.problems[0].count("would run")) == ([], 1)
+
+
+def test_a_conversation_whose_caller_is_gone(places: Places, store: Path) -> None:
+    """A subagent without the conversation it belonged to is told by itself, and names it."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    change.execute("DELETE FROM session WHERE id = 'ses_1'")
+    change.close()
+    (story,) = stories(places)
+    assert (story.conversation, story.parent) == ("ses_2", "ses_1")
+
+
+def test_files_before_the_database(places: Places, store: Path) -> None:
+    """Without a database the files are read, one source for each conversation."""
+    files(store / "storage")
+    found = {story.conversation: story for story in stories(places)}
+    assert set(found) == {"ses_1", "ses_2"}
+    assert found["ses_2"].parent == "ses_1"
+    assert found["ses_1"].messages == 5
+    assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in found["ses_1"].told}
+    (store / "storage" / "message" / "ses_1" / "msg_2.json").write_text("{", encoding="utf-8")
+    again = {story.conversation: story for story in stories(places)}["ses_1"]
+    assert again.problems == ["msg_2.json cannot be understood"]
+    database(store / "opencode.db")
+    assert [os.path.basename(source.path) for source in READER.sources(places)] == ["opencode.db"]
+
+
+def test_other_things_under_the_names(places: Places, store: Path) -> None:
+    """Directories, links and pipes in the place of files are passed over or said, and never waited for."""
+    (store / "opencode.db").mkdir(parents=True)
+    (store / "storage" / "session" / "global" / "ses_1.json").mkdir(parents=True)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(store / "opencode-dev.db")
+        os.mkfifo(store / "storage" / "session" / "global" / "ses_2.json")
+    os.symlink("/etc/hostname", store / "opencode-link.db")
+    for story in stories(places):
+        assert story.problems
+        assert not story.told
+    assert next(READER.read(TranscriptSource(str(store / "nowhere.db"), ""))).problems
+
+
+def test_another_place_for_the_database(places: Places, tmp_path: Path) -> None:
+    """opencode's variable names the file."""
+    database(tmp_path / "own.db")
+    moved = places._replace(environ={"OPENCODE_DB": str(tmp_path / "own.db")})
+    assert [story.conversation for story in stories(moved)] == ["ses_1"]

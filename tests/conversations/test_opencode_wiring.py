@@ -1,0 +1,56 @@
+"""Where Holdfast's plugin stands in opencode, and what is written into it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.opencode.hooks import AGENT
+from holdfast.conversations.adapters.opencode.settings import WIRING, written
+from holdfast.workspace.agent_dirs import Places
+
+PLACES = Places("/home/anna", "/home/anna/shop")
+
+
+def test_the_plugin_is_one_file_of_its_own() -> None:
+    """User and project scope each have a directory of plugins; the user's moves with XDG."""
+    (user,) = WIRING.changes(PLACES, "user", str)
+    (project,) = WIRING.changes(PLACES, "project", str)
+    moved = PLACES._replace(environ={"XDG_CONFIG_HOME": "/conf"})
+    assert Path(user.path) == Path("/home/anna/.config/opencode/plugins/holdfast.js")
+    assert Path(project.path) == Path("/home/anna/shop/.opencode/plugins/holdfast.js")
+    assert Path(WIRING.changes(moved, "user", str)[0].path) == Path("/conf/opencode/plugins/holdfast.js")
+    assert user.content == project.content
+    assert not user.entries
+
+
+@given(st.text(max_size=40))
+def test_command_lines_stay_text(line: str) -> None:
+    """Whatever is in a command line, it is one string in the file, and the three are where they belong."""
+    file = written(lambda manner: f"{manner} {line}").decode()
+    found = dict(re.findall(r"^const (TELL|STIR|ASK) = (.+)$", file, re.MULTILINE))
+    assert {name: json.loads(text) for name, text in found.items()} == {
+        "TELL": f"tell {line}", "STIR": f"stir {line}", "ASK": f"ask {line}",
+    }  # fmt: skip
+    assert not re.search(r'"@[a-z]+@"', file.replace(json.dumps(line), ""))
+
+
+def test_it_asks_for_what_can_be_answered() -> None:
+    """Every event that is answered stands in the plugin, and is asked for."""
+    file = written(str).decode()
+    for event in AGENT.asking:
+        assert f'"{event}"' in file
+
+
+def test_what_keeps_plugins_from_being_loaded() -> None:
+    """Variables that switch plugins off are named; one that says no is none."""
+    assert WIRING.obstacles(PLACES, "user") == ()
+    pure = PLACES._replace(environ={"OPENCODE_PURE": "1"})
+    alone = PLACES._replace(environ={"OPENCODE_DISABLE_PROJECT_CONFIG": "true", "OPENCODE_PURE": "0"})
+    assert "OPENCODE_PURE" in WIRING.obstacles(pure, "user")[0]
+    assert WIRING.obstacles(alone, "user") == ()
+    assert "OPENCODE_DISABLE_PROJECT_CONFIG" in WIRING.obstacles(alone, "project")[0]

@@ -1,0 +1,107 @@
+"""Words that are nobody else's: which fields carry them, and that no agent keeps them among what it does not know."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters import index
+from holdfast.conversations.adapters.base import HookEvent
+from holdfast.conversations.adapters.fields import rest
+from holdfast.conversations.adapters.private_text import is_private, without
+from holdfast.conversations.signals import Prompted, Ran
+from holdfast.core.canonical import Json
+
+WORDS = "private words"
+ADDRESS: dict[str, Json] = {
+    "session_id": "g", "conversation_id": "g", "taskId": "g", "cwd": "/home/anna/shop",
+}  # fmt: skip
+
+
+def heard(agent: str, event: str, **fields: Json) -> HookEvent:
+    names: dict[str, Json] = {"hook_event_name": event, "hookName": event}
+    found = index.agent(agent).heard({**ADDRESS, **names, **fields})
+    assert found is not None
+    return found
+
+
+def test_a_prompt_to_goose_in_the_other_dialect_was_kept_as_an_unknown_field() -> None:
+    """A prompt by Claude Code's name for it is what was asked, and nothing besides."""
+    found = heard("goose", "UserPromptSubmit", prompt=WORDS)
+    assert found.signals == (Prompted(text=WORDS),)
+    assert "prompt" not in found.rest
+
+
+def test_what_a_tool_of_goose_printed_was_kept_as_an_unknown_field() -> None:
+    """What a tool answered, by the other dialect's name, says how it went and is not kept."""
+    found = heard(
+        "goose", "PostToolUse", tool_name="developer__shell", tool_input={"command": "make"},
+        tool_response={"exit_code": 2, "stdout": WORDS},
+    )  # fmt: skip
+    assert found.signals == (Ran(command="make", code=2),)
+    assert WORDS not in repr(found.rest)
+
+
+@pytest.mark.parametrize("agent", index.NAMES)
+def test_an_unknown_event_kept_the_words_in_it(agent: str) -> None:
+    """Of an event nobody knows the words are left out, at any depth, and everything else is kept."""
+    inner: dict[str, Json] = {"text": WORDS, "kind": "long", "parts": [{"content": WORDS, "at": 3}]}
+    found = heard(agent, "Dreamt", prompt=WORDS, toolResult={"a": WORDS}, messages=[WORDS], dream=inner, depth=7)
+    assert WORDS not in repr(found.rest)
+    assert found.rest["dream"] == {"kind": "long", "parts": [{"at": 3}]}
+    assert found.rest["depth"] == 7
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["prompt", "Prompts", "user-prompt", "lastAssistantMessage", "tool_result", "toolresult", "STDOUT", "content_2",
+     "HTTPBody", "outputText", "userId", "text_result_for_llm", "customInstructions", "patches", "thinking"],
+)  # fmt: skip
+def test_names_that_carry_words(name: str) -> None:
+    """A name is known by its last word, however it is written."""
+    assert is_private(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["prompt_id", "messageID", "message_count", "transcript_path", "context", "status", "output_tokens", "model",
+     "taskStart", "resultType", "errorCode", "file_path", "", "_", "42", "текст"],
+)  # fmt: skip
+def test_names_that_carry_none(name: str) -> None:
+    """Ids, counts, paths and kinds of messages are no messages."""
+    assert not is_private(name)
+
+
+def test_numbers_are_nobodys_words() -> None:
+    """How many tokens went in and out is kept, whatever it is called."""
+    assert without({"tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False}) == {
+        "tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False,
+    }  # fmt: skip
+
+
+def test_what_lies_too_deep_is_left_out() -> None:
+    """However deep words are buried in objects and lists, they do not come out, and nothing is raised."""
+    buried: Json = WORDS
+    for _ in range(5_000):
+        buried = [{"a": buried}]
+    assert WORDS not in repr(without({"deep": buried}))
+
+
+_names = st.text(max_size=6) | st.sampled_from(["prompt", "toolResult", "id", "text", "a"])
+_values: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(_names, some, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(_names, _values, max_size=5))
+def test_leaving_out_twice_leaves_out_no_more(fields: dict[str, Json]) -> None:
+    """What is left holds nothing private, is part of what there was, and stays as it is."""
+    found = rest(fields, ())
+    assert rest(found, ()) == found
+    assert set(found) <= set(fields)
+    assert all(found[name] == value for name, value in fields.items() if name in found and type(value) is not dict
+               and type(value) is not list)  # fmt: skip
+    assert not any(is_private(name) and type(value) in (str, list, dict) for name, value in found.items())

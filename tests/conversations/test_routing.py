@@ -1,0 +1,426 @@
+"""Which session a conversation belongs to."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations.move import move
+from holdfast.core import view
+from holdfast.formats.export import exported
+from holdfast.formats.import_ import take_in
+from holdfast.formats.registry import named
+from holdfast.sessions import overview
+from holdfast.sessions.open_sessions import open_sessions
+from tests.support.agents_speaking import Speaking
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    return Speaking(tmp_path)
+
+
+def test_the_first_prompt_begins_a_session(agents: Speaking) -> None:
+    """Its goal is the prompt, shortened; the conversation is linked with the command that reopens it."""
+    agents.say("SessionStart", source="startup", model="claude-opus-5")
+    agents.prompt("Add OAuth with PKCE to the login page.\nAnd tests.")
+    session = agents.session()
+    assert session.goal == "Add OAuth with PKCE to the login page. And tests."
+    assert session.status == "in_progress"
+    assert session.model == "claude-opus-5"
+    assert [(native.agent, native.id, native.resume) for native in session.native] == [
+        ("claude", "talk-1", "claude --resume talk-1")
+    ]
+
+
+def test_opening_and_closing_an_agent_is_no_work(agents: Speaking) -> None:
+    """No session, nothing left in the spool."""
+    agents.say("SessionStart", source="startup")
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    assert agents.sessions() == []
+    assert agents.waiting() == []
+
+
+def test_a_bare_slash_command_begins_nothing(agents: Speaking) -> None:
+    """`/clear` is no goal; the prompt after it is one."""
+    agents.prompt("/clear")
+    assert agents.sessions() == []
+    agents.prompt("Mend the parser")
+    assert agents.session().goal == "Mend the parser"
+
+
+def test_conversations_join_the_session_that_a_person_began(agents: Speaking) -> None:
+    """Claude and Codex both work in it, within the hours that the settings say."""
+    with agents.keeper() as keeper:
+        begun = keeper.start("Ship it").id
+    agents.minute = 60 * 11
+    agents.prompt("Look at the tests")
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Look at the docs", turn_id="t1")
+    session = agents.session()
+    assert session.id == begun
+    assert session.goal == "Ship it"
+    assert {(native.agent, native.id) for native in session.native} == {("claude", "talk-1"), ("codex", "codex-1")}
+
+
+def test_conversation_is_found_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
+    """Also while there is no transcript to read; a later prompt is no new title."""
+    with agents.keeper() as keeper:
+        keeper.start("Invoices as PDF")
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
+    agents.minute = 1
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="And Spanish", turn_id="t2")
+    assert [(conversation.title, conversation.prompts) for conversation in agents.session().conversations] == [
+        ("Add French", None)
+    ]
+    with agents.keeper() as keeper:
+        assert [row.goal for row in keeper.history(search="French")] == ["Invoices as PDF"]
+        assert keeper.history(search="Spanish") == []
+
+
+def test_session_gathers_nothing_when_its_last_sign_is_old(agents: Speaking) -> None:
+    """What a person began days ago stays as it is, unfinished and not archived; `resume` makes it gather again."""
+    with agents.keeper() as keeper:
+        begun = keeper.start("Ship it").id
+    agents.minute = 60 * 24 * 3
+    agents.prompt("Look at the tests")
+    assert [session.goal for session in agents.sessions()] == ["Ship it", "Look at the tests"]
+    with agents.keeper() as keeper:
+        assert keeper.state(begun).archived is None
+        keeper.session(begun).resume()
+    agents.minute += 1
+    agents.prompt("Look at the docs", "talk-2")
+    assert [native.id for native in agents.session().native] == ["talk-2"]
+    assert agents.session().id == begun
+
+
+def test_two_conversations_at_once_are_two_sessions(agents: Speaking) -> None:
+    """Each is named by its own prompt; the work tree is at the one with the latest prompt."""
+    agents.prompt("Invoices as PDF", "talk-1")
+    agents.minute = 1
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
+    agents.minute = 2
+    agents.prompt("Clean up the imports", "talk-3")
+    assert [session.goal for session in agents.sessions()] == [
+        "Invoices as PDF",
+        "Add French",
+        "Clean up the imports",
+    ]
+    assert [session.continues for session in agents.sessions()] == [None, None, None]
+    with agents.keeper() as keeper:
+        assert [row.goal for row in keeper.history(search="French")] == ["Add French"]
+    agents.minute = 3
+    agents.prompt("Letters, too", "talk-1")
+    assert agents.session().goal == "Invoices as PDF"
+    with agents.keeper() as keeper:
+        found = [view.word(state, "goal") for state in open_sessions(keeper)]
+    assert found == ["Invoices as PDF", "Clean up the imports", "Add French"]
+
+
+def test_conversation_goes_on_in_its_own_session_when_a_person_began_another(agents: Speaking) -> None:
+    """Its prompts make its session current, and new conversations still join what the person began."""
+    agents.prompt("Add OAuth")
+    agents.minute = 13 * 60
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    agents.minute = 26 * 60
+    with agents.keeper() as keeper:
+        begun = keeper.start("Ship it").id
+    agents.minute += 1
+    agents.prompt("Go on with OAuth")
+    assert agents.session().goal == "Add OAuth"
+    agents.prompt("Write the notes", "talk-2")
+    gathered = next(session for session in agents.sessions() if session.id == begun)
+    assert [native.id for native in gathered.native] == ["talk-2"]
+
+
+def test_everything_joins_one_session_while_a_mirror_holds_it(agents: Speaking) -> None:
+    """The orchestrator's file holds one session: until that is stopped, the tree has one."""
+    with agents.keeper() as keeper:
+        keeper.mirrors.switch_on("orchestrator")
+    agents.prompt("Add OAuth", "talk-1")
+    agents.minute = 60
+    agents.prompt("Write the docs", "talk-2")
+    assert [native.id for native in agents.session().native] == ["talk-1", "talk-2"]
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute = 61
+    agents.prompt("Something else", "talk-3")
+    assert [session.goal for session in agents.sessions()] == ["Add OAuth", "Something else"]
+
+
+@pytest.mark.parametrize("how", ["edit", "import", "agent"])
+def test_session_gathers_nothing_when_no_person_began_or_took_it_up(
+    agents: Speaking, tmp_path: Path, how: str
+) -> None:
+    """Naming it, importing one, and an agent's own start are no taking up."""
+    if how == "edit":
+        agents.prompt("Add OAuth")
+        with agents.keeper() as keeper:
+            keeper.session().edit(goal="OAuth")
+    elif how == "agent":
+        with agents.keeper() as keeper:
+            keeper.start("OAuth", gathers=False)
+    else:
+        with Speaking(tmp_path / "elsewhere").keeper() as keeper:
+            document, _ = exported(keeper, keeper.start("OAuth").state(), named("craft"))
+        with agents.keeper() as keeper:
+            take_in(keeper, document, named("craft"), make_current=True)
+    before = len(agents.sessions())
+    agents.minute = 1
+    agents.prompt("Something else", "talk-2")
+    assert len(agents.sessions()) == before + 1
+    assert agents.session().goal == "Something else"
+
+
+def test_two_work_trees_are_two_sessions(agents: Speaking, tmp_path: Path) -> None:
+    """A git worktree has a current session of its own, in the same project."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(agents.project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    other = tmp_path / "other"
+    subprocess.run([*git, "worktree", "add", "-q", str(other)], check=True)
+    agents.prompt("Here", "talk-1")
+    agents.prompt("There", "talk-2", cwd=str(other))
+    here, there = agents.session(), agents.session(other)
+    assert (here.goal, there.goal) == ("Here", "There")
+    assert here.project.name == there.project.name
+
+
+def test_a_cd_changes_nothing(agents: Speaking, tmp_path: Path) -> None:
+    """The conversation stays with its session, wherever its agent goes, now or after a while."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    agents.prompt("Add OAuth")
+    began = agents.session().id
+    agents.say("CwdChanged", old_cwd=str(agents.project), new_cwd=str(elsewhere), cwd=str(elsewhere))
+    agents.prompt("Go on", cwd=str(elsewhere))
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"}, cwd=str(elsewhere))
+    assert [session.id for session in agents.sessions()] == [began]
+    assert agents.session().commands.total == 1
+
+
+def test_a_directory_that_is_gone_belongs_to_the_one_above(agents: Speaking) -> None:
+    """A payload that comes late from a deleted directory is not lost."""
+    agents.prompt("Add OAuth", cwd=str(agents.project / "deleted" / "deep"))
+    assert agents.session().goal == "Add OAuth"
+
+
+def test_a_resumed_conversation_goes_on_in_its_session(agents: Speaking) -> None:
+    """`claude --resume` days later: the same session, which is what the work tree is at from then on."""
+    agents.prompt("Add OAuth")
+    first = agents.session().id
+    agents.minute = 60 * 24 * 3
+    agents.prompt("Something else entirely", "talk-2")
+    second = agents.session().id
+    assert first != second
+    agents.minute += 1
+    agents.say("SessionStart", source="resume")
+    agents.prompt("Go on with it")
+    resumed = agents.session()
+    assert (resumed.id, resumed.status) == (first, "in_progress")
+    assert resumed.time.pauses[-1].ended_at is not None
+    assert len(agents.sessions()) == 2
+
+
+def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> None:
+    """The next morning's conversation is a new session; yesterday's keeps its open task, and nobody put it away."""
+    agents.prompt("Add OAuth", "talk-1")
+    with agents.keeper() as keeper:
+        keeper.session().add_task("Callback page")
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    agents.minute = 13 * 60
+    agents.prompt("Mend the parser", "talk-2")
+    old, new = agents.sessions()
+    assert (old.goal, old.status, old.over) == ("Add OAuth", "paused", False)
+    assert (new.goal, new.status) == ("Mend the parser", "in_progress")
+    with agents.keeper() as keeper:
+        assert keeper.state(old.id).archived is None
+        assert [state.session for state in open_sessions(keeper)] == [new.id, old.id]
+
+
+def test_overview_shows_what_is_unfinished_and_leaves_out_what_is_over(agents: Speaking) -> None:
+    """The dashboard and `watch`, the day after; `continue` goes on with what is unfinished."""
+    agents.prompt("Add OAuth", "talk-1")
+    with agents.keeper() as keeper:
+        unfinished = keeper.session().id
+        keeper.session().add_task("Callback page")
+    agents.say("SessionEnd", "talk-1", reason="prompt_input_exit")
+    agents.minute = 1
+    agents.prompt("Mend the parser", "talk-2")
+    agents.say("SessionEnd", "talk-2", reason="prompt_input_exit")
+    agents.minute = 13 * 60
+    with agents.keeper() as keeper:
+        assert [row.goal for row in overview.unfinished(keeper)] == ["Add OAuth"]
+        latest = keeper.latest_unfinished()
+        assert latest is not None
+        assert latest.id == unfinished
+
+
+@pytest.mark.parametrize("how", ["prompt", "start"])
+def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how: str) -> None:
+    """By a prompt after `stop`, and by `start --continues`; what is done stays where it was done."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        session.add_task("Callback page", task_id="open")
+        session.add_task("Login page", task_id="done")
+        session.finish_task("done")
+        ended = session.complete().id
+    agents.minute = 1
+    if how == "prompt":
+        agents.prompt("One more thing")
+    else:
+        with agents.keeper() as keeper:
+            keeper.start("One more thing", continues=ended)
+    going_on = agents.session()
+    assert going_on.continues == ended
+    assert [(task.id, task.text, task.status) for task in going_on.tasks] == [("open", "Callback page", "pending")]
+
+
+def test_prompt_takes_up_an_over_session_again(agents: Speaking) -> None:
+    """It began by itself and was left: over, until somebody writes in its conversation."""
+    agents.prompt("Add OAuth", "talk-1")
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    agents.minute = 13 * 60
+    assert agents.sessions()[0].over
+    agents.prompt("And tests", "talk-1")
+    (session,) = agents.sessions()
+    assert (session.over, session.status) == (False, "in_progress")
+
+
+def test_after_the_end_comes_a_session_that_continues(agents: Speaking) -> None:
+    """A hook of a session that was completed meanwhile is never refused."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        ended = keeper.session().complete().id
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "holdfast stop"})
+    agents.say("Stop", last_assistant_message="Done.")
+    assert len(agents.sessions()) == 1  # the rest of the turn that ended it begins nothing
+    agents.minute = 1
+    agents.prompt("One more thing")
+    agents.say("Stop", last_assistant_message="Done.")
+    _, second = agents.sessions()
+    assert second.continues == ended
+    assert second.goal == "One more thing"
+    agents.prompt("And another")
+    assert len(agents.sessions()) == 2
+
+
+def test_work_heard_without_its_prompt_has_a_goal_later(agents: Speaking) -> None:
+    """Connected in the middle of a conversation: the next prompt names the goal."""
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"})
+    assert agents.session().goal == "Work with claude"
+    agents.prompt("Add OAuth")
+    assert agents.session().goal == "Add OAuth"
+
+
+def test_a_deleted_session_is_not_revived(agents: Speaking) -> None:
+    """What a conversation says after its session was erased is a new session."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        erased = keeper.delete(keeper.session().id, force=True)
+    agents.prompt("Mend the parser")
+    assert [session.goal for session in agents.sessions()] == ["Mend the parser"]
+    assert agents.session().id != erased
+
+
+def test_a_session_the_person_began_is_joined_by_a_conversation_whose_own_has_ended(agents: Speaking) -> None:
+    """Stopped and started anew in the midst of a conversation: the new one is what is worked on."""
+    agents.prompt("First goal")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+        second = keeper.start("Second goal").id
+    agents.minute = 1
+    agents.prompt("Work on second")
+    session = agents.session()
+    assert (session.id, session.goal) == (second, "Second goal")
+    assert [native.id for native in session.native] == ["talk-1"]
+    assert len(agents.sessions()) == 2
+
+
+def test_each_conversation_continues_a_stopped_session_by_itself(agents: Speaking) -> None:
+    """A person's session gathered two; after its end each goes on in a session of its own that names it."""
+    with agents.keeper() as keeper:
+        keeper.start("Add OAuth")
+    agents.prompt("Begin", "talk-1")
+    agents.prompt("And docs", "talk-2")
+    with agents.keeper() as keeper:
+        first = keeper.session().complete().id
+    agents.minute = 1
+    agents.prompt("More of it", "talk-1")
+    agents.prompt("More docs", "talk-2")
+    going_on = {session.goal: session.continues for session in agents.sessions() if session.id != first}
+    assert going_on == {"More of it": first, "More docs": first}
+
+
+def test_a_session_put_away_by_the_person_is_left(agents: Speaking) -> None:
+    """`start --replace` in the midst of a conversation: what follows belongs to the new session."""
+    agents.prompt("First goal")
+    with agents.keeper() as keeper:
+        first = keeper.session().id
+        keeper.start("Second goal", replace=True)
+    agents.minute = 1
+    agents.prompt("Work on second")
+    assert agents.session().goal == "Second goal"
+    assert len(agents.session().native) == 1
+    with agents.keeper() as keeper:
+        assert keeper.session(first).document().status == "paused"
+
+
+def test_a_conversation_that_comes_back_makes_its_session_current(agents: Speaking) -> None:
+    """The work tree was at none."""
+    agents.prompt("Add OAuth")
+    first = agents.session().id
+    agents.minute = 60 * 24 * 3
+    agents.prompt("Something else", "talk-2")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute += 1
+    agents.prompt("Go on with it")
+    assert agents.session().id == first
+
+
+@pytest.mark.parametrize("words", ["<task-notification>x</task-notification>", "<command-name>/model</command-name>"])
+def test_what_a_program_wrote_is_no_goal(agents: Speaking, words: str) -> None:
+    """A notice of the program begins nothing; the person's words after it do."""
+    agents.prompt(words)
+    assert agents.sessions() == []
+    agents.prompt("Mend the parser")
+    assert agents.session().goal == "Mend the parser"
+
+
+def test_conversation_moved_to_a_session_put_away_stays_there(agents: Speaking) -> None:
+    """The next hook leaves it where a person moved it; what is put away after that is left again."""
+    with agents.keeper() as keeper:
+        first = keeper.start("First").id
+        second = keeper.start("Second", replace=True).id
+    agents.prompt("Build it")
+    agents.minute = 1
+    with agents.keeper() as keeper:
+        move(keeper, "talk-1", first)
+    for number, expected in enumerate([[1, 0], [2, 0]]):
+        agents.say("SessionStart", source="resume")
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
+        with agents.keeper() as keeper:
+            assert [keeper.session(name).state().commands for name in (first, second)] == expected
+    agents.minute = 2
+    with agents.keeper() as keeper:
+        keeper.session(first).resume()
+        third = keeper.start("Third", replace=True).id
+    agents.minute = 3
+    agents.prompt("Work on the third")
+    with agents.keeper() as keeper:
+        assert keeper.session(third).state().native
+
+
+def test_exported_hours_end_with_the_last_thing_done_when_the_conversation_closes_later(agents: Speaking) -> None:
+    """Closing an agent, or correcting the hours, is no work: the timer's file says what `show` says."""
+    agents.prompt("Add OAuth")
+    agents.minute = 2
+    agents.say("Stop")
+    agents.minute = 6
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    with agents.keeper() as keeper:
+        document, _ = exported(keeper, keeper.state(agents.session().id), named("timer"))
+    assert document["actualWorkingMs"] == 2 * 60_000

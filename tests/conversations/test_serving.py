@@ -1,0 +1,165 @@
+"""The MCP server as agents are told of it: its entry, how it is known again, and the script that starts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.index import CONNECTABLE
+from holdfast.conversations.connect import mcp_entry
+from holdfast.conversations.connect.wiring import wiring
+from holdfast.conversations.hooks.script import ScriptSetup
+from holdfast.workspace.agent_dirs import Places
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX shells")
+SYSTEMS = ("linux", "darwin", "win32")
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@given(home=st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1))
+def test_a_server_of_a_home_is_known_again(system: str, home: str) -> None:
+    """From the entry, however the agent writes it, the home it belongs to is found; nothing else is taken for one."""
+    made = mcp_entry.server(home, "user", python="C:\\python.exe", system=system)
+    for entry in (made.entry, {"command": [made.command, *made.args], "enabled": False, "timeout": 3}):
+        assert mcp_entry.home_of(mcp_entry.called(entry)) == home
+        assert not mcp_entry.is_shared(mcp_entry.called(entry))
+    for text in (made.command, *made.args, *map(str, made)):
+        assert mcp_entry.home_of(text) is None
+
+
+def test_what_a_project_shares_names_nobodys_place() -> None:
+    """`holdfast mcp`, and nothing else; no person's server is taken for it."""
+    made = mcp_entry.server("/home/me", "project", python="/usr/bin/python3", system="linux")
+    assert made.entry == {"command": "holdfast", "args": ["mcp"]}
+    assert mcp_entry.is_shared(mcp_entry.called(made.entry))
+    assert mcp_entry.home_of(mcp_entry.called(made.entry)) is None
+    others: list[object] = [{"command": "holdfast"}, {"command": "holdfast mcp"}, {"args": ["mcp"]}, [], None]
+    for other in others:
+        assert not mcp_entry.is_shared(mcp_entry.called(other))
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ("holdfast mcp", True),
+        ("/opt/venv/bin/holdfast mcp", True),
+        ("C:\\venv\\holdfast.exe mcp", True),
+        ("/usr/bin/python3.12 -P -m holdfast mcp", True),
+        ("env HOLDFAST_HOME=/x holdfast mcp", True),
+        ("uvx --from holdfast[mcp] holdfast mcp", True),
+        ("pipx run holdfast mcp", True),
+        ("holdfast", False),
+        ("holdfast hook claude", False),
+        ("npx holdfast mcp", False),
+        ("python -m mcp", False),
+        ("uvx other mcp", False),
+        ("env mcp", False),
+        ("/home/me/hooks/holdfast-mcp", False),
+    ],
+)
+def test_a_server_that_a_person_wrote_down_is_known(words: str, known: bool) -> None:
+    """`holdfast mcp`, wherever it is and whoever starts it; nothing that only has the name in it."""
+    command, *args = words.split()
+    assert mcp_entry.by_hand(mcp_entry.called({"command": command, "args": args})) is known
+    assert mcp_entry.by_hand(mcp_entry.called({"command": [command, *args]})) is known
+    assert mcp_entry.program(mcp_entry.called({"command": command, "args": args})) == command
+
+
+def test_what_starts_nothing_is_no_server() -> None:
+    """An entry without a command, with a number for one, or none at all."""
+    for entry in ({}, {"url": "http://127.0.0.1/mcp"}, {"command": 1}, None):
+        assert not mcp_entry.by_hand(mcp_entry.called(entry))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("name", CONNECTABLE)
+def test_where_each_agent_is_told(name: str, system: str) -> None:
+    """The file and the place in it that each program documents, in both scopes."""
+    places = Places("/me", "/work", {"PATH": ""}, system)
+    desktop = {"linux": ".config/Claude", "darwin": "Library/Application Support/Claude",
+               "win32": "AppData/Roaming/Claude"}[system]  # fmt: skip
+    where = {
+        "claude": ("/me/.claude.json", "/work/.mcp.json", "mcpServers"),
+        "codex": ("/me/.codex/config.toml", "/work/.codex/config.toml", "mcp_servers"),
+        "gemini": ("/me/.gemini/settings.json", "/work/.gemini/settings.json", "mcpServers"),
+        "opencode": ("/me/.config/opencode/opencode.json", "/work/opencode.json", "mcp"),
+        "copilot": ("/me/.copilot/mcp-config.json", None, "mcpServers"),
+        "cursor": ("/me/.cursor/mcp.json", "/work/.cursor/mcp.json", "mcpServers"),
+        "claude-desktop": (f"/me/{desktop}/claude_desktop_config.json", None, "mcpServers"),
+    }.get(name)
+    made = mcp_entry.Server("holdfast", ("mcp",))
+    found = [wiring(name).server(places, scope, made) for scope in ("user", "project")]
+    if where is None:
+        assert found == [None, None]
+        return
+    for change, path in zip(found, where, strict=False):
+        assert (change and change.path) == path
+        if change is not None:
+            entry = next(entry for entry in change.entries if entry.at == (where[2], "holdfast"))
+            assert mcp_entry.is_shared(mcp_entry.called(entry.value))
+            assert all(entry.only for entry in change.entries)
+
+
+def test_settings_that_were_moved(tmp_path: Path) -> None:
+    """Variables that move a program's directory are followed; a file that is there under its other name is used."""
+    environ = {"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x", "COPILOT_HOME": "/p", "XDG_CONFIG_HOME": str(tmp_path)}
+    places = Places("/me", "/work", environ, "linux")
+
+    def path(name: str) -> str:
+        change = wiring(name).server(places, "user", mcp_entry.SHARED)
+        assert change is not None
+        return change.path
+
+    assert path("claude") == "/c/.claude.json"
+    assert path("codex") == "/x/config.toml"
+    assert path("copilot") == "/p/mcp-config.json"
+    other = tmp_path / "opencode" / "opencode.jsonc"
+    assert path("opencode") == str(other.with_suffix(".json"))
+    other.parent.mkdir()
+    other.touch()
+    assert path("opencode") == str(other)
+
+
+@posix
+def test_the_script_serves_its_home(tmp_path: Path) -> None:
+    """It starts `holdfast mcp` with the home and store it was connected with, never with modules of the project."""
+    home, stub, project = tmp_path / "a 'home'", tmp_path / "stub", tmp_path / "project"
+    (stub / "holdfast" / "cli").mkdir(parents=True)
+    (stub / "holdfast" / "__init__.py").touch()
+    (stub / "holdfast" / "cli" / "__init__.py").touch()
+    (stub / "holdfast" / "cli" / "entry.py").write_text(
+        "import json, os, sys\n"
+        "def main(words):\n"
+        "    print(json.dumps([words, os.environ['HOLDFAST_HOME'], os.environ.get('HOLDFAST_STORE'), os.getcwd()]))\n"
+    )
+    project.mkdir()
+    (project / "json.py").write_text("raise SystemExit('hostile')")
+    hooks = home / "hooks"
+    hooks.mkdir(parents=True)
+    made = ScriptSetup(str(home), sys.executable, (str(stub),), str(stub / "holdfast"))
+    (hooks / mcp_entry.PYTHON).write_text(mcp_entry.serving_python(made, str(hooks / "store")))
+    script = hooks / mcp_entry.SCRIPT
+    script.write_text(mcp_entry.serving_script(made))
+    script.chmod(0o700)
+
+    def started() -> list[object]:
+        environ = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(stub), "HOLDFAST_HOME": "/another"}
+        done = subprocess.run([str(script)], cwd=project, env=environ, capture_output=True, check=True)
+        found = json.loads(done.stdout)
+        assert isinstance(found, list)
+        return found
+
+    assert started() == [["mcp"], str(home), None, str(project)]
+    (hooks / "store").write_text("sqlite:///team.db")
+    assert started() == [["mcp"], str(home), "sqlite:///team.db", str(project)]
+    gone = made._replace(package=str(tmp_path / "gone"))
+    script.write_text(mcp_entry.serving_script(gone))
+    done = subprocess.run([str(script)], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"holdfast connect" in done.stderr

@@ -1,0 +1,131 @@
+"""The spool: payloads come out in the order in which they went in, and none is taken for another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.ingest import payload
+from holdfast.workspace import spool
+
+STEP = 4_000_000  # ns: by how much a file's time grows at once
+LOWEST = 300  # where the numbers of processes begin again
+SMALLEST_END = 32_768  # and the lowest number, of all systems, after which they do
+SAID = b'{"session_id": "talk-1", "hook_event_name": "Stop"}'
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    place = tmp_path / spool.DIRECTORY
+    place.mkdir()
+    return place
+
+
+def left(directory: Path, own: int, content: bytes = SAID, *, at: int = STEP) -> Path:
+    path = directory / f"claude.user.1.{own}"
+    path.write_bytes(content)
+    os.utime(path, ns=(at, at))
+    return path
+
+
+def entry(own: int, at: int) -> spool.SpoolEntry:
+    status = os.stat_result((0o100600, 1, 1, 1, 0, 0, 10, 0, 0, 0), {"st_mtime_ns": at, "st_atime_ns": 0})
+    return spool.SpoolEntry(f"claude.user.1.{own}", f"claude.user.1.{own}", status)
+
+
+# ── order ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_payloads_stay_in_order_when_process_numbers_begin_again(directory: Path) -> None:
+    """Within one step of the clock, the highest number of a process is followed by the lowest."""
+    for own in (32_765, 32_767, 301, 303):
+        left(directory, own)
+    left(directory, 299, at=2 * STEP)
+    left(directory, 40_000, at=0)
+    found = spool.waiting(str(directory.parent))
+    assert [item.own for item in found] == [40_000, 32_765, 32_767, 301, 303, 299]
+
+
+def test_payloads_stay_in_order_in_times_that_differ_by_less_than_a_step(directory: Path) -> None:
+    """Systems that tell the time exactly are believed, whatever numbers their processes have."""
+    for number, own in enumerate((9_000, 20, 70_000, 400)):
+        left(directory, own, at=STEP + number)
+    assert [item.own for item in spool.waiting(str(directory.parent))] == [9_000, 20, 70_000, 400]
+
+
+@given(
+    end=st.sampled_from((SMALLEST_END, 99_999, 4_194_304)),
+    before_end=st.integers(0, 3_000),
+    hooks=st.lists(st.tuples(st.integers(1, 400), st.integers(0, 2)), max_size=40),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_order_is_that_of_hooks_one_after_another(
+    end: int, before_end: int, hooks: list[tuple[int, int]], shuffle: Random
+) -> None:
+    """Whatever numbers and times a system gives out, counting upwards and beginning again, the order is kept."""
+    own, at, said = end - before_end, STEP, list[spool.SpoolEntry]()
+    for processes, steps in hooks:
+        own, at = own + processes, at + steps * STEP
+        own = own if own < end else own - end + LOWEST
+        said.append(entry(own, at))
+    given_out = list(said)
+    shuffle.shuffle(given_out)
+    assert spool.in_order(given_out) == said
+
+
+def test_listing_has_no_payload_without_those_before_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Systems read a directory in pieces: what is written meanwhile is in a listing or not, in any combination."""
+    read, pieces = os.scandir, iter([((2, 3), 2), ((4, 5), 4)])
+    left(directory, 1, at=STEP)
+
+    @contextmanager
+    def in_pieces(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        written, missed = next(pieces)
+        for own in written:
+            left(directory, own, at=own * STEP)
+        with read(path) as listing:
+            yield [found for found in listing if not found.name.endswith(f".{missed}")]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", in_pieces)
+        found = spool.waiting(str(directory.parent))
+    # The second listing has 2, but not 4, so 5 has to wait.
+    assert [item.own for item in found] == [1, 2, 3]
+
+
+# ── names that come again ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_later_payload_of_the_same_name_is_not_removed_for_an_earlier_one(directory: Path) -> None:
+    """Process numbers are given out again: of two payloads with one name, only the one that was read goes."""
+    path = left(directory, 7)
+    earlier = spool.waiting(str(directory.parent))
+    path.unlink()
+    left(directory, 7, SAID + b" ", at=2 * STEP)
+    spool.done(earlier)
+    spool.put_aside(str(directory.parent), earlier[0])
+    assert path.read_bytes() == SAID + b" "
+    assert spool.unread(str(directory.parent)) == []
+    spool.done(spool.waiting(str(directory.parent)))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("content", "at"), [(SAID + b" ", STEP), (SAID, STEP + 1)], ids=["grown", "another"])
+def test_a_payload_that_changed_since_it_was_listed_is_read_next_time(
+    directory: Path, content: bytes, at: int
+) -> None:
+    """Its place in the order is that of the file that was listed, which may be an earlier one of the same name."""
+    left(directory, 7)
+    (listed,) = spool.waiting(str(directory.parent))
+    assert payload.read(listed, 1_000).taken is not None
+    left(directory, 7, content, at=at)
+    found = payload.read(listed, 1_000)
+    assert found.taken is None
+    assert found.unfinished

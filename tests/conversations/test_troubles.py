@@ -1,0 +1,120 @@
+"""What an agent's error means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.conversations.adapters.errors import LIMITS, LONGEST, NAMED, category, classify, limited
+from holdfast.conversations.signals import Erred, Limited
+from holdfast.core.failures import CATEGORIES
+
+# Every word Claude Code has for an error.
+CLAUDE = {
+    "authentication_failed": "configuration",
+    "oauth_org_not_allowed": "configuration",
+    "account_on_hold": "permanent",
+    "verification_required": "configuration",
+    "cloud_credential_error": "configuration",
+    "overloaded": "transient",
+    "invalid_request": "permanent",
+    "model_not_found": "configuration",
+    "server_error": "transient",
+    "unknown": "logical",
+    "max_output_tokens": "resource",
+}
+
+
+@pytest.mark.parametrize(("kind", "meant"), CLAUDE.items())
+def test_a_word_has_a_category(kind: str, meant: str) -> None:
+    """An error that the agent names is of the category that the name has."""
+    told = classify(kind, "Something happened")
+    assert told == Erred(message=f"{kind}: Something happened", category=meant)
+
+
+@pytest.mark.parametrize(
+    "kind", ["rate_limit", "billing_error", "UsageLimitExceeded", "usage-limit-exceeded", "quota"]
+)
+def test_a_word_for_a_limit(kind: str) -> None:
+    """A limit of the account is no failure, however the agent spells it."""
+    assert classify(kind, "Wait until 3pm", agent="a") == Limited(agent="a", reason="Wait until 3pm")
+    assert classify(kind) == Limited(reason=kind)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Claude AI usage limit reached|1760000000",
+        "5-hour limit reached ∙ resets 3pm",
+        "You've hit your session limit · resets 3pm (Europe/Berlin)",
+        "You've reached your weekly limit",
+        "You've hit your usage limit. Upgrade to Pro or try again at 4:12 PM.",
+        "Credit balance is too low",
+        "You exceeded your current quota, please check your plan and billing details.",
+        "API Error: Rate limit reached",
+        "error 429: too many requests",
+        "RESOURCE_EXHAUSTED: Quota exceeded for metric",
+        "You're out of extra usage · resets 5pm",
+    ],
+)
+def test_a_sentence_about_a_limit(said: str) -> None:
+    """A limit is also known by what is said to the person."""
+    assert classify(None, said) == Limited(reason=said)
+    assert category(None, said) == "resource"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("ENOSPC: no space left on device, write", "resource"),
+        ("Prompt is too long", "resource"),
+        ("Connection error.", "transient"),
+        ("Command timed out after 2m", "transient"),
+        ("API Error: 529 overloaded", "transient"),
+        ("HTTP 503", "transient"),
+        ("Not logged in · Please run /login", "configuration"),
+        ("Invalid API key", "configuration"),
+        ("EACCES: permission denied, open '/etc/x'", "configuration"),
+        ("http status 400", "permanent"),
+        ("String to replace not found in file.", "logical"),
+        ("expected 429 rows, got 5", "logical"),
+        ("Time limit of the function is 3 s", "logical"),
+        ("", "logical"),
+    ],
+)
+def test_a_sentence_has_a_category(said: str, meant: str) -> None:
+    """An error without a name is known by its sentence, and is the work's own fault if nothing else is known."""
+    assert category(None, said) == meant
+    assert not limited(None, said)
+
+
+def test_a_word_is_surer_than_the_sentence() -> None:
+    """An answer that talks about limits does not make another error one."""
+    assert isinstance(classify("server_error", "The rate limit reached its maximum"), Erred)
+
+
+def test_words_stand_in_one_table() -> None:
+    """No word is both a limit and a failure; all are spelt as they are looked up."""
+    assert not LIMITS & set(NAMED)
+    assert all(classify(word) == Limited(reason=word) for word in LIMITS)
+    assert all(category(word) == meant for word, meant in NAMED.items())
+
+
+@given(st.none() | st.text(), st.none() | st.text())
+def test_anything_may_be_said(kind: str | None, text: str | None) -> None:
+    """Whatever an agent says becomes a short message of a known category."""
+    told = classify(kind, text)
+    if isinstance(told, Erred):
+        assert 0 < len(told.message) <= LONGEST + 70
+        assert told.category in CATEGORIES
+    else:
+        assert 0 < len(told.reason) <= LONGEST
+
+
+def test_a_whole_log_is_quickly_judged() -> None:
+    """Megabytes of output are judged by their beginning."""
+    told = classify(None, "usage limit reached " * 1_000_000)
+    assert isinstance(told, Limited)
+    assert told.reason.startswith("usage limit reached")
+    assert isinstance(classify("x" * 1_000_000, "y" * 1_000_000), Erred)

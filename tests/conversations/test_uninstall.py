@@ -1,0 +1,108 @@
+"""Uninstalling: every trace is taken out of agents' settings, in every project; what was recorded stays."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations.adapters.index import NAMES
+from holdfast.conversations.connect.apply import connect
+from holdfast.conversations.connect.uninstall import uninstall
+from holdfast.keeper.keeper import Keeper
+from holdfast.workspace import spool
+from holdfast.workspace.agent_dirs import Places
+
+
+class Machine:
+    def __init__(self, root: Path) -> None:
+        self.root, self.me, self.home = root, root / "me", root / "home"
+        self.me.mkdir()
+        self.keeper = self.at("first")
+
+    def at(self, project: str) -> Keeper:
+        path = self.root / project
+        path.mkdir(exist_ok=True)
+        return Keeper.open(str(path), home=str(self.home))
+
+    def places(self, project: str = "first") -> Places:
+        return Places(str(self.me), str(self.root / project), {"PATH": ""}, sys.platform)
+
+    def traces(self) -> list[Path]:
+        """Everything outside of Holdfast's home."""
+        return sorted(path for path in self.root.rglob("*") if self.home not in (path, *path.parents))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_everywhere(machine: Machine) -> None:
+    """Connections of the user and of two projects go, with the script, the memory and the spool; the data stays."""
+    machine.keeper.start("something to keep")
+    second = machine.at("second")
+    machine.at("third")
+    before = machine.traces()
+    connect(machine.keeper, machine.places(), NAMES[2:])
+    connect(machine.keeper, machine.places(), ["claude"], "project")
+    connect(second, machine.places("second"), ["codex"], "project")
+    done = uninstall(machine.keeper, machine.places("third"))
+    assert done.problems == []
+    assert {connected.agent for connected in done.connections} == set(NAMES)
+    assert machine.traces() == before
+    left = {path.name for path in machine.home.iterdir()}
+    assert "store.db" in left
+    assert not {"hooks", "connections", "spool"} & left
+    assert [row.goal for row in machine.keeper.history()] == ["something to keep"]
+    again = uninstall(machine.keeper, machine.places())
+    assert (again.connections, again.removed, again.problems) == ([], [], [])
+
+
+def test_what_nobody_remembers(machine: Machine) -> None:
+    """Hooks in the user's settings are found even when the memory of them is lost."""
+    connect(machine.keeper, machine.places(), NAMES)
+    for path in (machine.home / "connections").iterdir():
+        path.unlink()
+    done = uninstall(machine.keeper, machine.places())
+    assert done.problems == []
+    assert not any(b"hooks/hook" in path.read_bytes() for path in machine.traces() if path.is_file())
+
+
+def test_one_that_resists(machine: Machine) -> None:
+    """Settings that are broken by now are named; everything else is taken out, and the script stays for them."""
+    connect(machine.keeper, machine.places(), ["claude", "codex"])
+    settings = machine.me / ".claude" / "settings.json"
+    whole = settings.read_bytes()
+    settings.write_bytes(whole[:-20])
+    done = uninstall(machine.keeper, machine.places())
+    assert len(done.problems) == 1
+    assert "settings.json" in done.problems[0].message
+    assert [connected.agent for connected in done.connections] == ["codex"]
+    assert (machine.home / "hooks" / "hook").exists()
+    settings.write_bytes(whole)
+    assert uninstall(machine.keeper, machine.places()).problems == []
+    assert machine.traces() == [machine.root / "first", machine.me]
+
+
+def test_the_last_words_are_recorded(machine: Machine) -> None:
+    """What agents told and nobody took in yet is taken in first; what nobody understands is left to be looked at."""
+    connect(machine.keeper, machine.places(), ["claude"])
+    path = spool.hand_over(str(machine.home), "claude", "user", 1, b"no JSON at all")
+    spool.put_aside(str(machine.home), spool.waiting(str(machine.home))[0])
+    assert not Path(path).exists()
+    uninstall(machine.keeper, machine.places())
+    assert len(spool.unread(str(machine.home))) == 1
+
+
+def test_notes_for_status_lines_go_too(machine: Machine) -> None:
+    """What was kept for agents is of no use without hooks; what was recorded is."""
+    connect(machine.keeper, machine.places(), ["claude"])
+    session = machine.keeper.start("something to keep").id
+    for name in ("glances", "opened"):
+        (machine.home / name).mkdir()
+        (machine.home / name / "one.json").write_text("{}")
+    assert uninstall(machine.keeper, machine.places()).problems == []
+    assert not {"glances", "opened", "hooks", "connections", "spool"} & {path.name for path in machine.home.iterdir()}
+    assert machine.keeper.session().id == session

@@ -1,0 +1,59 @@
+"""Whether an agent was ever used, told without loading what reads it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.conversations.adapters.index import NAMES
+from holdfast.conversations.adapters.transcript import reader
+from holdfast.conversations.backfill.run import used
+from holdfast.workspace.agent_dirs import Places
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a reader looks at lies below the directory by which its agent is known to have been used."""
+    places = Places(str(tmp_path), str(tmp_path / "project"))
+    looked: list[str] = []
+
+    def watching(call: Any) -> Any:
+        def watch(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if str(path).startswith(str(tmp_path)):
+                looked.append(str(path))
+            return call(path, *args, **kwargs)
+
+        return watch
+
+    one = reader(name)
+    with monkeypatch.context() as patch:
+        for call in ("stat", "lstat", "scandir", "listdir"):
+            patch.setattr(os, call, watching(getattr(os, call)))
+        assert list(one.sources(places)) == []
+    assert looked
+    assert not used(name, places)
+    for path in looked:
+        assert _known(name, places, Path(path)), path
+
+
+def _known(name: str, places: Places, directory: Path) -> bool:
+    """Whether there being such a directory lets the agent count as used."""
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        return used(name, places)
+    finally:
+        top = Path(places.home)
+        while directory != top:
+            directory.rmdir()
+            directory = directory.parent
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_doubt_it_was_used(name: str, tmp_path: Path) -> None:
+    """Where a variable leads elsewhere, and on systems with other customs, the reader looks for itself."""
+    variable = f"{name.upper()}_ELSEWHERE"
+    assert used(name, Places(str(tmp_path), "/", {variable: "/x"}))
+    assert used(name, Places(str(tmp_path), "/", {}, "win32"))

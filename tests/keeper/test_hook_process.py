@@ -1,0 +1,275 @@
+"""Hearing what a document tells: as strictly as a person is heard, each thing at its own time, each edit once.
+
+And finding the version of a session that somebody's copy was made from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core import view
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.events import (
+    AgentStarted,
+    Data,
+    DecisionMade,
+    ExtraKept,
+    MessageExchanged,
+    NoteAdded,
+    SessionCompleted,
+    SessionEdited,
+    SessionPaused,
+    SessionResumed,
+    TaskAdded,
+    WorkRecorded,
+)
+from holdfast.core.state import State, freeze
+from holdfast.core.times import MINUTE
+from holdfast.formats import registry
+from holdfast.formats.base import Document, TimedEvent
+from holdfast.formats.merge import distance
+from holdfast.formats.mirror import base_version
+from holdfast.formats.stored_remainder import keep, shown
+from holdfast.keeper.session import SessionHandle
+from holdfast.workspace.settings import change, setting
+
+HOUR = 60 * MINUTE
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    (tmp_path / "project").mkdir()
+    with Keeper.open(str(tmp_path / "project"), home=str(tmp_path / "home")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def session(keeper: Keeper) -> SessionHandle:
+    """Begun two hours ago."""
+    return keeper.start("Add login", at=keeper.now() - 2 * HOUR)
+
+
+def hear(keeper: Keeper, session: str, *heard: TimedEvent, keys: Iterator[str] | None = None) -> State:
+    with keeper.store().transaction() as transaction:
+        return keeper.recorder.hear(transaction, session, heard, keys=keys)
+
+
+def kinds(keeper: Keeper, session: str) -> list[str]:
+    return [event.type for event in keeper.store().events(session)]
+
+
+def test_each_thing_is_heard_at_its_own_time(keeper: Keeper, session: SessionHandle) -> None:
+    start = session.state().time.start
+    hear(
+        keeper,
+        session.id,
+        *(TimedEvent(start + minutes * MINUTE, NoteAdded(text=str(minutes))) for minutes in (3, 1, 2)),
+    )
+    assert [(note.at - start, note.text) for note in session.state().notes] == [
+        (3 * MINUTE, "3"), (MINUTE, "1"), (2 * MINUTE, "2"),
+    ]  # fmt: skip
+
+
+def test_nothing_happened_before_the_session_or_after_now(keeper: Keeper, session: SessionHandle) -> None:
+    """A document's clock may be wrong; the log stays between the beginning and the present."""
+    start = session.state().time.start
+    hear(keeper, session.id, TimedEvent(0, NoteAdded(text="early")), TimedEvent(10**15, NoteAdded(text="late")))
+    early, late = session.state().notes
+    assert early.at == start
+    assert start < late.at <= keeper.now()
+
+
+@pytest.mark.parametrize(
+    "impossible", [SessionCompleted(), SessionPaused(), NoteAdded(text="x" * (1 << 21)), NoteAdded(text="\ud800")]
+)
+def test_all_of_it_is_heard_or_nothing(keeper: Keeper, session: SessionHandle, impossible: Data) -> None:
+    session.pause()
+    if isinstance(impossible, SessionCompleted):
+        session.complete()
+    before = freeze(session.state())
+    with pytest.raises((Refused, Invalid)):
+        hear(
+            keeper,
+            session.id,
+            TimedEvent(keeper.now(), ExtraKept(name="x", value="1")),
+            TimedEvent(keeper.now(), impossible),
+        )
+    assert freeze(session.state()) == before
+
+
+def test_what_the_session_does_not_allow_is_refused_in_the_same_words(keeper: Keeper, session: SessionHandle) -> None:
+    session.complete()
+    with pytest.raises(Refused) as said:
+        session.note("too late")
+    with pytest.raises(Refused) as heard:
+        hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="too late")))
+    assert (heard.value.message, heard.value.hint) == (said.value.message, said.value.hint)
+
+
+def test_an_unknown_or_deleted_session_hears_nothing(keeper: Keeper, session: SessionHandle) -> None:
+    note = TimedEvent(keeper.now(), NoteAdded(text="hello"))
+    with pytest.raises(NotFound):
+        hear(keeper, "7" * 36, note)
+    keeper.delete(session.id, force=True)
+    with pytest.raises(NotFound):
+        hear(keeper, session.id, note)
+
+
+def test_an_edit_heard_twice_counts_once(keeper: Keeper, session: SessionHandle) -> None:
+    edit = [
+        TimedEvent(keeper.now(), NoteAdded(text="one")),
+        TimedEvent(keeper.now(), TaskAdded(id="t1", text="Test it")),
+    ]
+    for _ in range(2):
+        hear(keeper, session.id, *edit, keys=(f"file:{number}" for number in itertools.count()))
+    state = session.state()
+    assert [note.text for note in state.notes] == ["one"]
+    assert [task.text for task in state.tasks.values()] == ["Test it"]
+    assert state.clashes == []
+
+
+def test_without_keys_everything_is_heard_as_often_as_it_is_said(keeper: Keeper, session: SessionHandle) -> None:
+    for _ in range(2):
+        hear(keeper, session.id, TimedEvent(keeper.now(), NoteAdded(text="one")))
+    assert len(session.state().notes) == 2
+
+
+def test_secrets_are_cut_out_and_counted(keeper: Keeper, session: SessionHandle) -> None:
+    chance = random.Random(1)
+    secret = "gh" + "p_" + "".join(chance.choices("abcdefghijkmnpqrstuvwxyzABCDEFGH23456789", k=36))
+    hear(keeper, session.id, TimedEvent(keeper.now(), DecisionMade(chosen=f"Use {secret}", options=(secret, "none"))))
+    (decision,) = session.state().decisions
+    assert secret not in decision.chosen + "".join(decision.options)
+    assert decision.options[1] == "none"
+    assert sum(session.state().redacted.values()) == sum(keeper.recorder.tally.redacted.values()) == 2
+
+
+def test_a_device_that_hears_first_says_who_it_is(keeper: Keeper, session: SessionHandle, tmp_path: Path) -> None:
+    events = list(keeper.store().events(session.id))
+    (tmp_path / "elsewhere").mkdir()
+    with Keeper.open(str(tmp_path / "elsewhere"), home=str(tmp_path / "second-home")) as other:
+        with other.store().transaction() as transaction:
+            transaction.receive(events)
+        hear(other, session.id, TimedEvent(other.now(), NoteAdded(text="hello")))
+        assert kinds(other, session.id)[-2:] == ["device.joined", "note.added"]
+        hear(other, session.id, TimedEvent(other.now(), NoteAdded(text="again")))
+        assert kinds(other, session.id)[-1] == "note.added"
+
+
+# ── lines of working time ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_limit_reached_in_between_does_not_break_what_belongs_together(
+    keeper: Keeper, session: SessionHandle
+) -> None:
+    """A hundred minutes of work, then a pause and its end: heard as told, and no timeout pushed in between."""
+    start = session.state().time.start
+    told: list[Data] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
+    hear(
+        keeper, session.id, TimedEvent(start + 100 * MINUTE, WorkRecorded(since=start, until=start + 100 * MINUTE)),
+        *(TimedEvent(start + (101 + minutes) * MINUTE, line) for minutes, line in enumerate(told)),
+    )  # fmt: skip
+    found = kinds(keeper, session.id)
+    assert found.index("note.added") < found.index("session.paused") < found.index("session.resumed")
+    assert "session.timed_out" not in found[: found.index("session.resumed")]
+
+
+def test_the_lines_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, session: SessionHandle) -> None:
+    start = session.state().time.start
+    hear(keeper, session.id, TimedEvent(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
+    assert set(session.state().time.reached) == {"break_40", "warning_60"}
+    assert [crossed.line for crossed in keeper.recorder.tally.reached] == list(session.state().time.reached)
+    assert view.status_of(session.state()) == "in_progress"
+
+
+def test_the_last_line_pauses_the_session_where_that_was_chosen(keeper: Keeper, session: SessionHandle) -> None:
+    change(keeper.home.config, setting("timer.timeout_action"), "pause")
+    start = session.state().time.start
+    with Keeper.open(keeper.place.root, home=keeper.home.path) as chosen:
+        hear(
+            chosen, session.id, TimedEvent(start + 95 * MINUTE, WorkRecorded(since=start, until=start + 95 * MINUTE))
+        )
+    assert kinds(keeper, session.id)[-1] == "session.timed_out"
+    assert view.status_of(session.state()) == "paused"
+
+
+# ── versions ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def work(keeper: Keeper, session: SessionHandle, steps: int) -> None:
+    """Something of every kind, a minute apart."""
+    start = session.state().time.start
+    for number in range(steps):
+        data: Data = (
+            NoteAdded(text=f"Note {number}"), AgentStarted(id=f"a{number}", type="coder", task=f"Part {number}"),
+            TaskAdded(id=f"t{number}", text=f"Task {number}"), SessionEdited(goal=f"Goal {number}"),
+            DecisionMade(chosen=f"Choice {number}"), MessageExchanged(),
+        )[number % 6]  # fmt: skip
+        hear(keeper, session.id, TimedEvent(start + (number + 1) * 10_000, data))
+
+
+def seen(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
+    """What a mirror showed after each event."""
+    from holdfast.core.fold import fold
+
+    events = list(keeper.store().events(session.id))
+    return [shown(fold(events[:count]), registry.named(name)) for count in range(1, len(events) + 1)]
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_the_version_a_copy_was_made_from_is_found(keeper: Keeper, session: SessionHandle, name: str) -> None:
+    work(keeper, session, 24)
+    rules = registry.named(name)
+    events = list(keeper.store().events(session.id))
+    random.Random(4).shuffle(events)
+    for version in seen(keeper, session, name):
+        edited: Document = {**version, "x-own": {"note": "mine"}}
+        assert base_version.nearest(events, rules, edited) == version
+        assert base_version.nearest(events, rules, version) == version
+
+
+def test_of_equally_near_versions_the_latest_counts(keeper: Keeper, session: SessionHandle) -> None:
+    """Two that look alike are the same to whoever copied one; what happened since must not be asked of them."""
+    rules = registry.named("timer")
+    work(keeper, session, 3)
+    found = base_version.nearest(list(keeper.store().events(session.id)), rules, {})
+    assert found is not None
+    near = [
+        version for version in seen(keeper, session, "timer")
+        if distance(version, {}, rules) == distance(found, {}, rules)
+    ]  # fmt: skip
+    assert found == near[-1]
+
+
+def test_only_the_last_versions_are_looked_at(
+    keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_version, "MOST", 5)
+    work(keeper, session, 24)
+    rules = registry.named("orchestrator")
+    every = seen(keeper, session, "orchestrator")
+    events = list(keeper.store().events(session.id))
+    assert base_version.nearest(events, rules, every[-5]) == every[-5]
+    assert base_version.nearest(events, rules, every[2]) in every[-5:]
+
+
+def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, session: SessionHandle) -> None:
+    """Kept beside the events, and shown: a copy made before is told from one made after."""
+    rules = registry.named("orchestrator")
+    before = shown(session.state(), rules)
+    kept = keep(session.state(), rules, {**before, "x-own": "kept"})
+    assert kept is not None
+    hear(keeper, session.id, TimedEvent(session.state().updated_at, kept))
+    events = list(keeper.store().events(session.id))
+    assert base_version.nearest(events, rules, {**before, "x-own": "kept", "new": 1}) == {**before, "x-own": "kept"}
+    assert base_version.nearest(events, rules, {**before, "new": 1}) == before
+
+
+def test_without_events_there_is_no_version() -> None:
+    assert base_version.nearest([], registry.named("timer"), {}) is None

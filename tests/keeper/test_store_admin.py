@@ -1,0 +1,182 @@
+"""What is said of a store, which one a word means, moving from one file into another: all that needs no server."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Keeper
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.events import Data, EventErased, SessionAborted, SessionDeleted
+from holdfast.keeper import store_admin
+from holdfast.machine.wall import Wall
+from holdfast.store import store_copy
+from holdfast.store.address import PostgresAddress, SqliteAddress, address
+from holdfast.store.interface import Draft, NotCopied
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.store_copy import Progress
+from holdfast.workspace.home import Home
+
+SERVER = PostgresAddress("postgresql://ada:hunter2@db.example.org/work")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(str(tmp_path / "home"))
+
+
+def _keeper(home: Home, project: Path, store: str | None = None) -> Keeper:
+    return Keeper.open(str(project), home=home.path, store=store, actor="ada")
+
+
+def test_who_is_above_the_rules_or_on_an_open_line_is_warned() -> None:
+    """Each thing that is wrong is a sentence; within one machine a line needs no encryption."""
+    fine = store_admin.StoreStatus(
+        SERVER, there=True, person="ada", above=False, local=False, encrypted=True, proven=True
+    )
+    assert fine.warnings == []
+    assert store_admin.StoreStatus(SqliteAddress("/store.db"), there=True).warnings == []
+    assert "BYPASSRLS" in fine._replace(above=True).warnings[0]
+    assert "not encrypted" in fine._replace(encrypted=False, proven=False).warnings[0]
+    assert "sslmode=verify-full" in fine._replace(proven=False).warnings[0]
+    assert fine._replace(local=True, encrypted=False, proven=False).warnings == []
+
+
+def test_a_word_for_the_homes_own_store(home: Home) -> None:
+    """`home` is it; everything else is a URL, or refused without being repeated."""
+    assert store_admin.named(home, "home") == SqliteAddress(home.store)
+    assert store_admin.named(home, SERVER.secret) == SERVER
+    with pytest.raises(Invalid) as caught:
+        store_admin.named(home, "hunter2")
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=63))
+def test_a_vaults_name_comes_back_from_the_address(name: str) -> None:
+    """However it is spelled, whoever is given the address means the same vault."""
+    for plain in (SERVER, PostgresAddress(f"{SERVER.secret}?sslmode=require")):
+        named = store_admin._of_vault(plain, name)
+        assert named.said == {**plain.said, "vault": name}
+        assert store_admin._of_vault(named, name) == named
+        assert store_admin._of_vault(named, None) == named
+
+
+def test_the_address_for_others_is_without_oneself() -> None:
+    """Neither name nor password of whoever set it up is passed on."""
+    for written, shown in (
+        ("postgresql://ada:hunter2@db.example.org/work", "postgresql://PERSON@db.example.org/work"),
+        ("postgresql://db.example.org/work?user=ada&vault=x", "postgresql://PERSON@db.example.org/work?vault=x"),
+        ("postgresql:///work?host=/tmp", "postgresql://PERSON@/work?host=/tmp"),
+    ):
+        where = address(written)
+        assert isinstance(where, PostgresAddress)
+        assert store_admin.for_others(where) == shown
+
+
+def test_a_file_has_no_people(home: Home, tmp_path: Path) -> None:
+    """Whatever is about a team is refused, and nothing is made for it."""
+    with _keeper(home, tmp_path) as keeper:
+        for act in (
+            lambda: store_admin.admit(keeper, "ben"),
+            lambda: store_admin.dismiss(keeper, "ben"),
+            lambda: store_admin.partition(keeper, 2),
+            lambda: store_admin.share(keeper, "@", "ben", writes=True),
+            lambda: store_admin.unshare(keeper, "@", None),
+            lambda: store_admin.init(home, SqliteAddress(home.store).url, admit=["ben"]),
+        ):
+            with pytest.raises(Refused):
+                act()
+        assert store_admin.show(keeper) == store_admin.StoreStatus(keeper.address, there=False)
+    assert not Path(home.path).exists()
+
+
+def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
+    """The work tree is at its session in the other store too, and this home writes there as somebody else."""
+    target = f"sqlite:///{tmp_path}/other.db"
+    with pytest.raises(NotFound):
+        store_admin.copy(home, "home", target)
+    with _keeper(home, tmp_path) as keeper:
+        session = keeper.start("Build the shop")
+        session.note("blue")
+    told: list[Progress] = []
+    done = store_admin.copy(home, "home", target, told.append)
+    assert (done.source.path, done.target.url) == (home.store, target)
+    assert {line.doing for line in told} == {"checking", "copying", "comparing"}
+    assert all(0 <= line.done <= line.of for line in told)
+    with _keeper(home, tmp_path, target) as keeper:
+        there = keeper.current()
+        assert there is not None
+        assert there.id == session.id
+        there.note("green")
+        assert len({event.writer for event in keeper.store().events(session.id)}) == 2
+    assert store_admin.copy(home, target, "home").copied.sessions == 1
+    with _keeper(home, tmp_path) as keeper:
+        assert [note.text for note in keeper.session(session.id).document().notes] == ["blue", "green"]
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    for same in (target, f"sqlite:///{tmp_path}/again/other.db"):
+        with pytest.raises(Invalid):
+            store_admin.copy(home, target, same)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("data", [SessionDeleted(), SessionAborted(), EventErased(hashes=())])
+def test_copy_of_a_file_leaves_an_own_session_as_it_is_when_somebody_else_decides_over_it_there(
+    home: Home, tmp_path: Path, data: Data, *, known: bool
+) -> None:
+    """Anybody can have written the file: with the id alone, or with what began the session as well."""
+    with _keeper(home, tmp_path) as keeper:
+        session = keeper.start("Build the shop").id
+        made = list(keeper.store().events(session))
+    path = str(tmp_path / "theirs.db")
+    with closing(SqliteStore(path, writer=lambda: "b0b" + "0" * 29, wall=Wall().micros)) as theirs:
+        with theirs.transaction() as transaction:
+            if known:
+                transaction.receive(made)
+        with theirs.transaction() as transaction:
+            if isinstance(data, EventErased):
+                data = EventErased(hashes=tuple(event.hash for event in made))
+            transaction.record(session, Draft(data, made[-1].at, "bob"))
+    for _ in range(2):
+        (left,) = store_admin.copy(home, f"sqlite:///{path}", "home").copied.left_out
+        assert left.session == session
+    with _keeper(home, tmp_path) as keeper:
+        assert list(keeper.store().events(session)) == made
+
+
+def test_copy_of_a_file_is_united_with_an_own_session_when_this_home_decided_over_it_there(
+    home: Home, tmp_path: Path
+) -> None:
+    """Moved to a file, ended there, and moved back."""
+    target = f"sqlite:///{tmp_path}/other.db"
+    with _keeper(home, tmp_path) as keeper:
+        session = keeper.start("Build the shop").id
+    store_admin.copy(home, "home", target)
+    with _keeper(home, tmp_path, target) as keeper:
+        keeper.session(session).complete()
+    assert store_admin.copy(home, target, "home").copied.left_out == ()
+    with _keeper(home, tmp_path) as keeper:
+        assert keeper.session(session).document().status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "asked"),
+    [
+        (
+            f"an event is missing; {store_copy.OWNER_REPAIRS}",
+            "Ask the owner to repair it, with holdfast doctor --repair",
+        ),
+        (store_copy.ANOTHER, "Each is named with its reason"),
+        (store_copy.IS_OTHERS, "Each is named with its reason"),
+    ],
+)
+def test_who_is_told_of_what_was_left_out_learns_what_to_ask_for(reason: str, asked: str) -> None:
+    error = store_admin.incomplete(
+        [NotCopied("s1", reason, None)], "copied", "run the same command again", file="there"
+    )
+    assert error is not None
+    assert error.hint is not None
+    assert asked in error.hint

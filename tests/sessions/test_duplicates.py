@@ -1,0 +1,82 @@
+"""Tasks and agents that two devices gave one id at once: every one of them can be reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import agents, duplicates, tasks
+from holdfast.core.errors import Refused
+from holdfast.keeper.session import SessionHandle
+from tests.support.two_devices import Devices
+
+
+def both(tmp_path: Path) -> tuple[Devices, SessionHandle]:
+    """A session with two tasks t1 and two agents a-1, one of each from each device."""
+    devices = Devices(tmp_path)
+    begun = devices.laptop.start("Build the shop")
+    devices.meet()
+    there = devices.desktop.session(begun.id)
+    for session, words in ((begun, "Write the query"), (there, "Print the receipt")):
+        session.add_task(words)
+        session.agent("a-1", type="coder", task=words, pid=None)
+    devices.meet()
+    return devices, begun
+
+
+def statuses(session: SessionHandle) -> list[str]:
+    return [tasks.status_of(task) for task in session.state().tasks.values()]
+
+
+def test_the_same_verb_again_reaches_the_next(tmp_path: Path) -> None:
+    """The newest first, then the other; only then is there nothing left to do."""
+    _, session = both(tmp_path)
+    session.finish_task("t1")
+    assert statuses(session) == ["pending", "completed"]
+    session.finish_task("t1")
+    assert statuses(session) == ["completed", "completed"]
+    with pytest.raises(Refused, match="completed already"):
+        session.finish_task("t1")
+    session.reopen_task("t1").drop_task("t1")
+    assert statuses(session) == ["completed", "dropped"]
+
+
+def test_agents_likewise(tmp_path: Path) -> None:
+    """Both end, one after the other; what one was told belongs to that one."""
+    devices, session = both(tmp_path)
+    first = session.find_agent("a-1").progress(0.5)
+    first.done(summary="one")
+    session.find_agent("a-1").fail("broken")
+    with pytest.raises(Refused, match="completed already"):
+        first.done()
+    assert [agents.status_of(one) for one in session.state().agents.values()] == ["error", "completed"]
+    devices.meet()
+    one, other = devices.documents(session.id)
+    assert one == other
+
+
+def test_a_block_ends_its_own_agent(tmp_path: Path) -> None:
+    """While it ran, another device's agent of the same id arrived: that one goes on."""
+    devices = Devices(tmp_path)
+    begun = devices.laptop.start("Build the shop")
+    devices.meet()
+    with begun.agent("a-1", type="coder", task="here", pid=None):
+        devices.desktop.session(begun.id).agent("a-1", type="coder", task="there", pid=None)
+        devices.meet()
+    found = {agent.task: agents.status_of(agent) for agent in begun.state().agents.values()}
+    assert found == {"here": "completed", "there": "running"}
+
+
+def test_they_are_told_apart(tmp_path: Path) -> None:
+    """By the device; by more where that is the same; those with an id of their own need nothing."""
+    devices, session = both(tmp_path)
+    session.add_task("Alone")
+    state = session.state()
+    assert sorted(duplicates.told_apart(state, state.tasks.values())) == ["", "desktop", "laptop"]
+    for writer in state.devices:
+        state.devices[writer] = "laptop"
+    marks = duplicates.told_apart(state, state.tasks.values())
+    assert len(set(marks)) == 3
+    assert sum(mark.startswith("laptop ") for mark in marks) == 2
+    assert devices.desktop.session(session.id).document().tasks

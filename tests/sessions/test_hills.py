@@ -1,0 +1,72 @@
+"""Hills of all projects: every scope once, where it was moved to last, and a session to move it in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.times import MINUTE
+from holdfast.sessions.hills import Hill, hills, move
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    with at(tmp_path, "desk") as keeper:
+        yield keeper
+
+
+def at(root: Path, name: str) -> Keeper:
+    (root / name).mkdir(exist_ok=True)
+    return Keeper.open(str(root / name), home=str(root / "home"))
+
+
+def test_there_are_none_where_nothing_was_started(keeper: Keeper) -> None:
+    """Looking makes nothing."""
+    assert hills(keeper) == []
+
+
+def test_a_scope_stands_where_it_was_moved_to_last(keeper: Keeper, tmp_path: Path) -> None:
+    """Whichever session that was said in; scopes of one name in two projects are two."""
+    with at(tmp_path, "shop") as shop, at(tmp_path, "house") as house:
+        start = keeper.now() - 30 * MINUTE
+        first = shop.start("Search", scope="Search", at=start)
+        first.hill("Search", 3, at=start + MINUTE).hill("Checkout", 10, at=start + 2 * MINUTE)
+        first.complete(at=start + 3 * MINUTE)
+        second = shop.start("Search again", scope="Search", at=start + 4 * MINUTE)
+        third = house.start("Find things", scope="Search", at=start + 5 * MINUTE)
+        third.hill("Search", 1, at=start + 6 * MINUTE)
+    assert hills(keeper) == [
+        Hill("house", "Search", 1, start + 6 * MINUTE, third.id),
+        Hill("shop", "Checkout", 10, start + 2 * MINUTE, first.id),
+        Hill("shop", "Search", 3, start + MINUTE, second.id),
+    ]
+
+
+def test_a_scope_nobody_moved_stands_at_the_foot(keeper: Keeper) -> None:
+    """As long as somebody works on it; a finished session that never moved its scope has nothing to show."""
+    session = keeper.start("Search", scope="Search")
+    assert hills(keeper) == [Hill("desk", "Search", 0, None, session.id)]
+    session.complete()
+    assert hills(keeper) == []
+
+
+def test_a_scope_is_moved_from_anywhere(keeper: Keeper, tmp_path: Path) -> None:
+    """Also where its project is not; what cannot be is refused, and nothing has moved."""
+    with at(tmp_path, "shop") as shop:
+        session = shop.start("Search", scope="Search")
+    move(keeper, session.id, "Search", 4)
+    (tmp_path / "shop").rename(tmp_path / "moved away")
+    move(keeper, session.id, "Search", 6)
+    assert [hill.position for hill in hills(keeper)] == [6]
+    with pytest.raises(Invalid):
+        move(keeper, session.id, "Search", 11)
+    keeper.session(session.id).complete()
+    with pytest.raises(Refused):
+        move(keeper, session.id, "Search", 7)
+    with pytest.raises(HoldfastError):
+        move(keeper, "nobody", "Search", 7)
+    assert [hill.position for hill in hills(keeper)] == [6]

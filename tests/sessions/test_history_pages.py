@@ -1,0 +1,69 @@
+"""History as surfaces ask for it: page by page, unfinished ones, of a project's name, archived or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core.errors import NotFound
+from holdfast.core.times import DAY, HOUR
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "house").mkdir()
+    with Keeper.open(str(tmp_path / "shop"), home=str(tmp_path / "home")) as keeper:
+        now = keeper.now()
+        for number in range(7):
+            began = now - 30 * DAY + number * HOUR
+            keeper.start(f"shop {number}", at=began).complete(at=began + HOUR // 2)
+        keeper.at(str(tmp_path / "house")).start("house", at=now - HOUR)
+        keeper.start("at it", at=now - HOUR // 2)
+        yield keeper
+
+
+def goals(keeper: Keeper, **asked: object) -> list[str]:
+    return [row.goal for row in keeper.history(**{"limit": None, **asked})]  # type: ignore[arg-type]
+
+
+def test_pages_go_on_after_the_last_row_shown(keeper: Keeper) -> None:
+    """Put together they are the whole listing; of a row that is not there nothing can follow."""
+    shown: list[str] = []
+    before: str | None = None
+    while page := keeper.history(limit=2, all_projects=True, before=before):
+        shown += [row.goal for row in page]
+        before = page[-1].id
+    assert shown == goals(keeper, all_projects=True)
+    assert len(shown) == 9
+    with pytest.raises(NotFound):
+        keeper.history(before="nobody")
+
+
+def test_what_is_asked_for_is_shown(keeper: Keeper) -> None:
+    """Unfinished, of a name, archived by age or not, alone and together."""
+    assert goals(keeper, unfinished=True) == ["at it"]
+    assert goals(keeper, unfinished=True, all_projects=True) == ["at it", "house"]
+    assert goals(keeper, project="house", all_projects=True) == ["house"]
+    assert goals(keeper, archived=False) == ["at it"]
+    assert goals(keeper, archived=True, limit=2) == ["shop 6", "shop 5"]
+    assert keeper.project_names() == ["house", "shop"]
+
+
+def test_the_same_can_be_asked_of_a_moment(keeper: Keeper) -> None:
+    """What was unfinished, or archived, then."""
+    then = keeper.now() - 30 * DAY + 2 * HOUR + HOUR // 4
+    assert goals(keeper, at=then) == ["shop 2", "shop 1", "shop 0"]
+    assert goals(keeper, at=then, unfinished=True) == ["shop 2"]
+    assert goals(keeper, at=then, archived=True) == []
+    assert goals(keeper, at=then, archived=False, limit=1) == ["shop 2"]
+
+
+def test_without_a_store_there_are_no_names(tmp_path: Path) -> None:
+    """Asking makes none."""
+    with Keeper.open(str(tmp_path), home=str(tmp_path / "home")) as keeper:
+        assert keeper.project_names() == []
+    assert not (tmp_path / "home").exists()

@@ -1,0 +1,201 @@
+"""The overview: every unfinished session, and what in it waits for the person."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core.events import ConflictFound, WaitingStarted
+from holdfast.core.times import MINUTE
+from holdfast.keeper.session import SessionHandle
+from holdfast.machine.wall import Wall
+from holdfast.sessions import overview
+from holdfast.store.sqlite import SqliteStore
+from holdfast.workspace.home import default_home
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("shop", "it's a desk"):
+        (tmp_path / name).mkdir()
+    return tmp_path.resolve()
+
+
+@pytest.fixture
+def keeper(root: Path) -> Iterator[Keeper]:
+    with Keeper.open(str(root / "shop"), home=str(root / "home")) as keeper:
+        yield keeper
+
+
+def attention(session: SessionHandle) -> tuple[str, ...]:
+    return overview.session_card(session.keeper, session.id).attention
+
+
+def started(keeper: Keeper, name: str) -> SessionHandle:
+    """A session in a project of its own: starting another one in the same place would end it."""
+    place = Path(keeper.place.root).parent / name
+    place.mkdir(exist_ok=True)
+    made = keeper.at(str(place)).start(name)
+    return keeper.session(made.id)
+
+
+def test_there_is_nothing_where_nothing_was_started(keeper: Keeper, root: Path) -> None:
+    """Looking makes no store."""
+    assert overview.now(keeper) == []
+    assert not (root / "home").exists()
+
+
+def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Path) -> None:
+    """Finished, archived and deleted ones are not; the one something happened in last comes first."""
+    names = ["one", "done", "given up", "put away", "deleted", "last"]
+    made = {name: started(keeper, name) for name in names}
+    made["done"].complete()
+    made["given up"].abort()
+    keeper.archive(made["put away"].id)
+    keeper.delete(made["deleted"].id, force=True)
+    made["one"].note("again")
+    assert [card.session.goal for card in overview.now(keeper)] == ["one", "last"]
+    with Keeper.open(str(root), home=str(root / "home")) as outside:
+        assert [card.session.goal for card in overview.now(outside)] == ["one", "last"]
+
+
+def test_what_waits_for_the_person_comes_first(keeper: Keeper) -> None:
+    """Before what was worked on later; and within a session the most urgent thing first."""
+    waits = keeper.start("Waits")
+    keeper.recorder.record(waits.id, lambda _: [ConflictFound(field="goal", value="Rest", stood="Waits")])
+    keeper.recorder.record(waits.id, lambda _: [WaitingStarted(id="1", for_="permission", text="Run \x1b[1mrm\n-r?")])
+    waits.measure_context(190_000, window=200_000)
+    waits.agent("a-1", type="coder", pid=None).fail("it\nbroke", category="permanent")
+    started(keeper, "Does not")
+    found = overview.now(keeper)
+    assert [card.session.goal for card in found] == ["Waits", "Does not"]
+    assert found[0].attention == (
+        "Waits for permission: Run \\x1b[1mrm -r?",
+        "Devices disagree on goal",
+        "Agent a-1 failed: it broke",
+        "The context is 95% full: compress it",
+    )
+    assert found[1].attention == ()
+
+
+def test_agents_whose_process_is_gone_are_told(keeper: Keeper) -> None:
+    """Now, and only now: of a moment in the past nobody can know."""
+    session = keeper.start("Build the shop")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    session.agent("a-1", type="coder", pid=child.pid)
+    assert overview.session_card(keeper, session.id).gone == frozenset()
+    moment = keeper.now()
+    child.communicate(b"\n")
+    found = overview.session_card(keeper, session.id)
+    assert (found.gone, found.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
+    assert overview.session_card(keeper, session.id, at=moment).gone == frozenset()
+
+
+def test_many_of_a_kind_are_told_as_a_number(keeper: Keeper) -> None:
+    """Three by name, the rest counted."""
+    session = keeper.start("Build the shop")
+    for number in range(5):
+        session.agent(f"a-{number}", type="coder", pid=None).fail("no", category="permanent")
+    assert attention(session)[-2:] == ("Agent a-2 failed: no", "2 more agents failed")
+
+
+def test_reminders_are_told_while_work_goes_on(keeper: Keeper) -> None:
+    """The strongest one; not during a pause, which is what it asks for, and not after a break."""
+    start = keeper.now() - 300 * MINUTE
+    session = keeper.start("Build the shop", at=start)
+    told = {}
+    for minute in range(4, 89, 4):
+        session.note("still at it", at=start + minute * MINUTE)
+        told[minute] = overview.session_card(keeper, session.id, at=start + minute * MINUTE).attention
+    assert [told[minute] for minute in (36, 44, 56, 64)] == [
+        (), ("A break would do good",), ("A break would do good",), ("A break is due",),
+    ]  # fmt: skip
+    session.pause(at=start + 89 * MINUTE)
+    assert overview.session_card(keeper, session.id, at=start + 90 * MINUTE).attention == ()
+    session.resume(at=start + 91 * MINUTE)
+    session.note("on and on", at=start + 93 * MINUTE)
+    reached = overview.session_card(keeper, session.id, at=start + 93 * MINUTE).attention
+    assert reached == ("The working-time limit was reached",)
+    session.note("after a break", at=start + 130 * MINUTE)
+    assert overview.session_card(keeper, session.id, at=start + 132 * MINUTE).attention == ()
+
+
+def test_a_session_stopped_by_an_error_says_by_which(keeper: Keeper) -> None:
+    """Until it goes on."""
+    session = keeper.start("Build the shop")
+    session.fail("the disk is full")
+    assert attention(session) == ("Stopped by an error: the disk is full",)
+    session.resume()
+    assert attention(session) == ()
+
+
+def test_the_command_to_go_on_can_be_pasted_into_a_shell(keeper: Keeper, root: Path) -> None:
+    """Whatever the directory is called; without a directory it is the command alone."""
+    with Keeper.open(str(root / "it's a desk"), home=str(root / "home")) as other:
+        session = other.start("Tidy up")
+    found = overview.session_card(keeper, session.id)
+    place = str(root / "it's a desk")
+    assert (found.here, found.places) == (True, (place,))
+    home = f"HOLDFAST_HOME={root / 'home'}"
+    assert shlex.split(found.resume) == ["cd", place, "&&", home, "holdfast", "resume", session.id[:8]]
+    shutil.rmtree(place)
+    found = overview.session_card(keeper, session.id)
+    assert (found.here, found.resume) == (False, f"{home} holdfast resume {session.id[:8]}")
+
+
+def test_the_command_to_go_on_says_where_things_are_kept(root: Path) -> None:
+    """Only what a command would not find by itself is said: another home, another store."""
+    for home, store, told in (
+        (default_home(), None, []),
+        (str(root / "my home"), None, [f"HOLDFAST_HOME={root / 'my home'}"]),
+        (default_home(), f"sqlite://{root}/o'ther.db", [f"HOLDFAST_STORE=sqlite:///{root}/o'ther.db"]),
+        (str(root / "odd\nhome"), None, []),
+    ):
+        with Keeper.open(str(root / "shop"), home=home, store=store) as keeper:
+            session = keeper.start("Build the shop", replace=True)
+            words = shlex.split(overview.session_card(keeper, session.id).resume)
+        assert words == ["cd", str(root / "shop"), "&&", *told, "holdfast", "resume", session.id[:8]]
+
+
+def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, each unfinished one is loaded once and nothing else."""
+    for number in range(10):
+        keeper.start(str(number)).complete()
+    due = {started(keeper, str(number)).id for number in range(3)}
+    loaded: list[str] = []
+    state = SqliteStore.state
+
+    def counting(self: SqliteStore, session: str) -> object:
+        loaded.append(session)
+        return state(self, session)
+
+    monkeypatch.setattr(SqliteStore, "state", counting)
+    assert {card.session.id for card in overview.now(keeper)} == due
+    assert sorted(loaded) == sorted(due)
+
+
+def test_what_was_looked_at_a_moment_ago_is_not_looked_at_again(tmp_path: Path) -> None:
+    """With a memo, only sessions in which something happened since are loaded; what is shown is the same."""
+    clock = [1_800_000_000_000_000_000]
+    with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), wall=Wall(read=lambda: clock[0])) as keeper:
+        one = keeper.start("One").id
+        two = keeper.start("Two", replace=True).id
+        keeper.unarchive(one)
+        memo = overview.SessionCards()
+        first = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert set(first) == {one, two}
+        keeper.session(two).note("Something happened")
+        again = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert again[two] is not first[two]
+        assert [note.text for note in again[two].session.notes] == ["Something happened"]
+        assert again[one] is first[one]
+        clock[0] += 60 * 10**9
+        later = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert later[one] is not first[one]  # time passes, and processes end, without anybody saying so

@@ -1,0 +1,248 @@
+"""Limits of working time: where they remind and where they pause, what ends the pause, and that surfaces agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.conversations import status_cache, status_cache_writer
+from holdfast.core.errors import Invalid
+from holdfast.core.times import MINUTE
+from holdfast.sessions import overview
+from holdfast.workspace.settings import change, parse, setting
+from tests.support.agents_speaking import BEGAN, Speaking
+
+LIMITS = ("timer.break_minutes", "timer.warning_minutes", "timer.timeout_minutes")
+TIMER_FILE = ".claude/session-state.json"
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    return Speaking(tmp_path)
+
+
+def choose(agents: Speaking, name: str, value: float | str | bool) -> None:
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting(name), value)
+
+
+def work(agents: Speaking, until: float, step: float = 4) -> None:
+    """Prompts every few minutes, up to a moment."""
+    while agents.minute < until:
+        agents.minute = min(agents.minute + step, until)
+        agents.prompt(f"Go on {agents.minute}")
+        agents.session()
+
+
+def crossings(agents: Speaking) -> list[str]:
+    with agents.keeper() as keeper:
+        events = keeper.store().events(keeper.session().id)
+        return [event.type for event in events if event.type in ("reminder.reached", "session.timed_out")]
+
+
+# ── what crossing a limit does ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("chosen", [None, "pause", "remind"])
+def test_limit_pauses_by_default_only_where_the_timer_mirror_is_on(
+    agents: Speaking, mirrored: bool, chosen: str | None
+) -> None:
+    """What was chosen overrides the mirror; the mirror may come after the start."""
+    agents.prompt()
+    agents.session()
+    if chosen is not None:
+        choose(agents, "timer.timeout_action", chosen)
+    with agents.keeper() as keeper:
+        if mirrored:
+            keeper.mirrors.switch_on("timer")
+        pauses = keeper.limit_rule().pauses
+    assert pauses == (chosen == "pause" or (mirrored and chosen is None))
+    work(agents, 92)
+    session = agents.session()
+    assert [pause.kind for pause in session.time.pauses] == (["timeout"] if pauses else [])
+    assert session.time.working_ms == 92 * MINUTE
+    assert session.status == ("paused" if pauses else "in_progress")
+    if mirrored:
+        written = json.loads((agents.project / TIMER_FILE).read_text())
+        assert written["reminders"] == {"break40min": True, "warning60min": True, "timeout90min": True}
+        assert [pause["type"] for pause in written["pauses"]] == (["AUTO_TASK"] if pauses else [])
+
+
+def test_limit_pauses_once_by_the_whole_working_time_and_the_next_prompt_goes_on(agents: Speaking) -> None:
+    """Two stretches of 48 minutes with a night between them cross the line together, at the sign beyond it."""
+    choose(agents, "timer.timeout_action", "pause")
+    agents.prompt()
+    work(agents, 48)
+    agents.minute = 1000
+    agents.prompt("Next day")
+    work(agents, 1040)
+    assert agents.session().status == "in_progress"
+    work(agents, 1044)
+    paused = agents.session()
+    assert (paused.status, paused.time.pauses[-1].kind) == ("paused", "timeout")
+    work(agents, 1300)
+    session = agents.session()
+    assert session.status == "in_progress"
+    pauses = [(pause.kind, pause.duration_ms // MINUTE) for pause in session.time.pauses]
+    assert pauses == [("idle", 952), ("timeout", 4)]
+    assert crossings(agents).count("session.timed_out") == 1
+
+
+def test_two_short_days_cross_no_limit_where_it_reminds(agents: Speaking) -> None:
+    """48 minutes on Monday and 44 on Tuesday: a break lies between."""
+    agents.prompt()
+    work(agents, 48)
+    agents.minute = 1440
+    agents.prompt("Tuesday")
+    work(agents, 1484)
+    session = agents.session()
+    assert (session.time.working_ms, session.status) == (92 * MINUTE, "in_progress")
+    assert (session.time.reminders.break_40, session.time.reminders.warning_60) == (True, False)
+    assert crossings(agents) == ["reminder.reached", "reminder.reached"]
+
+
+@pytest.mark.parametrize("only_resume", ["capture.block_at_timeout", "timer.message_resumes"])
+@pytest.mark.parametrize("by", ["prompt", "message"])
+def test_limits_pause_is_ended_by_resume_alone_where_that_was_chosen(
+    agents: Speaking, only_resume: str, by: str
+) -> None:
+    choose(agents, "timer.timeout_action", "pause")
+    choose(agents, only_resume, only_resume == "capture.block_at_timeout")
+    agents.prompt()
+    work(agents, 92)
+    assert agents.session().status == "paused"
+    agents.minute = 100
+    if by == "prompt":
+        agents.prompt("Go on")
+    with agents.keeper() as keeper:
+        if by == "message":
+            keeper.session().message()
+        assert keeper.session().document().status == "paused"
+        agents.minute = 101
+        keeper.session().resume()
+        assert keeper.session().document().status == "in_progress"
+
+
+def test_blocking_at_the_limit_leaves_a_pause_of_the_persons_own_to_their_message(agents: Speaking) -> None:
+    choose(agents, "capture.block_at_timeout", True)
+    agents.prompt()
+    agents.session()
+    agents.minute = 2
+    with agents.keeper() as keeper:
+        keeper.session().pause("Lunch")
+        agents.minute = 3
+        keeper.session().message()
+        assert keeper.session().document().status == "in_progress"
+
+
+def test_session_with_an_enforced_pause_keeps_it_when_limits_only_remind(agents: Speaking) -> None:
+    choose(agents, "timer.timeout_action", "pause")
+    agents.prompt()
+    work(agents, 92)
+    agents.minute = 120
+    choose(agents, "timer.timeout_action", "remind")
+    assert [pause.kind for pause in agents.session().time.pauses] == ["timeout"]
+    work(agents, 200)
+    session = agents.session()
+    assert [(pause.kind, pause.duration_ms // MINUTE) for pause in session.time.pauses] == [("timeout", 32)]
+    assert session.time.working_ms == 168 * MINUTE
+
+
+# ── off ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("when", ["before the start", "in the session"])
+@pytest.mark.parametrize("action", ["remind", "pause"])
+def test_limits_that_are_off_are_never_crossed(agents: Speaking, when: str, action: str) -> None:
+    choose(agents, "timer.timeout_action", action)
+    if when == "in the session":
+        agents.prompt()
+        agents.session()
+    for name in LIMITS:
+        choose(agents, name, "off")
+    agents.prompt()
+    work(agents, 120)
+    assert crossings(agents) == []
+    assert agents.session().time.reminder is None
+    with agents.keeper() as keeper:
+        assert overview.session_card(keeper, keeper.session().id).attention == ()
+
+
+@pytest.mark.parametrize("written", ["off", "OFF", " off "])
+def test_off_is_a_value_of_every_limit(written: str) -> None:
+    assert [parse(setting(name), written) for name in LIMITS] == ["off"] * 3
+
+
+@pytest.mark.parametrize("name", ["timer.idle_minutes", "timer.task_minutes", "history.limit"])
+def test_off_is_no_value_of_another_number(name: str) -> None:
+    with pytest.raises(Invalid):
+        parse(setting(name), "off")
+
+
+# ── every surface by the same rule ───────────────────────────────────────────────────────────────────────
+
+
+def surfaces(agents: Speaking) -> dict[str, bool]:
+    """Who says that a limit is crossed, at this moment."""
+    name = "claude:talk-1"
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        document = session.document()
+        attention = overview.session_card(keeper, session.id).attention
+        seen = status_cache_writer.asked(keeper, name, str(agents.project), store="")
+    assert seen is not None
+    return {
+        "document": document.time.reminder is not None,
+        "overview": any("break" in said.lower() or "limit" in said for said in attention),
+        "status line": bool(status_cache.crossed(seen, agents.now)),
+    }
+
+
+@pytest.mark.parametrize("action", ["remind", "pause"])
+def test_every_surface_says_the_same_at_every_moment(agents: Speaking, action: str) -> None:
+    choose(agents, "timer.timeout_action", action)
+    agents.prompt()
+    for until in (36, 44):
+        work(agents, until)
+        said = surfaces(agents)
+        assert set(said.values()) == {until == 44}, said
+    agents.minute = 70
+    agents.prompt("After a break")
+    said = surfaces(agents)
+    assert set(said.values()) == {action == "pause"}, said
+
+
+def test_prompts_quick_answer_counts_since_the_last_break(agents: Speaking) -> None:
+    """What hooks read instead of the store is silent after a break, and not when a line is crossed."""
+    agents.prompt()
+    work(agents, 36)
+    surfaces(agents)
+    talk = status_cache.of_talk(str(agents.home), "claude:talk-1")
+    assert talk is not None
+    assert [status_cache.is_silent(talk, BEGAN + int(minute * MINUTE)) for minute in (39.9, 40, 41, 60)] == [
+        True, False, False, True,
+    ]  # fmt: skip
+
+
+def test_config_shows_the_action_that_is_in_force(agents: Speaking) -> None:
+    """Also where nobody set it and the mirror decides."""
+
+    def shown() -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "config", "get", "timer.timeout_action"], cwd=agents.project,
+            env=os.environ | {"HOLDFAST_HOME": str(agents.home)}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    agents.prompt()
+    agents.session()
+    assert shown() == "remind"
+    with agents.keeper() as keeper:
+        keeper.mirrors.switch_on("timer")
+    assert shown() == "pause"

@@ -1,0 +1,308 @@
+"""Who belongs to a vault, worked out from docs/internals/sync.md alone: nothing of Holdfast is imported.
+
+Plain sets and no cleverness: slow, and easy to hold against the page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+GUEST, OWN, ADMIN = 1, 2, 3
+Signed = tuple[bytes, bytes]
+
+
+def entry_hash(payload: bytes) -> str:
+    return hashlib.sha256(b"holdfast entry\n" + payload).hexdigest()
+
+
+def fingerprint(keys: dict[str, Any]) -> str:
+    return hashlib.sha256(b"holdfast device 1\n" + keys["signing"] + keys["age"].encode()).digest()[:16].hex()
+
+
+def signed_by(signing: bytes, domain: bytes, payload: bytes, signature: bytes) -> bool:
+    try:
+        Ed25519PublicKey.from_public_bytes(signing).verify(signature, domain + payload)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class Standing(NamedTuple):
+    hash: str
+    said: dict[str, Any]
+    follows: frozenset[str]
+    place: tuple[int, str]
+
+
+class Verdict(NamedTuple):
+    removals: frozenset[str]
+    admissions: frozenset[str]
+
+
+def standing(entries: Iterable[Signed], vault: str) -> dict[str, Standing]:
+    """What stands, in its order."""
+    copies: dict[str, list[Signed]] = {}
+    for payload, signature in entries:
+        copies.setdefault(entry_hash(payload), []).append((payload, signature))
+    waiting = {own: msgspec.msgpack.decode(found[0][0]) for own, found in copies.items()}
+    found: dict[str, Standing] = {}
+    while True:
+        ready = [
+            own
+            for own, said in waiting.items()
+            if own == vault or (said["parents"] and all(parent in found for parent in said["parents"]))
+        ]
+        if not ready:
+            return dict(sorted(found.items(), key=lambda item: item[1].place))
+        for own in ready:
+            said = waiting.pop(own)
+            if said["parents"] != sorted(set(said["parents"])) or said["vault"] != ("" if own == vault else vault):
+                continue
+            follows = frozenset(said["parents"]).union(*(found[parent].follows for parent in said["parents"]))
+            known = [said] if own == vault else [found[item].said for item in follows]
+            keys = [item["device"] for item in known if item["kind"] in ("found", "admit")]
+            signing = next((key["signing"] for key in keys if fingerprint(key) == said["by"]), b"")
+            if own == vault and said["kind"] != "found":
+                continue
+            if any(signed_by(signing, b"holdfast entry 1\n", *copy) for copy in copies[own]):
+                generation = 1 + max((found[parent].place[0] for parent in said["parents"]), default=-1)
+                found[own] = Standing(own, said, follows, (generation, own))
+
+
+class Members:
+    """The entries of one vault, judged. The result: `members`, `removed`, `keys`, `tips`."""
+
+    def __init__(self, entries: Iterable[Signed], vault: str) -> None:
+        self.all = standing(entries, vault)
+        self.vault = vault
+        self.single = vault in self.all and self.all[vault].said["session"] is not None
+        self.authorised: set[str] = set()
+        self.need: dict[str, int] = {}
+        for own, item in self.all.items():
+            if own == vault or self._entitled(item):
+                self.authorised.add(own)
+        self.verdict = self.judge(frozenset(self.all))
+        self.valid = {own for own in self.authorised if self._valid(own)}
+        self._conclude()
+
+    # ── small questions ──────────────────────────────────────────────────────────────────────────────────
+
+    def _kind(self, own: str) -> str:
+        kind: str = self.all[own].said["kind"]
+        return kind
+
+    def _of(self, within: AbstractSet[str], *kinds: str) -> list[str]:
+        return [own for own in self.all if own in within and own in self.authorised and self._kind(own) in kinds]
+
+    def _admits(self, own: str) -> str:
+        return fingerprint(self.all[own].said["device"])
+
+    def _role(self, own: str) -> int:
+        said = self.all[own].said
+        return ADMIN if said["kind"] == "found" or said["admin"] else GUEST if said["role"] == "guest" else OWN
+
+    def holds(self, own: str, need: int, removals: AbstractSet[str], admissions: AbstractSet[str]) -> bool:
+        one = self.all[own]
+        by = one.said["by"]
+        threats = [
+            each for each in removals if self.all[each].said["device"] == by and own not in self.all[each].follows
+        ]
+        return any(
+            self._admits(mine) == by and self._role(mine) >= need and self.all[mine].follows.issuperset(threats)
+            for mine in admissions & one.follows
+        )
+
+    # ── who was entitled ─────────────────────────────────────────────────────────────────────────────────
+
+    def _entitled(self, one: Standing) -> bool:
+        said, verdict = one.said, self.judge(one.follows)
+        need = GUEST
+        match said["kind"]:
+            case "found":
+                return False
+            case "admit":
+                return self._may_admit(one, verdict)
+            case "rename":
+                need = GUEST if said["device"] == said["by"] else ADMIN
+            case "remove" | "restore":
+                need = GUEST if said["kind"] == "remove" and said["device"] == said["by"] else ADMIN
+                if said["device"] not in map(self._admits, self._of(one.follows, "found", "admit")):
+                    return False
+            case "share":
+                payload, signature = msgspec.msgpack.decode(said["founding"], type=Signed)
+                inner = msgspec.msgpack.decode(payload)
+                genuine = signed_by(inner["device"]["signing"], b"holdfast entry 1\n", payload, signature)
+                if self.single or not genuine or entry_hash(payload) != said["share"]:
+                    return False
+            case "invite" | "uninvite":
+                need = OWN
+                if not self.single:
+                    return False
+                if said["kind"] == "uninvite" and said["invite"] not in self._of(one.follows, "invite"):
+                    return False
+        self.need[one.hash] = need
+        return self.holds(one.hash, need, *verdict)
+
+    def _may_admit(self, one: Standing, verdict: Verdict) -> bool:
+        said = one.said
+        if said["role"] == "guest" and (said["admin"] or not self.single):
+            return False
+        if not self._proves(one):
+            return False
+        if said["invite"] is not None and said["invite"] not in self._of(one.follows, "invite"):
+            return False
+        self.need[one.hash] = ADMIN
+        if self.holds(one.hash, ADMIN, *verdict):
+            return True
+        if said["role"] != "guest" or said["invite"] is None:
+            return False
+        invite = self.all[said["invite"]].said
+        back = [own for own in self._of(one.follows, "uninvite") if self.all[own].said["invite"] == said["invite"]]
+        late = invite["expires"] is not None and said["at"] > invite["expires"]
+        self.need[one.hash] = OWN
+        return invite["write"] and not late and not back and self._admission_holds(one.hash, *verdict)
+
+    def _proves(self, one: Standing) -> bool:
+        """That the device has the signing key it names, or no other one with its role or more was known to."""
+        device, proof = one.said["device"], one.said.get("possession")
+        if proof is not None:
+            return signed_by(device["signing"], b"holdfast possession 1\n", device["age"].encode(), proof)
+        known = self._of(one.follows, "found", "admit")
+        return self._admits(one.hash) in map(self._admits, known) or not any(
+            self.all[own].said["device"]["signing"] == device["signing"] and self._role(own) >= self._role(one.hash)
+            for own in known
+        )
+
+    # ── judging a set ────────────────────────────────────────────────────────────────────────────────────
+
+    def judge(self, within: AbstractSet[str]) -> Verdict:
+        removals = self._of(within, "remove")
+        counting = self._counting(removals, within, spare=False)
+        admissions = self._holding(counting, within)
+        if counting and not self._governed(counting, admissions):
+            counting = self._counting(removals, within, spare=True)
+            admissions = self._holding(counting, within)
+        ended = set()
+        for taken in self._of(within, "uninvite"):
+            if self.holds(taken, OWN, counting, admissions):
+                for guest in admissions:
+                    said = self.all[guest].said
+                    apart = guest not in self.all[taken].follows and taken not in self.all[guest].follows
+                    if said.get("role") == "guest" and said["invite"] == self.all[taken].said["invite"] and apart:
+                        ended.add(guest)
+        return Verdict(frozenset(counting), frozenset(admissions - ended))
+
+    def _admission_holds(self, own: str, removals: AbstractSet[str], admissions: AbstractSet[str]) -> bool:
+        if own == self.vault:
+            return True
+        if self.need[own] == ADMIN:
+            return self.holds(own, ADMIN, removals, admissions)
+        invite = self.all[own].said["invite"]
+        return self.holds(invite, OWN, removals, admissions) and self.holds(own, OWN, removals, admissions)
+
+    def _holding(self, removals: AbstractSet[str], within: AbstractSet[str]) -> set[str]:
+        found: set[str] = set()
+        for own in self._of(within, "found", "admit"):
+            if self._admission_holds(own, removals, found):
+                found.add(own)
+        return found
+
+    def _counting(self, removals: list[str], within: AbstractSet[str], *, spare: bool) -> set[str]:
+        clear = self._holding(set(removals), within)
+        rank = {own: self._seniority(own, clear) for own in removals}
+        counting: set[str] = set()
+        for own in sorted(removals, key=lambda one: (rank[one], self.all[one].place)):
+            if self._counts(own, counting, clear, rank, within):
+                more = counting | {own}
+                if not spare or self._governed(more, self._holding(more, within)):
+                    counting = more
+        return counting
+
+    def _seniority(self, own: str, clear: set[str]) -> tuple[bool, tuple[int, str]]:
+        one = self.all[own]
+        mine = [each for each in self._of(one.follows, "found", "admit") if self._admits(each) == one.said["by"]]
+        undisputed = [each for each in mine if each in clear]
+        return not undisputed, self.all[(undisputed or mine)[0]].place
+
+    def _counts(
+        self,
+        own: str,
+        counting: set[str],
+        clear: set[str],
+        rank: dict[str, tuple[bool, tuple[int, str]]],
+        within: AbstractSet[str],
+    ) -> bool:
+        one = self.all[own]
+        by = one.said["by"]
+        leaves = one.said["device"] == by
+        holding = clear | self._holding(counting, within)
+        against = [each for each in counting if self.all[each].said["device"] == by]
+        for each in against:
+            apart = each not in one.follows and own not in self.all[each].follows
+            if apart and not leaves and self.all[each].said["by"] != by and rank[each] < rank[own]:
+                return False
+        known = {each for each in against if each in one.follows}
+        return any(
+            self._admits(mine) == by and (leaves or self._role(mine) == ADMIN) and self.all[mine].follows >= known
+            for mine in holding & one.follows
+        )
+
+    def _governed(self, removals: AbstractSet[str], admissions: AbstractSet[str]) -> bool:
+        return any(self._role(own) == ADMIN and self._lives(own, removals) for own in admissions)
+
+    def _lives(self, own: str, removals: AbstractSet[str]) -> bool:
+        device = self._admits(own)
+        return all(name in self.all[own].follows for name in removals if self.all[name].said["device"] == device)
+
+    # ── what follows from it ─────────────────────────────────────────────────────────────────────────────
+
+    def _valid(self, own: str) -> bool:
+        if self._kind(own) in ("found", "admit"):
+            return own in self.verdict.admissions
+        if self._kind(own) == "remove":
+            return own in self.verdict.removals
+        return self.holds(own, self.need[own], *self.verdict)
+
+    def _conclude(self) -> None:
+        admissions = self._of(self.all.keys(), "found", "admit")
+        live = [
+            own for own in admissions if own in self.verdict.admissions and self._lives(own, self.verdict.removals)
+        ]
+        self.keys_of = {self._admits(own): self.all[own].said["device"] for own in admissions}
+        self.members = {self._admits(own): max(map(self._role, self._same(own, live))) for own in live}
+        self.removed = {device: self._cut(device) for device in self.keys_of if device not in self.members}
+        self.keys = {self.all[own].said["id"] for own in self._of(self.all.keys(), "key")}
+        followed = frozenset[str]().union(*(self.all[own].follows for own in self.valid))
+        self.tips = self._few(sorted(self.valid - followed))
+
+    def _few(self, tips: list[str]) -> list[str]:
+        """Of those who are no admins four each, and 900 of all."""
+        found: list[str] = []
+        for own in tips:
+            by = self.all[own].said["by"]
+            earlier = sum(self.all[name].said["by"] == by for name in found)
+            if earlier < 4 or self.members.get(by) == ADMIN:
+                found.append(own)
+        return found[:900]
+
+    def _same(self, own: str, live: list[str]) -> list[str]:
+        return [name for name in live if self._admits(name) == self._admits(own)]
+
+    def _cut(self, device: str) -> dict[tuple[str, str], int]:
+        said = [self.all[own].said for own in self.valid if self._kind(own) in ("remove", "restore")]
+        about = [entry for entry in said if entry["device"] == device]
+        others = [entry for entry in about if entry["kind"] == "restore" or entry["by"] != device]
+        judged = any(other["kind"] == "remove" for other in others)
+        cut: dict[tuple[str, str], int] = {}
+        for other in others if judged else about:
+            for writer, sessions in other["cut"].items():
+                for session, seq in sessions.items():
+                    cut[writer, session] = max(seq, cut.get((writer, session), 0))
+        return cut

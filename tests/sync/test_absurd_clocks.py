@@ -1,0 +1,70 @@
+"""A guest's clock decides over nothing: neither in the shared session nor in any other of the owner's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.canonical import LARGEST
+from holdfast.core.clock import BOUND
+from holdfast.core.events import SessionEdited, SessionPaused, SessionResumed
+from holdfast.core.registers import disputes, value_of
+from holdfast.core.view import status_of
+from tests.support.vault_devices import Device, Shelf, join, settle
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Iterator[tuple[Device, Device, Device]]:
+    """A laptop and a desktop of one person, and the guest's; one session is shared, one private."""
+    shelf = Shelf()
+    laptop, desktop, guest = (Device(str(tmp_path), name, shelf) for name in ("laptop", "desktop", "guest"))
+    laptop.found()
+    join(laptop, desktop)
+    for session in ("shared", "private"):
+        laptop.start(session)
+        laptop.note(session, "first")
+    laptop.share("shared", guest)
+    guest.accept()
+    settle([laptop, desktop, guest], 2)
+    yield laptop, desktop, guest
+    for device in (laptop, desktop, guest):
+        device.close()
+
+
+@pytest.mark.parametrize("clock", [LARGEST, BOUND + 1, BOUND, BOUND - 1, 1])
+def test_a_guests_clock_keeps_no_edit_or_pause_of_the_owner_from_taking_effect(
+    devices: tuple[Device, Device, Device], monkeypatch: pytest.MonkeyPatch, clock: int
+) -> None:
+    """Both devices of the owner edit and pause in turn, in both sessions, after the guest's event has come in."""
+    laptop, desktop, guest = devices
+    with monkeypatch.context() as patching:
+        patching.setattr("holdfast.store.journal.tick", lambda _last, _wall: clock)
+        guest.record("shared", SessionEdited(goal="The guest's"))
+    guest.store.close()
+    guest.store = guest._opened()  # a hostile program's own state is its own business
+    settle([guest, laptop, desktop], 2)
+    assert any(event.clock == clock for event in laptop.events("shared"))
+    for turn in range(2):
+        for device, data in ((laptop, SessionPaused()), (desktop, SessionResumed())):
+            for session in ("shared", "private"):
+                device.record(session, data)
+                device.record(session, SessionEdited(goal=f"{device.name} {turn}"))
+            settle([device, laptop, desktop, guest], 1)
+            for session in ("shared", "private"):
+                for item in (laptop, desktop):
+                    state = item.state(session)
+                    assert state is not None
+                    assert value_of(state.registers["goal"]) == f"{device.name} {turn}"
+                    assert status_of(state) == ("paused" if device is laptop else "in_progress")
+                    assert [found for found in disputes(state) if found.chosen is None] == []
+    assert max(event.clock for event in laptop.events("private")) < BOUND - 1
+    settle([guest, laptop, desktop], 2)
+    assert laptop.log() == desktop.log()
+    assert guest.events("shared") == laptop.events("shared")
+    assert guest.state("shared") == laptop.state("shared")
+    found = list(laptop.store.check())
+    assert {finding.check for finding in found} == ({"clocks"} if clock > 1 else set())
+    assert all(finding.session == "shared" for finding in found)
+    assert clock == 1 or any(guest.writer in finding.detail and str(clock) in finding.detail for finding in found)

@@ -1,0 +1,360 @@
+"""A remote that reads, changes, swaps, replays and rolls back: noticed, said, and good data keeps flowing."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import Unreachable
+from holdfast.core.events import ProjectFacts, SessionStarted
+from holdfast.sync import create_vault, vault_shares
+from holdfast.sync.protocol import sealing
+from holdfast.workspace.keys.device_keys import DeviceKeys
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.sync.adversary import Three, reasons, turned
+
+CANARY = "canaryQ7"
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(str(tmp_path))
+    yield made
+    made.close()
+
+
+def fresh(three: Three, tmp_path: Path, name: str = "dora") -> Device:
+    """A device that asked to be let in, and was."""
+    device = Device(str(tmp_path), name, three.shelf)
+    device.ask()
+    three.anna.approve(device)
+    return device
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def planted_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
+    """A vault in which every text that a person or an agent can give holds the canary."""
+    shelf = Shelf()
+    anna, ben = Device(str(tmp_path), f"anna-{CANARY}", shelf), Device(str(tmp_path), f"ben-{CANARY}", shelf)
+    guest = Device(str(tmp_path), f"gus-{CANARY}", shelf)
+    anna.found()
+    join(anna, ben)
+    project = ProjectFacts(
+        id=f"p-{CANARY}", name=f"project {CANARY}", path=f"/home/{CANARY}/work", remote=f"git@host:{CANARY}.git",
+        git_branch=f"feature/{CANARY}",
+    )  # fmt: skip
+    session = f"session-{CANARY}"
+    anna.record(session, SessionStarted(goal=f"goal {CANARY}", project=project, device=anna.name))
+    anna.note(session, f"note {CANARY}")
+    settle([anna, ben])
+    main = anna.vault()
+    share = vault_shares.begin(main, session)
+    vault_shares.invite(share, f"{CANARY}@example.org", [guest.keys.public.age], write=True, expires=None)
+    anna.sync()
+    [offer] = vault_shares.offers(shelf, [guest.keys.identity])
+    guest.vault_id = vault_shares.accept(guest.here(), shelf, offer).id
+    settle([guest, anna, ben, guest])
+    guest.note(session, f"guest {CANARY}")
+    settle([guest, anna, ben])
+    assert any(CANARY in words for words in ben.notes(session))
+    return shelf, anna
+
+
+def test_nothing_that_was_written_can_be_read_at_the_remote(tmp_path: Path) -> None:
+    """A canary in every text is nowhere in the raw bytes of any object, nor in any name."""
+    shelf, _ = planted_everywhere(tmp_path)
+    shapes = [CANARY.encode(), CANARY.lower().encode(), CANARY.encode("utf-16-le"), CANARY.encode().hex().encode()]
+    shapes.append(msgspec.json.encode(CANARY.encode())[2:-3])  # the middle of its base64
+    for name, data in shelf.objects.items():
+        for shape in shapes:
+            assert shape not in data
+            assert shape not in name.encode()
+
+
+# What a remote sees: every name is of one of these forms, and every object of one of these kinds.
+VISIBLE = {
+    r"vault": rb'\{"holdfast":1,"entry":"[A-Za-z0-9+/=]+","signature":"[A-Za-z0-9+/=]+"\}\Z',
+    r"m/[0-9a-f]{16}/[0-9a-f]{40}": rb"HFS1",
+    r"h/[0-9a-f]{16}\.[0-9a-f]{20}-[0-9]{12}": rb"HFS1",
+    r"h/join-[0-9a-f]{32}": rb"age-encryption\.org/v1\n-> X25519 ",
+    r"k/[0-9a-f]{32}-[0-9a-f]{16}": rb"age-encryption\.org/v1\n-> X25519 ",
+    r"p/[0-9a-f]{16}/[0-9a-f]{40}": rb"HFS1",
+}
+
+
+def test_what_a_remote_sees_is_this_and_no_more(tmp_path: Path) -> None:
+    """Names and beginnings of all objects have one of six known forms; a new form must be thought about first."""
+    shelf, _ = planted_everywhere(tmp_path)
+    late = Device(str(tmp_path), "late", shelf)
+    late.ask()
+    seen = set()
+    for name, data in shelf.objects.items():
+        [form] = [form for form in VISIBLE if re.fullmatch(form, name)]
+        assert re.match(VISIBLE[form], data), name
+        seen.add(form)
+    assert seen == set(VISIBLE)
+
+
+def test_the_public_object_names_nobody(tmp_path: Path) -> None:
+    """The founding entry, the one thing everybody can read, holds keys, a time and a random number only."""
+    shelf, _ = planted_everywhere(tmp_path)
+    signed = create_vault.existing(shelf)
+    assert signed is not None
+    read = msgspec.msgpack.decode(signed.payload)
+    assert set(read) == {"kind", "vault", "parents", "by", "at", "device", "nonce", "box", "session"}
+    assert set(read["device"]) == {"signing", "age"}
+    assert (read["session"], read["vault"], read["parents"]) == (None, "", [])
+
+
+# ── changing bytes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+
+
+CHANGES: dict[str, Callable[[bytes], bytes]] = {
+    "flip the first": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "flip the version": lambda data: data[:3] + bytes([data[3] ^ 3]) + data[4:],
+    "flip the salt": lambda data: data[:10] + bytes([data[10] ^ 128]) + data[11:],
+    "flip the hint": lambda data: data[:38] + bytes([data[38] ^ 1]) + data[39:],
+    "flip the middle": lambda data: flipped(data, len(data) // 2),
+    "flip the last": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "truncate": lambda data: data[:-1],
+    "cut in half": lambda data: data[: len(data) // 2],
+    "empty": lambda _: b"",
+    "extend": lambda data: data + b"\0",
+    "double": lambda data: data + data,
+    "older version": lambda data: b"HFS0" + data[4:],
+    "newer version": lambda data: b"HFS9" + data[4:],
+    "other bytes": lambda data: os.urandom(len(data)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", ["head", "pack"])
+def test_a_changed_object_is_turned_away_and_good_data_flows(three: Three, kind: str, change: str) -> None:
+    """Whatever is done to the bytes of a head or a pack, it is left out, reported, and nothing is lost."""
+    before = set(three.shelf.objects)
+    three.note(three.anna, "in a changed object")
+    three.note(three.ben, "beside it")
+    three.anna.sync()
+    [name] = [name for name in set(three.shelf.objects) - before if name.startswith(kind[0])]
+    three.ben.sync()
+    window = three.windows["cleo"]
+    window.instead[name] = CHANGES[change](three.shelf.objects[name])
+    report = three.cleo.sync()
+    assert any(
+        refused.pack == name and refused.device == "anna" and kind in refused.reason for refused in report.rejected
+    )
+    assert kind in turned(three.cleo)
+    assert "beside it" in three.cleo.notes("s1")
+    assert "in a changed object" not in three.cleo.notes("s1")
+    three.open_all()
+    assert three.cleo.sync().rejected == []
+    assert turned(three.cleo) == ""
+    three.flows()
+
+
+@pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "double", "other bytes"])
+def test_a_pack_changed_for_good_is_packed_again_by_its_author(three: Three, change: str) -> None:
+    """Who cannot read a pack asks for it, and its author, who has the events, publishes them anew."""
+    before = set(three.shelf.objects)
+    three.note(three.anna, "in a changed pack")
+    three.anna.sync()
+    [name] = [name for name in set(three.shelf.objects) - before if name.startswith("p/")]
+    three.shelf.objects[name] = CHANGES[change](three.shelf.objects[name])
+    assert "pack" in reasons(three.cleo.sync())
+    settle(three.everybody, 4)
+    three.hold()
+    assert three.cleo.sync().rejected == []
+
+
+@pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "older version"])
+@pytest.mark.parametrize("kind", ["k", "m"])
+def test_changed_keys_and_entries_let_nobody_in_wrongly(three: Three, tmp_path: Path, kind: str, change: str) -> None:
+    """A newcomer whose key or whose entries were changed waits; once they are right, it has everything."""
+    dora = fresh(three, tmp_path)
+    mine = f"k/{sealing.recipient_tag(dora.keys.public.age)}-" if kind == "k" else "m/"
+    right = {name: data for name, data in three.shelf.objects.items() if name.startswith(mine)}
+    three.shelf.objects |= {name: CHANGES[change](data) for name, data in right.items()}
+    dora.sync()
+    assert dora.notes("s1") == []
+    assert not dora.vault().membership.is_member(dora.keys.public.id)
+    three.flows()
+    for name in right:
+        del three.shelf.objects[name]
+    # Put there anew, as a device of the vault does it that finds the remote without them.
+    renamed = {name: name[:-16] + os.urandom(8).hex() if kind == "k" else name for name in right}
+    three.shelf.objects |= {renamed[name]: data for name, data in right.items()}
+    settle([dora], 2)
+    assert sorted(dora.notes("s1")) == sorted(three.written)
+    dora.close()
+
+
+# ── swapping, replaying, rolling back ────────────────────────────────────────────────────────────────────────
+
+
+def test_swapped_between_names_nothing_opens(three: Three) -> None:
+    """Heads and packs exchanged between devices are turned away: each is sealed to its own place."""
+    before = set(three.shelf.objects)
+    for device in (three.anna, three.ben):
+        three.note(device, f"swapped {device.name}")
+        device.sync()
+    new = sorted(set(three.shelf.objects) - before)
+    shelf, window = three.shelf.objects, three.windows["cleo"]
+    for kind in ("h/", "p/"):
+        one, other = [name for name in new if name.startswith(kind)]
+        window.instead[one], window.instead[other] = shelf[other], shelf[one]
+    assert reasons(three.cleo.sync()).count("a head") == 2
+    for name in [name for name in window.instead if name.startswith("h/")]:
+        del window.instead[name]
+    assert reasons(three.cleo.sync()).count("a pack") == 2
+    three.open_all()
+    three.flows()
+
+
+def test_objects_of_another_vault_do_not_open(three: Three, tmp_path: Path) -> None:
+    """A head and packs of a second vault, put under the names of the first, say nothing there."""
+    (tmp_path / "other").mkdir()
+    other = Three(str(tmp_path / "other"))
+    for kind in ("h/", "p/", "m/"):
+        for mine, theirs in zip(three.names(kind), other.names(kind), strict=False):
+            if not mine.startswith("h/join"):
+                three.windows["cleo"].instead[mine] = other.shelf.objects[theirs]
+    three.note(three.anna, "new")
+    three.anna.sync()
+    newest = three.head_of(three.anna)
+    three.windows["cleo"].instead[newest] = other.shelf.objects[other.head_of(other.anna)]
+    assert "a head" in reasons(three.cleo.sync())
+    three.open_all()
+    three.flows()
+    other.close()
+
+
+def test_objects_of_a_shared_session_mean_nothing_in_the_vault(three: Three) -> None:
+    """Between the vault and a session shared from it, heads and packs cannot be exchanged either."""
+    share = vault_shares.begin(three.anna.vault(), "s1")
+    guest = DeviceKeys.generate()
+    vault_shares.invite(share, "gus@example.org", [guest.public.age], write=False, expires=None)
+    settle(three.everybody)
+    three.note(three.anna, "in both")
+    before = set(three.shelf.objects)
+    three.anna.sync()
+    new = sorted(set(three.shelf.objects) - before)
+    shelf, window = three.shelf.objects, three.windows["cleo"]
+    for kind in ("h/", "p/"):
+        one, other = [name for name in new if name.startswith(kind)]
+        window.instead[one], window.instead[other] = shelf[other], shelf[one]
+    assert reasons(three.cleo.sync()).count("a head") == 2
+    three.open_all()
+    three.flows()
+
+
+def test_an_old_head_under_a_new_name_is_turned_away(three: Three) -> None:
+    """A replayed head does not become newer by being called so, and does not stand before the real one."""
+    old = three.shelf.objects[three.head_of(three.anna)]
+    tag = three.head_of(three.anna)[:-12]
+    three.note(three.anna, "newer")
+    three.anna.sync()
+    three.shelf.objects[f"{tag}{900_000:012}"] = old
+    report = three.cleo.sync()
+    assert "a head" in reasons(report)
+    assert "newer" in three.cleo.notes("s1")
+    three.flows()
+
+
+def test_garbage_before_the_newest_head_hides_nothing(three: Three) -> None:
+    """Names planted above a device's real head cost a look each; the real one is still found and read."""
+    tag = three.head_of(three.anna)[:-12]
+    three.note(three.anna, "below garbage")
+    three.anna.sync()
+    for counter in (800_000, 999_999_999_999, 900_000):
+        three.shelf.objects[f"{tag}{counter:012}"] = b"HFS1" + os.urandom(200)
+    assert "a head" in reasons(three.cleo.sync())
+    assert "below garbage" in three.cleo.notes("s1")
+    three.flows()
+
+
+def test_garbage_under_our_own_name_makes_us_nobody_else(three: Three) -> None:
+    """Bytes that are none of ours under our own life are said, and drive no device from one life to the next."""
+    writer = three.anna.writer
+    tag = three.head_of(three.anna)[:-12]
+    for number in range(5):
+        three.shelf.objects[f"{tag}{800_000 + number:012}"] = b"garbage"
+        three.note(three.anna, f"under attack {number}")
+        assert "this device" in reasons(three.anna.sync())
+    assert three.anna.writer == writer
+    settle(three.everybody)
+    three.hold()
+    three.flows()
+
+
+def test_an_older_head_is_noticed(three: Three) -> None:
+    """The head of before, shown again in place of the newest, is said to be older."""
+    name = three.head_of(three.anna)
+    old = three.shelf.objects[name]
+    three.note(three.anna, "to be hidden")
+    settle(three.everybody)
+    newest = three.head_of(three.anna)
+    window = three.windows["cleo"]
+    window.hidden = lambda one: one == newest
+    three.shelf.objects[name] = old
+    for _ in range(2):
+        report = three.cleo.sync()
+        assert any("older" in refused.reason and refused.device == "anna" for refused in report.rejected)
+        assert "older" in turned(three.cleo)
+    three.open_all()
+    assert three.cleo.sync().rejected == []
+    three.flows()
+
+
+def test_old_packs_and_entries_shown_again_change_nothing(three: Three) -> None:
+    """Every object there ever was, put back: nothing comes twice, nothing comes back."""
+    ever = dict(three.shelf.objects)
+    for number in range(20):
+        three.note(three.anna, f"more {number}")
+        three.anna.sync()
+        ever |= three.shelf.objects
+    settle(three.everybody)
+    three.shelf.objects = ever | three.shelf.objects
+    settle(three.everybody)
+    three.hold()
+    three.flows()
+
+
+def test_a_remote_rolled_back_is_noticed_and_made_good(three: Three) -> None:
+    """Everything as it was some time ago: all devices say so, and between them put back what was lost."""
+    old = dict(three.shelf.objects)
+    for device in three.everybody:
+        three.note(device, f"after the copy, {device.name}")
+    settle(three.everybody)
+    three.shelf.objects = dict(old)
+    said = [reasons(device.sync()) for device in three.everybody]
+    assert "older" in said[0]
+    assert "no longer shows" in said[0]
+    settle(three.everybody)
+    three.hold()
+    three.flows()
+
+
+def test_an_emptied_remote_is_filled_again(three: Three, tmp_path: Path) -> None:
+    """Once a person has said that it is the right place, the devices put everything back that a newcomer needs."""
+    three.shelf.objects.clear()
+    with pytest.raises(Unreachable, match="not at this remote any more"):
+        three.anna.sync()
+    assert not three.shelf.objects
+    assert "no longer shows" in reasons(three.anna.sync(put_back=True))
+    settle(three.everybody)
+    three.flows()
+    dora = fresh(three, tmp_path)
+    settle([dora, *three.everybody, dora])
+    assert sorted(dora.notes("s1")) == sorted(three.written)
+    dora.close()

@@ -1,0 +1,160 @@
+"""Numbers beyond all measure by an enrolled device: bombs, absurd heads, endless lists. They cost little."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from holdfast.sync.protocol import heads, packs, sealing
+from holdfast.sync.protocol.entries import Rename
+from holdfast.sync.protocol.heads import Indexed, SeenHead, WantedPushes
+from holdfast.workspace.keys.device_keys import certified_writer
+from tests.sync.adversary import Insider, Three, Watched, others_hold, reasons
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(str(tmp_path))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def insider(three: Three) -> Insider:
+    return Insider(three.ben, three.shelf)
+
+
+# ── numbers beyond all measure ───────────────────────────────────────────────────────────────────────────────
+
+
+def absurd() -> dict[str, dict[str, Any]]:
+    digest = bytes(32)
+    return {
+        "packs": {"packs": tuple(Indexed("0" * 40, n, n, 9, digest) for n in range(1, 30_001))},
+        "seen": {"seen": tuple(SeenHead("0" * 20, 1, b"") for _ in range(300))},
+        "wanting": {"wanting": tuple(WantedPushes("0" * 20, 1, 2) for _ in range(300))},
+        "tips": {"tips": tuple(f"{n:064x}" for n in range(5_000))},
+        "a name that leads elsewhere": {"packs": (Indexed("../../../etc/passwd", 1, 1, 9, digest),)},
+        "a negative size": {"packs": (Indexed("0" * 40, 1, 1, -9, digest),)},
+        "pushes backwards": {"packs": (Indexed("0" * 40, 5, 1, 9, digest),)},
+        "pushes with a gap": {"packs": (Indexed("0" * 40, 2, 2, 9, digest),)},
+        "a short digest": {"packs": (Indexed("0" * 40, 1, 1, 9, b""),)},
+        "a time beyond time": {"at": 2**63},
+        "a time before time": {"at": -1},
+        "an older version": {"v": 0},
+        "a negative version": {"v": -1},
+        "a newer version": {"v": 2, "packs": "in another way"},
+        "another vault": {"vault": "0" * 64},
+        "tips that are none": {"tips": ("../x",)},
+        "a life that is none": {"seen": (SeenHead("../x", 1, b""),)},
+        "text for numbers": {"counter_": 1, "at": "now"},
+    }
+
+
+@pytest.mark.parametrize("what", absurd())
+def test_an_absurd_head_is_turned_away(three: Three, insider: Insider, what: str) -> None:
+    """A head that says what no head can say costs one look, whoever signed it."""
+    three.cleo.remote = watched = Watched(three.shelf)
+    insider.head(**absurd()[what])
+    report = three.cleo.sync()
+    assert any("a head cannot be read" in refused.reason and refused.device == "ben" for refused in report.rejected)
+    assert len(watched.asked) <= 3
+    others_hold(three)
+
+
+def test_a_head_full_of_packs_that_are_not_there_costs_little(three: Three, insider: Insider) -> None:
+    """After some that cannot be read the rest is not asked for, and Cleo's own head does not swell from it."""
+    first = insider.own.pushes + 1
+    many = tuple(Indexed(os.urandom(20).hex(), n, n, 100, os.urandom(32)) for n in range(first, first + 5_000))
+    insider.head(*many)
+    three.cleo.remote = watched = Watched(three.shelf)
+    report = three.cleo.sync()
+    assert "a pack cannot be read" in reasons(report)
+    assert len(watched.asked) < 300
+    three.note(three.cleo, "and goes on")
+    three.cleo.sync()
+    three.cleo.sync()
+    assert len(three.shelf.objects[three.head_of(three.cleo)]) < 20_000
+    others_hold(three)
+
+
+def test_asking_for_everything_again_and_again_is_bounded(three: Three, insider: Insider) -> None:
+    """A head that wants all of Anna's pushes makes her pack them again, not more than she has, and lose nothing."""
+    life = sealing.life_tag(insider.vault.id, three.anna.writer)
+    for _ in range(3):
+        insider.head(wanting=(WantedPushes(life, 1, 2**53), WantedPushes(life, 2**52, 2**53)))
+        three.anna.sync()
+    others_hold(three)
+    assert len(three.names("p/")) < 30
+
+
+def test_a_bomb_is_not_unpacked(three: Three, insider: Insider) -> None:
+    """A few kilobytes that would unpack to gigabytes, as pack, head and entry: given up at the limit."""
+    zeros = bytes(200 << 20)
+    insider.head(insider.pack(zeros))
+    tracemalloc.start()
+    report = three.cleo.sync()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "larger than it may be" in reasons(report)
+    assert peak < 300 << 20
+    insider.sealed("head", heads.name_of(insider.vault.id, three.ben.writer, insider.counter + 1), zeros)
+    assert "a head is larger than it may be" in reasons(three.cleo.sync())
+    others_hold(three)
+
+
+def test_millions_of_tiny_events_are_counted_before_they_are_made(
+    three: Three, insider: Insider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack of more events than a pack can hold is refused before they fill the memory."""
+    event = msgspec.msgpack.encode([1, 1, 1, None, None, "", "", b"", bytes(16), None])
+    writer = certified_writer(three.ben.keys.public.signing)
+    front = msgspec.msgpack.encode(["s1", writer, 1, None, insider.vault.me, bytes(64)])
+
+    def plain(inner: int, outer: int) -> bytes:
+        stretch = b"\x97" + front[1:] + b"\xdd" + inner.to_bytes(4, "big") + event * inner
+        return b"\x92\x01\xdd" + outer.to_bytes(4, "big") + stretch * outer
+
+    whole = plain(2_000_000, 1)
+    tracemalloc.start()
+    with pytest.raises(HoldfastError, match="not a valid pack"):
+        packs.unpack(whole)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 << 20
+    monkeypatch.setattr(packs, "MOST_EVENTS", 2_500)
+    with pytest.raises(HoldfastError, match="more events than a pack can"):
+        packs.unpack(plain(1_000, 3))
+
+
+@pytest.mark.parametrize("shape", ["deep", "wide"])
+def test_entries_in_any_shape_are_evaluated(three: Three, insider: Insider, shape: str) -> None:
+    """Hundreds of entries after each other, or beside each other under one: all read, nobody shut out."""
+    me, tips = three.ben.keys.public.id, tuple(insider.vault.membership.tips)
+    if shape == "deep":
+        last = tips
+        for number in range(400):
+            last = (insider.entry(Rename, parents=last, device=me, name=f"ben {number}"),)
+    else:
+        last = tuple(sorted(insider.entry(Rename, device=me, name=f"ben {number}") for number in range(400)))
+        last = (insider.entry(Rename, parents=last, device=me, name="ben"),)
+    insider.head(tips=last)
+    three.cleo.sync()
+    assert three.cleo.vault().membership.tips == last
+    others_hold(three)
+
+
+def test_words_about_devices_that_never_were_are_not_repeated_for_ever(three: Three, insider: Insider) -> None:
+    """A head that claims to have seen lives that nobody lives is reported; it makes no room for more than a few."""
+    for _ in range(5):
+        insider.head(seen=tuple(SeenHead(os.urandom(10).hex(), 5, bytes(8)) for _ in range(256)))
+        assert "not shown" in reasons(three.cleo.sync())
+    assert len(three.cleo.vault().memory.turned()) <= 1_001
+    others_hold(three)

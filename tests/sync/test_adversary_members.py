@@ -1,0 +1,263 @@
+"""An enrolled device turned hostile, and one that was removed: what they may not do has no effect, and is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.envelope import Event, seal
+from holdfast.sync import vault_shares
+from holdfast.sync.protocol import heads, packs, sealing
+from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename, Restore, ShareEntry
+from holdfast.sync.protocol.packs import PackedEvents
+from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer
+from tests.support.vault_devices import Device, settle
+from tests.sync.adversary import Insider, Three, Window, others_hold, reasons, turned
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(str(tmp_path))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def insider(three: Three) -> Insider:
+    return Insider(three.ben, three.shelf)
+
+
+# ── speaking for others ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_events_in_another_device_s_stream_are_not_taken_in(three: Three, insider: Insider) -> None:
+    """Ben signs words into the stream that is Anna's by its name: only what is Ben's own comes in."""
+    state = three.ben.state("s1")
+    assert state is not None
+    head = state.heads[three.anna.writer]
+    forged = insider.stretch("s1", three.anna.writer, ["forged"], first=head.seq + 1, prev=head.hash)
+    new = insider.stretch("s1", certified_writer(DeviceKeys.generate().public.signing), ["forged too"])
+    own = insider.stretch("s1", certified_writer(three.ben.keys.public.signing), ["ben's own"])
+    insider.publish([forged, own, new])
+    for device in (three.cleo, three.anna):
+        report = device.sync()
+        assert reasons(report).count("ben: a device speaks in it for another one") == 1
+        assert "ben's own" in device.notes("s1")
+        assert not any("forged" in note for note in device.notes("s1"))
+    three.written.append("ben's own")
+    others_hold(three)
+
+
+def test_another_s_signature_is_not_borrowed(three: Three, insider: Insider) -> None:
+    """Signatures that are missing, wrong, of another vault or of a shorter stream vouch for nothing."""
+    writer = certified_writer(three.ben.keys.public.signing)
+    good = insider.stretch("s1", writer, ["one"])
+    longer = insider.stretch("s1", writer, ["one", "two"])
+    elsewhere = insider.stretch("s1", certified_writer(three.ben.keys.public.signing), ["three"], vault="0" * 64)
+    wrong = [
+        good._replace(signature=b""),
+        good._replace(signature=bytes(64)),
+        longer._replace(signature=good.signature),
+        good._replace(device=three.anna.keys.public.id),
+        elsewhere,
+    ]
+    insider.publish(wrong)
+    report = three.cleo.sync()
+    assert "a signature in it is wrong" in reasons(report)
+    others_hold(three)
+
+
+def test_a_head_for_another_device_s_life_is_turned_away(three: Three, insider: Insider) -> None:
+    """Ben writes a head under Anna's name, higher than hers: hers is the one that counts."""
+    three.note(three.anna, "from anna herself")
+    three.anna.sync()
+    for device in (three.ben.keys.public.id, three.anna.keys.public.id):
+        insider.head(writer=three.anna.writer, device=device, counter=700 + len(device), packs=())
+    report = three.cleo.sync()
+    assert "not signed by a device of the vault" in reasons(report)
+    assert "from anna herself" in three.cleo.notes("s1")
+    others_hold(three)
+
+
+def test_a_head_without_its_signature_is_turned_away(three: Three, insider: Insider) -> None:
+    """A head with no signature, or one by other keys, says nothing, though it is sealed with the right key."""
+    insider.head(keys=DeviceKeys.generate())
+    assert "not signed by a device of the vault" in reasons(three.cleo.sync())
+    payload = msgspec.msgpack.encode({"v": 1})
+    name = heads.name_of(insider.vault.id, three.ben.writer, insider.counter + 1)
+    for inside in ((payload, b""), (payload,), payload, (b"", b""), None):
+        insider.sealed("head", name, msgspec.msgpack.encode(inside))
+        assert "a head cannot be read" in reasons(three.cleo.sync())
+    others_hold(three)
+
+
+# ── what only admins may say ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_entries_that_a_device_may_not_write_have_no_effect(three: Three, insider: Insider) -> None:
+    """Letting in, removing, restoring, renaming others, inviting to the whole vault: said by Ben, it is nothing."""
+    mallory = DeviceKeys.generate().public
+    anna, cleo = three.anna.keys.public.id, three.cleo.keys.public.id
+    tips = [
+        insider.entry(Admit, device=mallory, name="mallory", admin=True, role="device"),
+        insider.entry(Admit, device=three.ben.keys.public, name="ben", admin=True, role="device"),
+        insider.entry(Admit, device=mallory, name="mallory", admin=False, role="guest"),
+        insider.entry(Remove, device=cleo, cut={}),
+        insider.entry(Remove, device=anna, cut={}),
+        insider.entry(Restore, device=cleo, cut={}),
+        insider.entry(Rename, device=anna, name="ben"),
+        insider.entry(Invite, email="m@example.org", recipients=(mallory.age,), write=True, secret=bytes(32)),
+        insider.entry(ShareEntry, share="0" * 64, founding=b"", session="s1"),
+    ]
+    insider.head(tips=tuple(sorted([*tips, *insider.vault.membership.tips])))
+    before = three.cleo.vault().membership
+    report = three.cleo.sync()
+    after = three.cleo.vault().membership
+    assert len([refused for refused in report.rejected if "does not count" in refused.reason]) == len(tips)
+    assert any(refused.device == "ben" for refused in report.rejected)
+    assert "does not count" in turned(three.cleo)
+    assert (after.members, after.removed, after.shares, after.invites) == (before.members, {}, (), ())
+    others_hold(three)
+
+
+def test_entries_in_the_name_of_others_are_nothing(three: Three, insider: Insider) -> None:
+    """An entry by Anna that Ben signed, or by a device nobody has let in, does not count and is not kept."""
+    mallory = DeviceKeys.generate()
+    tips = [
+        insider.entry(Admit, by=three.anna.vault().me, device=mallory.public, name="m", admin=True, role="device"),
+        insider.entry(Rename, keys=mallory, by=mallory.public.id, device=mallory.public.id, name="m"),
+        insider.entry(Rename, vault="0" * 64, device=three.ben.keys.public.id, name="elsewhere"),
+        insider.entry(Rename, parents=(), device=three.ben.keys.public.id, name="rootless"),
+        insider.entry(Rename, parents=("0" * 64,), device=three.ben.keys.public.id, name="of nothing"),
+    ]
+    insider.head(tips=tuple(sorted(tips)))
+    report = three.cleo.sync()
+    assert reasons(report).count("does not count") >= 4
+    assert not three.cleo.vault().membership.is_member(mallory.public.id)
+    others_hold(three)
+
+
+def test_a_key_that_only_its_maker_has_stops_nobody(three: Three, insider: Insider) -> None:
+    """Ben names a key as the newest and gives it to nobody: the others make one of their own and go on."""
+    key = sealing.new_key()
+    recipients = tuple(sorted(insider.vault.membership.recipients()))
+    insider.head(tips=(insider.entry(NewKey, id=sealing.key_id(key), recipients=recipients),))
+    three.cleo.sync()
+    others_hold(three)
+
+
+# ── what a pack may hold ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_session_outside_a_share_does_not_come_in_through_it(three: Three, tmp_path: Path) -> None:
+    """A guest given one session writes into that one only: another one in its pack is left out."""
+    gus = Device(str(tmp_path), "gus", Window(three.shelf))
+    share = vault_shares.begin(three.anna.vault(), "s1")
+    vault_shares.invite(share, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
+    three.anna.start("private")
+    [offer] = vault_shares.offers(three.shelf, [gus.keys.identity])
+    gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
+    settle([three.anna, gus, three.anna, gus])
+    guest = Insider(gus, three.shelf)
+    writer = certified_writer(gus.keys.public.signing)
+    plain = os.urandom(10).hex()
+    guest.publish(
+        [guest.stretch("private", writer, ["intruding"]), guest.stretch("s1", writer, ["as a guest"]),
+         guest.stretch("s1", plain, ["as somebody of old"])]
+    )  # fmt: skip
+    report = three.anna.sync()
+    assert "it holds a session that is not shared here" in reasons(report)
+    assert "speaks in it for another one" in reasons(report)
+    assert three.anna.notes("private") == []
+    three.written.append("as a guest")
+    settle([three.anna, three.cleo])
+    assert list(gus.store.sessions()) == ["s1"]
+    others_hold(three)
+    gus.close()
+
+
+ODD_SESSIONS = [
+    "a/b", "../x", "s1/" + "0" * 36, "s\n1", "s\0", "", " ", "ö", "x" * 101, "x" * 100_000, "-x", ".x", "s1\u202e",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("session", ODD_SESSIONS)
+def test_odd_session_ids_do_not_come_in(three: Three, insider: Insider, session: str) -> None:
+    """An id that could be mistaken for another name, or draw on a screen, is refused with the pack that holds it."""
+    insider.publish([insider.stretch(session, certified_writer(three.ben.keys.public.signing), ["odd"])])
+    assert "it is not a valid pack" in reasons(three.cleo.sync())
+    assert list(three.cleo.store.sessions()) == ["s1"]
+    others_hold(three)
+
+
+@pytest.mark.parametrize(
+    "writer", ["", "a/b", "../../x", "W" * 36, "0" * 35, "0" * 37, "ab\n" + "0" * 33, "x" * 9999]
+)
+def test_odd_writers_do_not_come_in(three: Three, insider: Insider, writer: str) -> None:
+    """A writer is 20 or 36 hex digits, and nothing else."""
+    insider.publish([insider.stretch("s1", writer, ["odd"])])
+    assert "a pack cannot be read" in reasons(three.cleo.sync())
+    others_hold(three)
+
+
+def test_packs_that_are_none_or_of_another_version_are_turned_away(three: Three, insider: Insider) -> None:
+    """Whatever a member seals as a pack: what is not exactly one is left out and said."""
+    good = packs.pack([insider.stretch("s1", certified_writer(three.ben.keys.public.signing), ["x"])])
+    version, stretches = msgspec.msgpack.decode(good)
+    one = stretches[0]
+    wrong = [
+        b"", b"\xc1", b"\x92", os.urandom(200), b"\x91" * 5000, msgspec.msgpack.encode([0, stretches]),
+        msgspec.msgpack.encode([-1, stretches]), msgspec.msgpack.encode([2, stretches]), good + b"\0",
+        msgspec.msgpack.encode([version, [[*one[:2], 0, *one[3:]]]]),
+        msgspec.msgpack.encode([version, [[*one[:2], 2**63, *one[3:]]]]),
+        msgspec.msgpack.encode([version, [[*one[:2], 2**53 - 1, b"\0" * 32, *one[4:]]]]),
+        msgspec.msgpack.encode([version, [[*one[:6], []]]]),
+    ]  # fmt: skip
+    event = one[6][0]
+    for place, value in (
+        (0, 0), (0, 2**60), (1, 0), (1, 2**63), (2, 2**62), (2, -(2**62)), (3, [["w", 2**63, "h"]]),
+        (3, [["w", 1, "h"]]), (4, 5), (6, None), (7, None), (8, b""), (8, None), (9, bytes(32)),
+    ):  # fmt: skip
+        changed = list(event)
+        changed[place] = value
+        wrong.append(msgspec.msgpack.encode([version, [[*one[:6], [changed]]]]))
+    for plain in wrong:
+        insider.head(insider.pack(plain))
+        assert "a pack cannot be read" in reasons(three.cleo.sync()), plain[:80]
+    others_hold(three)
+
+
+def test_events_with_odd_content_harm_nobody(three: Three, insider: Insider) -> None:
+    """Data that is not JSON, of unknown types and versions, with enormous or strange texts: nothing breaks."""
+    writer = certified_writer(three.ben.keys.public.signing)
+    datas = [
+        b"", b"\xff\xfe", b"[" * 5000, b'{"text":5}', b'{"text":"\\ud800"}', b'{"text":"' + b"x" * 100_000 + b'"}',
+        b'{"a":1e999}', b"null", b"{}", b'{"text":"\\u0000\\u001b[2J"}', b'{"erased":[1,2]}',
+    ]  # fmt: skip
+    kinds = ["note.added", "session.started", "agent.started", "task.changed", "event.erased", "x" * 5000, "", "\0"]
+    made: list[Event] = []
+    for kind in kinds:
+        for data in datas:
+            made.append(
+                seal(
+                    session="s1", writer=writer, seq=len(made) + 1, prev=made[-1].hash if made else None,
+                    clock=2**53 - 1, at=0, actor="\0" * 50, type=kind, version=2**53 - 1 if len(made) % 2 else 1,
+                    data=data, salt=bytes(16), key="\0" if kind == "" else None,
+                )
+            )  # fmt: skip
+    last = made[-1]
+    words = packs.stream_words(insider.vault.id, "s1", writer, last.seq, last.hash)
+    stretch = PackedEvents("s1", writer, insider.vault.me, three.ben.keys.sign(b"holdfast stream 1\n", words), made)
+    insider.publish([stretch])
+    three.cleo.sync()
+    three.anna.sync()
+    for device in (three.anna, three.cleo):
+        three.note(device, f"later, by {device.name}")
+    settle([three.anna, three.cleo])
+    for device in (three.anna, three.cleo):
+        assert set(three.written) <= set(device.notes("s1"))
+    assert three.anna.state("s1") == three.cleo.state("s1")

@@ -1,0 +1,227 @@
+"""Whatever strangers plant at a remote (vaults, keys, requests, heads): it counts for nothing, and is said."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from holdfast.sync import create_vault, join_vault
+from holdfast.sync.protocol import sealing
+from holdfast.sync.protocol.entries import founding_document
+from holdfast.workspace.keys import age
+from holdfast.workspace.keys.device_keys import DeviceKeys
+from tests.support.vault_devices import Device, Shelf, settle
+from tests.sync.adversary import Insider, Three, reasons, turned
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(str(tmp_path))
+    yield made
+    made.close()
+
+
+# ── planting ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_another_vault_in_the_place_of_ours_is_ignored_by_members(three: Three, tmp_path: Path) -> None:
+    """Who belongs to a vault pinned it: another founding entry at the remote changes nothing."""
+    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
+    three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
+    three.flows()
+    assert {device.vault_id for device in three.everybody} == {three.anna.vault_id}
+    mallory.close()
+
+
+def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_path: Path) -> None:
+    """The vault's words differ, and until somebody lets it in the joiner sends nothing and reads nothing."""
+    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
+    three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
+    dora = Device(str(tmp_path), "dora", three.shelf)
+    dora.start("private", "secret goal")
+    dora.ask()
+    assert dora.vault_id != three.anna.vault_id
+    assert dora.sync().pushed == 0
+    dora.close()
+    mallory.close()
+
+
+@pytest.mark.parametrize(
+    "blob", [b"", b"{}", bytes(100), b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)]
+)
+def test_what_is_no_vault_is_said_to_be_none(tmp_path: Path, blob: bytes) -> None:
+    """Anything else under the name of the vault is refused with a sentence."""
+    shelf = Shelf()
+    shelf.objects["vault"] = blob
+    with pytest.raises(HoldfastError):
+        create_vault.existing(shelf)
+
+
+def test_a_founding_entry_with_an_exchanged_signature_is_refused(three: Three, tmp_path: Path) -> None:
+    """The keys of one and the signature of another make no vault."""
+    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
+    ours, theirs = create_vault.existing(three.shelf), create_vault.existing(mallory.remote)
+    assert ours is not None
+    assert theirs is not None
+    for signature in (theirs.signature, bytes(64), b""):
+        three.shelf.objects["vault"] = founding_document(ours._replace(signature=signature))
+        with pytest.raises(HoldfastError):
+            create_vault.existing(three.shelf)
+    mallory.close()
+
+
+def test_a_planted_key_is_never_used_and_is_reported(three: Three) -> None:
+    """A key left by somebody outside opens nothing of ours, seals nothing of ours, and is said to be planted."""
+    outsider = Insider(three.ben, three.shelf)  # knows the recipients; the vault's keys it does not use
+    planted = sealing.new_key()
+    box = age.identity(os.urandom(32))
+    outsider.leave_key(three.cleo.keys.public.age, [planted], box=box)
+    # A head sealed with it, under a name that makes cleo look for keys.
+    name = f"h/{outsider.vault.tag}.{os.urandom(10).hex()}-000000000001"
+    outsider.sealed("head", name, b"anything", key=planted)
+    for _ in range(2):
+        report = three.cleo.sync()
+        assert any("no member of the vault has named" in refused.reason for refused in report.rejected)
+    assert "no member" in turned(three.cleo)
+    vault = three.cleo.vault()
+    assert planted not in vault.ring()
+    assert vault.sealing_key() != planted
+    assert vault.box() != box
+    del three.shelf.objects[name]
+    three.flows()
+    assert all(not opens(three.shelf, planted, vault.id, name) for name in three.names("p/") + three.names("h/"))
+
+
+def opens(shelf: Shelf, key: bytes, vault: str, name: str) -> bool:
+    """Whether a key opens an object, as whatever it is."""
+    for kind in ("pack", "head", "entry"):
+        try:
+            sealing.unseal([key], kind, vault, name, shelf.objects[name], limit=1 << 30)
+        except HoldfastError:
+            continue
+        return True
+    return False
+
+
+def test_planted_entries_under_a_planted_key_are_not_even_kept(three: Three, tmp_path: Path) -> None:
+    """Somebody outside who leaves a key, a head and entries under it fills nobody's store with them."""
+    from holdfast.sync.protocol.entries import Rename
+
+    outsider = Insider(three.ben, three.shelf)
+    mallory = DeviceKeys.generate()
+    planted = sealing.new_key()
+    outsider.leave_key(three.cleo.keys.public.age, [planted])
+    outsider.key = planted
+    tips = tuple(
+        outsider.entry(Rename, keys=mallory, by=who, device=who, name=f"{number}")
+        for number in range(20)
+        for who in (mallory.public.id, three.anna.keys.public.id)
+    )
+    writer = three.anna.writer
+    outsider.head(writer=writer, keys=mallory, tips=tips, counter=500, packs=())
+    before = len(three.cleo.vault().known)
+    report = three.cleo.sync()
+    assert "does not count" in reasons(report)
+    assert "not signed by a device of the vault" in reasons(report)
+    assert len(three.cleo.vault().known) == before
+    three.flows()
+
+
+def test_thousands_of_planted_keys_hide_no_real_one(three: Three, tmp_path: Path) -> None:
+    """Garbage under names that come first is passed over for good: in the end the right key is found."""
+    dora = Device(str(tmp_path), "dora", three.shelf)
+    dora.ask()
+    prefix = f"k/{sealing.recipient_tag(dora.keys.public.age)}-"
+    for number in range(2_500):
+        three.shelf.objects[f"{prefix}{number:016x}"] = b"age-encryption.org/v1\ngarbage"
+    three.anna.approve(dora)
+    settle([dora], 4)
+    assert sorted(dora.notes("s1")) == sorted(three.written)
+    three.shelf.asked.clear()
+    dora.sync()
+    assert len(three.shelf.asked) < 10
+    dora.close()
+
+
+def test_planted_requests_let_nobody_in_and_hide_no_real_one(three: Three, tmp_path: Path) -> None:
+    """Garbage, huge letters, letters for another vault, by the thousand: the real one is still found."""
+    vault = three.anna.vault()
+    box = vault.membership.box
+    mallory = DeviceKeys.generate().public
+    letter = {"holdfast": 1, "vault": vault.id, "signing": mallory.signing, "age": mallory.age, "name": "m", "at": 1}
+    wrong = [
+        letter | {"vault": "0" * 64}, letter | {"signing": b"short"}, letter | {"age": "age1nonsense"},
+        letter | {"holdfast": 7}, letter | {"name": 5}, {}, [],
+    ]  # fmt: skip
+    for number, item in enumerate(wrong):
+        three.shelf.objects[f"h/join-{number:032x}"] = age.encrypt(box, msgspec.json.encode(item))
+    three.shelf.objects[f"h/join-{50:032x}"] = age.encrypt(box, b"x" * (1 << 20))
+    for number in range(100, 4_000):
+        three.shelf.objects[f"h/join-{number:032x}"] = b"age-encryption.org/v1\n"
+    dora = Device(str(tmp_path), "dora", three.shelf)
+    dora.ask()
+    found = []
+    for _ in range(3):
+        vault = three.anna.vault()
+        found = join_vault.requests(vault, three.names("h/join-"))
+    assert [request.keys.id for request in found] == [dora.keys.public.id]
+    three.anna.approve(dora)
+    settle([dora, *three.everybody])
+    three.flows()
+    dora.close()
+
+
+def test_what_is_planted_for_a_guest_buries_no_offer(three: Three, tmp_path: Path) -> None:
+    """Thousands of files under the name of a guest's key: the session that was shared is found among them."""
+    gus = Device(str(tmp_path), "gus", three.shelf)
+    three.anna.share("s1", gus)
+    prefix = f"k/{sealing.recipient_tag(gus.keys.public.age)}-"
+    for number in range(3_000):
+        three.shelf.objects[f"{prefix}{number:016x}"] = b"age-encryption.org/v1\n"
+    gus.accept()
+    assert set(gus.notes("s1")) == set(three.written)
+    gus.close()
+
+
+def test_names_in_requests_cannot_draw_on_a_screen(three: Three, tmp_path: Path) -> None:
+    """What a stranger calls itself is shown to people: control characters are taken out of it."""
+    dora = Device(str(tmp_path), "dora", three.shelf)
+    dora.name = "\x1b[2J\x1b[Happrove me\r\n\u202e"
+    dora.ask()
+    [request] = join_vault.requests(three.anna.vault(), three.names("h/join-"))
+    assert request.name.isprintable()
+    dora.close()
+
+
+def test_nothing_secret_is_in_what_is_said(three: Three) -> None:
+    """Errors and reports name places and devices, never keys or content."""
+    keys = [three.cleo.keys.identity, three.cleo.keys.seed.hex(), *(key.hex() for key in three.cleo.vault().ring())]
+    three.note(three.anna, "a very private note")
+    three.anna.sync()
+    for name in three.names("h/") + three.names("p/"):
+        three.shelf.objects[name] = three.shelf.objects[name][:-1] + b"!"
+    report = three.cleo.sync()
+    said = reasons(report) + "".join(report.notes) + "".join(refused.pack for refused in report.rejected)
+    assert report.rejected
+    assert not any(key in said for key in keys)
+    assert "private note" not in said
+
+
+def test_what_cannot_be_told_from_ours_is_believed_a_few_times_only(three: Three) -> None:
+    """What could be ours, from a time with other keys, costs a new life; not each time it is planted."""
+    writers = set()
+    for number in range(8):
+        tag = three.head_of(three.anna)[:-12]
+        three.shelf.objects[f"{tag}{800_000 + number:012}"] = b"HFS1" + os.urandom(300)
+        three.note(three.anna, f"under attack {number}")
+        three.anna.sync()
+        writers.add(three.anna.writer)
+    assert len(writers) <= 4
+    settle(three.everybody)
+    three.hold()
+    three.flows()

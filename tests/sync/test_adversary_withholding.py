@@ -1,0 +1,182 @@
+"""A remote that withholds and lies about what is there: noticed, said, and bounded in what it can cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.sync import sync_remote
+from holdfast.sync.remotes.base import ObjectInfo
+from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.vault import Vault
+from tests.support.vault_devices import Device, settle
+from tests.sync.adversary import Endless, Three, Watched, Window, reasons, turned
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Three]:
+    made = Three(str(tmp_path))
+    yield made
+    made.close()
+
+
+# ── withholding ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_newest_head_hidden_is_noticed_by_what_others_saw(three: Three) -> None:
+    """Ben has seen what Anna wrote and says so: that Cleo is not shown it is noticed, and stays said until it is."""
+    shown = three.head_of(three.anna)
+    data = three.shelf.objects[shown]
+    three.note(three.anna, "hidden from Cleo")
+    three.anna.sync()
+    three.note(three.ben, "by ben, who saw it")
+    three.ben.sync()
+    newest = three.head_of(three.anna)
+    three.windows["cleo"].hidden = lambda one: one == newest
+    three.shelf.objects[shown] = data
+    for _ in range(3):
+        report = three.cleo.sync()
+        assert any(refused.device == "anna" and "not shown" in refused.reason for refused in report.rejected)
+        assert "not shown" in turned(three.cleo)
+    assert "by ben, who saw it" in three.cleo.notes("s1")
+    three.open_all()
+    three.cleo.sync()
+    assert three.cleo.sync().rejected == []
+    three.flows()
+
+
+def test_a_device_hidden_wholly_is_noticed(three: Three) -> None:
+    """A device whose heads are gone is missed by everybody who has heard of it."""
+    tag = three.head_of(three.anna)[:-12]
+    three.windows["cleo"].hidden = lambda one: one.startswith(tag)
+    for _ in range(2):
+        report = three.cleo.sync()
+        assert any(refused.device == "anna" and "not shown" in refused.reason for refused in report.rejected)
+    three.open_all()
+    assert three.cleo.sync().rejected == []
+    three.flows()
+
+
+def test_a_device_never_shown_is_noticed_by_what_others_saw(three: Three, tmp_path: Path) -> None:
+    """A newcomer that is never shown one device learns of it by the words of the others."""
+    dora = Device(str(tmp_path), "dora", window := Window(three.shelf))
+    dora.ask()
+    three.anna.approve(dora)
+    settle(three.everybody)
+    tag = three.head_of(three.ben)[:-12]
+    window.hidden = lambda one: one.startswith(tag)
+    for _ in range(3):
+        assert "not shown" in reasons(dora.sync())
+    window.hidden = lambda _: False
+    dora.sync()
+    assert dora.sync().rejected == []
+    assert sorted(dora.notes("s1")) == sorted(three.written)
+    dora.close()
+
+
+def without(tag: str, but: dict[str, bytes]) -> Callable[[str], bool]:
+    return lambda name: name.startswith(tag) and name not in but
+
+
+def test_a_fork_is_noticed_when_its_sides_meet(three: Three) -> None:
+    """Anna and Cleo are each shown a world without the other; the first word that crosses shows it."""
+    anna, cleo = three.head_of(three.anna)[:-12], three.head_of(three.cleo)[:-12]
+    frozen = {name: data for name, data in three.shelf.objects.items() if name.startswith((anna, cleo))}
+    for name, tag in (("anna", cleo), ("cleo", anna)):
+        three.windows[name].hidden = without(tag, frozen)
+        three.windows[name].listed = [
+            ObjectInfo(name, len(data)) for name, data in frozen.items() if name.startswith(tag)
+        ]
+    for number in range(3):
+        for device in (three.anna, three.cleo):
+            three.note(device, f"{device.name} apart {number}")
+            device.sync()
+    three.note(three.ben, "between them")
+    three.ben.sync()
+    assert "not shown" in reasons(three.anna.sync())
+    assert "not shown" in reasons(three.cleo.sync())
+    three.open_all()
+    settle(three.everybody)
+    three.hold()
+    assert all(device.sync().rejected == [] for device in three.everybody)
+
+
+# ── lying about what is there ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_listings_may_say_anything(three: Three) -> None:
+    """Names that are not there, foreign ones, wrong sizes, duplicates, any order: nothing breaks or is lost."""
+    tag = three.head_of(three.anna)[:-12]
+    foreign = [
+        "h/", "h/../../etc/passwd", "h/%2e%2e", "h/join-", "h/join-../x", "h/" + "a" * 5000, "h/\0", "h/ö", "h/\n",
+        f"{tag}abc", f"{tag}-1", tag.upper() + "000000000001", "h/0000000000000000.00000000000000000000-000000000001",
+        "m/../vault", "k/../vault", "p/../../x", "../h/x",
+    ]  # fmt: skip
+    for window in three.windows.values():
+        window.listed = [ObjectInfo(name, -1) for name in foreign]
+        window.listed += [ObjectInfo(name, 1 << 62) for name in three.names("h/")] * 3
+        window.listed += [ObjectInfo(f"{tag}{77:012}", 5)]
+    report = three.cleo.sync()
+    assert any("is not there" in refused.reason for refused in report.rejected)
+    three.flows()
+
+
+def test_very_long_listings_are_refused_in_words(three: Three) -> None:
+    """A million names are more than any vault has: the sync stops with a sentence, and the next one is not harmed."""
+    window = three.windows["cleo"]
+    window.listed = [
+        ObjectInfo(f"h/{number:016x}.00000000000000000000-000000000001", 1) for number in range(1_000_000)
+    ]
+    with pytest.raises(OverLimit, match="lists more than"):
+        sync_remote.sync(_limited(three.cleo))
+    three.open_all()
+    three.flows()
+
+
+def test_thousands_of_garbage_heads_keep_nobody_from_the_good_ones(three: Three) -> None:
+    """Heads of lives that nobody lives are looked at only so often; those of known devices come first."""
+    vault = three.cleo.vault()
+    for number in range(3_000):
+        three.shelf.objects[f"h/{vault.tag}.{number:020x}-000000000001"] = b"HFS1" + bytes(100)
+    three.note(three.anna, "among garbage")
+    three.anna.sync()
+    three.cleo.remote = watched = Watched(three.shelf)
+    report = three.cleo.sync()
+    assert "among garbage" in three.cleo.notes("s1")
+    assert len(report.rejected) <= 1_001
+    assert len(watched.asked) <= 1_200
+    three.flows()
+
+
+def test_endless_objects_are_not_read(three: Three) -> None:
+    """An object that never ends is given up at its limit, whatever its kind."""
+    three.note(three.anna, "meanwhile")
+    three.anna.sync()
+    window = three.cleo.remote
+    three.cleo.remote = Endless(three.shelf)
+    assert "a head" in reasons(three.cleo.sync())
+    three.cleo.remote = window
+    three.flows()
+
+
+def test_one_sync_has_limits_and_the_next_goes_on(three: Three) -> None:
+    """A remote wrapped in limits stops a sync at them; what was done stays done, and in the end all is there."""
+    for number in range(12):
+        three.note(three.anna, f"bit by bit {number}")
+        three.anna.sync()
+    vault = three.cleo.vault()
+    vault.remote = LimitedRemote(three.cleo.remote, requests=6)
+    with pytest.raises(OverLimit):
+        sync_remote.sync(vault)
+    came = len(three.cleo.notes("s1"))
+    assert 3 < came < len(three.written)
+    assert three.cleo.sync().rejected == []
+    three.flows()
+
+
+def _limited(device: Device) -> Vault:
+    vault = device.vault()
+    vault.remote = LimitedRemote(device.remote)
+    return vault

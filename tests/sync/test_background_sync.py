@@ -1,0 +1,265 @@
+"""Syncing by itself: after what matters happened, in a process of its own, quietly, and never in anybody's way."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.keeper import background_sync
+from holdfast.machine.locks import locked
+from holdfast.sync import background
+
+LONG = 60.0  # seconds that something may take on a busy machine; usually it takes one
+
+
+def until(found: Callable[[], Any]) -> Any:
+    """What is found at last; fails when that takes too long."""
+    end = time.monotonic() + LONG
+    while not (value := found()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+    return value
+
+
+class Device:
+    """One home; every call is a process of its own, as in life."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.home = root / name
+        self.home.mkdir(mode=0o700)
+        (self.home / "config.toml").write_text(f'[device]\nname = "{name}"\n')
+        (self.home / "config.toml").chmod(0o600)
+        self.project = root / "project"
+        self.project.mkdir(exist_ok=True)
+
+    def __call__(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "HOLDFAST_HOME": str(self.home), "GIT_CEILING_DIRECTORIES": str(self.home.parent)}
+        return subprocess.run(
+            [sys.executable, "-m", "holdfast", *words], cwd=self.project, env=env, input=stdin, capture_output=True,
+            text=True, timeout=LONG, check=False,
+        )  # fmt: skip
+
+    def json(self, *words: str) -> Any:
+        done = self(*words, "--json")
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return json.loads(done.stdout)
+
+    def sync(self) -> str:
+        return str(self.json("show", "@")["session"]["sync"]["status"])
+
+    @property
+    def marked(self) -> bool:
+        return (self.home / "sync.wanted").exists()
+
+    def at_once(self) -> None:
+        """Let the next sync happen without the usual ten seconds between two."""
+        (self.home / "sync.last").unlink(missing_ok=True)
+
+    def processes(self) -> list[str]:
+        """Every process that was begun for this home and is still at it."""
+        found = []
+        for path in Path("/proc").iterdir() if Path("/proc/self").exists() else ():
+            try:
+                words = (path / "cmdline").read_bytes().split(b"\0") if path.name.isdecimal() else []
+            except OSError:
+                continue
+            if str(self.home).encode() in words and any(b"holdfast.keeper" in word for word in words):
+                found.append(path.name)
+        return found
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Iterator[Device]:
+    """A device with a vault, at work on a session that is synced."""
+    device = Device(tmp_path, "laptop")
+    device.json("start", "Ship it")
+    device.json("remote", "add", "home", f"folder:{tmp_path / 'remote'}")
+    device.json("sync")
+    yield device
+    until(lambda: not device.processes())  # nothing goes on after a test
+
+
+def test_what_matters_reaches_the_other_device_by_itself(laptop: Device, tmp_path: Path) -> None:
+    """A decision made on one device is there for the other, with nobody having said `sync` on the first."""
+    desktop = Device(tmp_path, "desktop")
+    desktop.json("remote", "add", "home", f"folder:{tmp_path / 'remote'}")
+    laptop.json("device", "approve", desktop.json("device", "show")["device"]["fingerprint"])
+    session = laptop.json("status")["session"]["id"]
+    laptop.json("decide", "Hybrid")
+    until(lambda: laptop.sync() == "synced")
+    desktop.json("sync")
+    assert [item["chosen"] for item in desktop.json("show", session)["session"]["decisions"]] == ["Hybrid"]
+    until(lambda: not laptop.processes())
+    assert not laptop.marked
+    assert not (laptop.home / "errors.log").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["note", "by the way"], ["task", "add", "Deploy"], ["file", "a.py", "--action", "created"]]
+)
+def test_whatever_a_person_records_is_sent_by_itself(laptop: Device, words: list[str]) -> None:
+    laptop.json(*words)
+    until(lambda: laptop.sync() == "synced")
+
+
+def test_measurement_waits_for_what_is_recorded_next(laptop: Device) -> None:
+    laptop.json("message")
+    assert not laptop.marked
+    assert laptop.sync() == "pending"
+    laptop.json("note", "by the way")
+    until(lambda: laptop.sync() == "synced")
+
+
+@pytest.mark.parametrize("words", [["pause"], ["stop"], ["fail", "broken"], ["abort"]])
+def test_an_end_and_a_pause_matter(laptop: Device, words: list[str]) -> None:
+    """Whoever closes the lid after these finds the session elsewhere as it was left."""
+    session = laptop.json("status")["session"]["id"]
+    laptop.json(*words)
+    until(lambda: laptop.json("show", session)["session"]["sync"]["status"] == "synced")
+
+
+def test_a_deletion_matters(laptop: Device) -> None:
+    """What is deleted disappears from the remote without anybody having to think of it."""
+    session = laptop.json("status")["session"]["id"]
+    laptop.json("delete", session, "--confirm", "--force")
+    until((laptop.home / "sync.last").exists)
+
+
+def test_nothing_is_left_open_to_others(laptop: Device) -> None:
+    """Every file that syncing leaves in the home is private."""
+    laptop.json("decide", "Hybrid")
+    until((laptop.home / "sync.last").exists)
+    for name in ("sync.last", "sync.lock", "device.lock", "device.json", "remotes.json"):
+        assert os.name == "nt" or stat.S_IMODE((laptop.home / name).stat().st_mode) == 0o600, name
+    checks = {item["name"]: item["status"] for item in laptop.json("doctor")["checks"]}
+    assert (checks["modes"], checks["temporaries"]) == ("ok", "ok")
+
+
+def test_no_command_is_held_up(laptop: Device) -> None:
+    """While another process syncs, whatever it waits for, commands are carried out; their sync follows it."""
+    with locked(str(laptop.home / "sync.lock"), what="a very long sync"):
+        laptop.json("decide", "Hybrid")
+        laptop.json("decide", "Cookie")
+        assert laptop.marked
+        assert len(laptop.processes()) <= 1 or os.name == "nt"
+    until(lambda: laptop.sync() == "synced")
+
+
+def test_offline_is_quiet_and_catches_up(laptop: Device, tmp_path: Path) -> None:
+    """Nothing is said but in `status`; once the remote is back, looking at it is enough."""
+    (tmp_path / "remote").rename(tmp_path / "unplugged")
+    assert laptop("decide", "Hybrid").stderr == ""
+    until(lambda: laptop.sync() == "error")
+    assert not (laptop.home / "errors.log").exists()
+    (tmp_path / "unplugged").rename(tmp_path / "remote")
+    until(lambda: not laptop.processes())
+    laptop.at_once()
+    laptop.json("status")
+    until(lambda: laptop.sync() == "synced")
+
+
+def test_it_can_be_switched_off(laptop: Device) -> None:
+    """Who wants to sync by hand only says so once."""
+    laptop.json("config", "set", "sync.background", "false")
+    laptop.json("decide", "Hybrid")
+    assert not laptop.marked
+    assert laptop.processes() == []
+    assert laptop.sync() == "pending"
+
+
+def test_without_a_remote_nothing_is_begun(tmp_path: Path) -> None:
+    """A device that goes nowhere leaves no mark and begins no process."""
+    device = Device(tmp_path, "laptop")
+    device.json("start", "Ship it")
+    device.json("decide", "Hybrid")
+    assert device.processes() == []
+    assert not [name for name in os.listdir(device.home) if name.startswith("sync")]
+
+
+def test_nor_after_the_last_remote_was_removed(laptop: Device) -> None:
+    """Who has taken the remote away is left in peace."""
+    laptop.json("remote", "remove", "home")
+    laptop.json("decide", "Hybrid")
+    assert laptop.processes() == []
+    assert not laptop.marked
+    assert not (laptop.home / "errors.log").exists()
+
+
+def test_a_mark_that_somebody_left_and_died(laptop: Device) -> None:
+    """A young mark is somebody's who waits; an old one was left to a process that is gone, and is taken over."""
+    mark = laptop.home / "sync.wanted"
+    mark.touch(0o600)
+    laptop.json("decide", "Hybrid")
+    assert laptop.processes() == []
+    assert laptop.sync() == "pending"
+    long_ago = time.time() - 3600
+    os.utime(mark, (long_ago, long_ago))
+    laptop.json("decide", "Cookie")
+    until(lambda: laptop.sync() == "synced")
+    assert not mark.exists()
+
+
+def test_what_hooks_tell_travels_too(laptop: Device) -> None:
+    """An agent's agent that starts is a reason to sync, when what hooks left is taken in."""
+    for event, more in (("UserPromptSubmit", {"prompt": "Go on"}),
+                        ("SubagentStart", {"agent_id": "helper", "agent_type": "Explore"})):  # fmt: skip
+        payload = {"session_id": "talk-1", "cwd": str(laptop.project), "hook_event_name": event, **more}
+        assert laptop("hook", "claude", stdin=json.dumps(payload)).returncode == 0
+    laptop.json("show", "@")
+    until(lambda: laptop.sync() == "synced")
+    assert [item["type"] for item in laptop.json("show", "@")["session"]["agents"]] == ["Explore"]
+
+
+# ── how long it waits ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ten_seconds_between_two(laptop: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process waits until the sync before is ten seconds old; what is recorded while it waits is in it."""
+    laptop.json("config", "set", "sync.background", "false")
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        laptop.json("decide", "meanwhile")
+
+    monkeypatch.setattr(background_sync, "time", SimpleNamespace(sleep=sleep))
+    background_sync.run(str(laptop.home))
+    assert waited == []
+    (laptop.home / "sync.wanted").touch(0o600)
+    background_sync.run(str(laptop.home))
+    (seconds,) = waited
+    assert 0 < seconds <= background.EVERY
+    assert not laptop.marked
+    assert laptop.sync() == "synced"
+
+
+def test_a_clock_that_was_put_back_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file from the future is as good as an old one: nobody waits for years."""
+    file = tmp_path / "sync.last"
+    file.touch()
+    os.utime(file, (4_000_000_000, 4_000_000_000))
+    slept: list[float] = []
+    monkeypatch.setattr(background_sync, "time", SimpleNamespace(sleep=slept.append))
+    background_sync.run(str(tmp_path))
+    assert slept == []
+
+
+def test_asking_never_raises(tmp_path: Path) -> None:
+    """A list of remotes that cannot be read costs a sync, not the command: it is noted for the doctor."""
+    home = tmp_path / "home"
+    with Keeper.open(str(tmp_path), home=str(home)) as keeper:
+        session = keeper.start("Ship it")
+        (home / "remotes.json").write_text("{")
+        session.decide("Hybrid")
+    assert "the list of remotes is damaged" in (home / "errors.log").read_text()

@@ -1,0 +1,206 @@
+"""What this device remembers of itself and its remotes, without asking any of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Failed, Unreachable
+from holdfast.keeper.keeper import Keeper
+from holdfast.sessions import history
+from holdfast.store.interface import Filter
+from holdfast.sync import background, devices, devices_overview, open_vault, remote_add, sync
+from holdfast.sync.remote_list import KnownRemote
+from holdfast.sync.sync import Synced
+
+
+class Pair:
+    """Two devices and a folder."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.url = f"folder:{top / 'folder'}"
+
+    def keeper(self, name: str) -> Keeper:
+        home, project = self.top / f"home-{name}", self.top / "shop"
+        home.mkdir(mode=0o700, exist_ok=True)
+        project.mkdir(exist_ok=True)
+        (home / "config.toml").write_text("[sync]\nbackground = false\n")
+        return Keeper.open(str(project), home=str(home), actor="ada", device=name)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Pair(tmp_path)
+
+
+@pytest.fixture
+def desk(pair: Pair) -> Iterator[Keeper]:
+    """A device with a session and a vault that has it."""
+    with pair.keeper("desk") as keeper:
+        keeper.start("Open the shop")
+        remote_add.add(keeper, "home", pair.url)
+        sync.sync(keeper)
+        yield keeper
+
+
+def test_before_the_first_remote_there_is_nothing_to_tell(pair: Pair) -> None:
+    """A device without keys is just that: looking makes none."""
+    with pair.keeper("desk") as keeper:
+        here = devices_overview.here(keeper)
+        assert (here.name, here.keys, here.trouble) == ("desk", None, None)
+        assert devices_overview.there(keeper) == []
+        assert not Path(keeper.home.device).exists()
+
+
+def test_what_waits_to_be_sent_is_counted(desk: Keeper) -> None:
+    """Nothing after a sync, then every session that something was recorded in, whoever started it."""
+    assert devices_overview.there(desk)[0].unsent == (0, False)
+    desk.session().note("Paper for the till")
+    assert devices_overview.there(desk)[0].unsent == (1, False)
+    desk.start("Close the shop", replace=True)
+    assert devices_overview.there(desk)[0].unsent == (2, False)
+    sync.sync(desk)
+    assert devices_overview.there(desk)[0].unsent == (0, False)
+
+
+def test_what_came_from_others_does_not_wait(desk: Keeper, pair: Pair) -> None:
+    """Events that were received are there already."""
+    with pair.keeper("laptop") as laptop:
+        remote_add.add(laptop, "home", pair.url)
+        devices.approve(desk, devices.public(laptop).words)
+        laptop.start("Paint the sign", replace=True)
+        sync.sync(laptop)
+        assert devices_overview.there(laptop)[0].unsent == (0, False)
+    sync.sync(desk)
+    assert devices_overview.there(desk)[0].unsent == (0, False)
+
+
+def test_much_that_waits_is_not_counted_to_the_end(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From some number on it is enough to know that there is more."""
+    monkeypatch.setattr("holdfast.sync.session_status._MOST_SESSIONS", 2)
+    for number in range(4):
+        desk.start(f"Piece {number}", replace=True)
+    assert devices_overview.there(desk)[0].unsent == (2, True)
+
+
+def test_who_asks_and_who_belongs_is_told_without_the_remote(
+    desk: Keeper, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one sync everything is known here; the one who asks is told what it waits for."""
+    with pair.keeper("laptop") as laptop:
+        remote_add.add(laptop, "home", pair.url)
+        sync.sync(desk)
+        monkeypatch.setattr(open_vault, "open_remote", _away)
+        (told,) = devices_overview.there(desk)
+        assert [asks.name for asks in told.asking] == ["laptop"]
+        assert [(device.name, device.status, device.this) for device in told.devices] == [("desk", "member", True)]
+        assert told.troubles == ()
+        (asks,) = devices_overview.there(laptop)
+        assert asks.met is not None
+        assert asks.met.status == "pending"
+        assert "waits to be let in" in asks.troubles[0].what
+        assert devices.public(laptop).words in (asks.troubles[0].hint or "")
+
+
+def _away(*_: object, **__: object) -> None:
+    raise AssertionError("a remote was asked")
+
+
+def test_lost_keys_are_told_and_hide_nothing_else(desk: Keeper) -> None:
+    """The vault is still shown, with what is wrong beside it."""
+    Path(desk.home.device).rename(Path(desk.home.device).with_name("away.json"))
+    (told,) = devices_overview.there(desk)
+    assert told.met is not None
+    assert told.met.status == "no-keys"
+    assert any("keys are gone" in problem.what for problem in told.troubles)
+    assert devices_overview.here(desk).keys is None
+
+
+def test_damaged_keys_are_told(desk: Keeper) -> None:
+    """They are neither replaced nor passed over."""
+    Path(desk.home.device).write_text("{")
+    assert devices_overview.here(desk).trouble is not None
+    (told,) = devices_overview.there(desk)
+    assert told.met is None
+    assert told.troubles
+
+
+# ── addresses ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("folder:/media/stick/holdfast", "folder:/media/stick/holdfast"),
+        ("git:https://ada:secret@example.org/x.git", "git:https://example.org/x.git"),
+        ("git:https://token@example.org/x.git", "git:https://example.org/x.git"),
+        ("git:ssh://git@example.org/x.git", "git:ssh://git@example.org/x.git"),
+        ("git:ssh://git:secret@example.org/x.git", "git:ssh://example.org/x.git"),
+        ("git:git@example.org:me/x.git", "git:git@example.org:me/x.git"),
+        ("s3://bucket/prefix", "s3://bucket/prefix"),
+        ("claude-desktop:", "claude-desktop:"),
+    ],
+)
+def test_an_address_is_shown_without_what_lets_in(url: str, shown: str) -> None:
+    """Whatever a list of remotes holds, no password or token of it is seen."""
+    assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == shown
+
+
+@given(st.text(alphabet="abc:%", min_size=1), st.sampled_from(["https", "HTTPS", "http", "s3"]))
+def test_no_login_is_ever_shown_before_a_host(login: str, scheme: str) -> None:
+    """Of every scheme but ssh nothing of a login stays."""
+    url = f"git:{scheme}://{login}@host/x"
+    assert devices_overview.address(KnownRemote(name="home", url=url, vault="00")) == f"git:{scheme}://host/x"
+
+
+# ── a sync alongside ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks while one is under way gets none of their own; afterwards a new one can begin."""
+    answer = threading.Event()
+
+    def slow(*_: object, **__: object) -> Synced:
+        answer.wait(20)
+        raise Unreachable("it did not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync, "sync", slow)
+        first = background.begin(desk)
+        assert first is not None
+        assert background.begin(desk) is None
+        assert first.outcome(0.01) is None
+        answer.set()
+        assert isinstance(first.outcome(20), Unreachable)
+    second = background.begin(desk)
+    assert second is not None
+    assert isinstance(second.outcome(20), Synced)
+
+
+def test_a_sync_that_breaks_off_says_so(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked hears that it failed, and the doctor finds why."""
+
+    def broken(*_: object, **__: object) -> Synced:
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr(sync, "sync", broken)
+    begun = background.begin(desk)
+    assert begun is not None
+    assert isinstance(begun.outcome(20), Failed)
+    assert "nobody thought of this" in (Path(desk.home.path) / "errors.log").read_text()
+
+
+# ── listings ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_listing_as_of_the_last_events_looks_at_no_state(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions are being worked on, it is one question to the store."""
+    whole = desk.history(all_projects=True)
+    monkeypatch.setattr(type(desk.store()), "state", _away)
+    assert [row.id for row in history.listed(desk, Filter())] == [row.id for row in whole]

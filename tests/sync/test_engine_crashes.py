@@ -1,0 +1,379 @@
+"""The program dies at every step of everything a device does; afterwards all goes on as if nothing had been.
+
+A step is a call to the remote or a transaction of the store. It may not happen at all, happen halfway, or happen and
+never be answered: for each of these, at each step, the same is asked again, and everybody ends up well.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from holdfast.core.errors import NotFound
+from holdfast.core.events import EventErased
+from holdfast.sync import create_vault, device_removal, join_vault, sync_remote, vault_shares
+from holdfast.sync.read_heads import look
+from holdfast.sync.remotes.base import ObjectInfo
+from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
+
+# Every step in every way when there is time; a few of them in the usual run, others for each way to die.
+TORTURE: Final = bool(os.environ.get("HOLDFAST_TORTURE"))
+STRIDE: Final = 1 if TORTURE else 36
+HOW: Final = ("nothing", "midway", "unanswered", "nothing removed") if TORTURE else ("midway", "unanswered")
+PEOPLE: Final = ("anna", "ben", "cleo", "dora", "gus")
+
+
+class Died(Exception):
+    """The process is gone."""
+
+
+class Fuse:
+    """Burns down with each step, and ends everything at one of them."""
+
+    def __init__(self, left: int, how: str) -> None:
+        self.left = left
+        self.how = how
+
+    def burn(self) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+class Mortal(Shelf):
+    """A remote that the process may die in the middle of using."""
+
+    def __init__(self, shelf: Shelf, fuse: Fuse) -> None:
+        super().__init__()
+        self.objects = shelf.objects
+        self._fuse = fuse
+
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
+        if self._fuse.burn():
+            raise Died
+        return super().list(prefix)
+
+    def get(self, name: str, limit: int) -> bytes:
+        if self._fuse.burn():
+            raise Died
+        return super().get(name, limit)
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        if not self._fuse.burn():
+            return super().put(objects, remove=remove)
+        if self._fuse.how == "midway":
+            super().put(objects[: (len(objects) + 1) // 2])
+        elif self._fuse.how == "unanswered":
+            super().put(objects, remove=remove)
+        elif self._fuse.how == "nothing removed":
+            super().put(objects)
+        raise Died
+
+
+class World:
+    """A vault with two admins, a member, one who asks to join, and a guest; and a session that is shared."""
+
+    def __init__(self, directory: Path, like: World | None = None) -> None:
+        directory.mkdir(exist_ok=True)
+        self.shelf = Shelf()
+        self.people: dict[str, Device] = {}
+        for name in PEOPLE:
+            if like is not None:
+                before = like.people[name]
+                shutil.copy(before.path, directory)
+                device = Device(str(directory), name, self.shelf, like=before, wall=before.time)
+            else:
+                device = Device(str(directory), name, self.shelf)
+            self.people[name] = device
+        if like is not None:
+            self.shelf.objects = dict(like.shelf.objects)
+
+    def __getitem__(self, name: str) -> Device:
+        return self.people[name]
+
+    def close(self) -> None:
+        for device in self.people.values():
+            device.close()
+
+
+def furnished(directory: Path) -> World:
+    world = World(directory)
+    anna, ben, cleo = world["anna"], world["ben"], world["cleo"]
+    join(anna.found(), ben, admin=True)
+    join(anna, cleo)
+    anna.start("s1")
+    anna.start("s2")
+    anna.note("s2", "to be erased")
+    settle([anna, ben, cleo])
+    world["dora"].ask()
+    anna.share("s1", world["gus"])
+    settle([anna, ben, cleo])
+    for number in range(16):
+        cleo.note("s1", f"cleo {number}")
+        cleo.sync()
+    return world
+
+
+# ── what is done ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def found(world: World) -> None:
+    anna = world["anna"]
+    signed = create_vault.existing(anna.remote)
+    if signed is None:
+        anna.found()
+    else:
+        vault = create_vault.taken_up(anna.here(), anna.remote, signed)
+        assert vault is not None, "the vault is ours, and we know it"
+        anna.vault_id = vault.id
+    anna.sync()
+
+
+def ask(world: World) -> None:
+    world["dora"].ask()
+    world["dora"].sync()
+
+
+def approve(world: World) -> None:
+    vault = world["anna"].vault()
+    sync_remote.sync(vault)
+    dora = world["dora"].keys.public.id
+    if not vault.membership.is_member(dora):
+        waiting = join_vault.requests(vault, look(world["anna"].remote.list("h/"), vault.tag).joins)
+        join_vault.approve(vault, next(request for request in waiting if request.keys.id == dora), admin=False)
+    world["anna"].sync()
+
+
+def arrive(world: World) -> None:
+    world["dora"].sync()
+
+
+def remove(world: World) -> None:
+    vault = world["anna"].vault()
+    sync_remote.sync(vault)
+    cleo = world["cleo"].keys.public.id
+    if vault.membership.is_member(cleo):
+        device_removal.remove(vault, [cleo]).commit()
+    world["anna"].sync()
+
+
+def new_key(world: World) -> None:
+    vault = world["anna"].vault()
+    change = vault.change()
+    change.new_key()
+    change.commit()
+    world["anna"].note("s1", "with the new key")
+    world["anna"].sync()
+
+
+def share(world: World) -> None:
+    main = world["anna"].vault()
+    sync_remote.sync(main)
+    small = vault_shares.begin(main, "s2")
+    gus = world["gus"]
+    if not any(invite.live for invite in small.membership.invites):
+        vault_shares.invite(small, "gus@example.org", [gus.keys.public.age], write=True, expires=None)
+    world["anna"].sync()
+
+
+def accept(world: World) -> None:
+    world["gus"].accept()
+    world["gus"].note("s1", "from the guest")
+    world["gus"].sync()
+
+
+def revoke(world: World) -> None:
+    main = world["anna"].vault()
+    sync_remote.sync(main)
+    small = vault_shares.shared(main, "s1")
+    assert small is not None
+    with suppress(NotFound):  # done before
+        vault_shares.uninvite(small, "gus@example.org")
+    world["anna"].sync()
+
+
+def push(world: World) -> None:
+    world["ben"].note("s1", "from ben")
+    world["ben"].sync()
+
+
+def pull(world: World) -> None:
+    world["ben"].sync()
+
+
+def merge(world: World) -> None:
+    """The seventeenth pack of a tier: sixteen become one; and then the old ones go."""
+    for number in range(3):
+        world["cleo"].note("s1", f"more {number}")
+        world["cleo"].sync()
+
+
+def erase(world: World) -> None:
+    anna = world["anna"]
+    (event,) = [event for event in anna.events("s2") if event.type == "note.added"]
+    if event.data is not None:
+        anna.record("s2", EventErased(hashes=(event.hash,)))
+    anna.sync()
+
+
+def follow(world: World) -> None:
+    """A device that came later is let into what is shared, by an admin who did not share it."""
+    world["ben"].sync()
+
+
+Act = Callable[[World], None]
+# What is done, who does it, and what was done before without any trouble.
+ACTS: Final[dict[str, tuple[Act, str, tuple[Act, ...]]]] = {
+    "ask": (ask, "dora", ()),
+    "approve": (approve, "anna", ()),
+    "arrive": (arrive, "dora", (approve,)),
+    "remove": (remove, "anna", ()),
+    "new key": (new_key, "anna", ()),
+    "share": (share, "anna", ()),
+    "accept": (accept, "gus", ()),
+    "revoke": (revoke, "anna", (accept,)),
+    "push": (push, "ben", ()),
+    "pull": (pull, "ben", (push, remove)),
+    "merge": (merge, "cleo", ()),
+    "erase": (erase, "anna", ()),
+    "follow": (follow, "ben", (approve, arrive)),
+}
+
+
+def steps(directory: Path, base: World, act: Act, who: str, how: str) -> Iterator[World]:
+    """For every step of the act, a world in which its actor died there, and then did it again."""
+    number = 1 + HOW.index(how) * STRIDE // len(HOW)
+    while True:
+        world = World(directory / f"{how}-{number}".replace(" ", "-"), base)
+        device = world[who]
+        fuse = Fuse(number, how)
+        device.remote = Mortal(world.shelf, fuse)
+
+        def step(name: str, fuse: Fuse = fuse) -> None:
+            if name == ("committed" if fuse.how == "unanswered" else "begin") and fuse.burn():
+                raise Died
+
+        device.step = step
+        try:
+            act(world)
+            done = True
+        except Died:
+            done = False
+        device.remote = world.shelf
+        device.step = lambda _: None
+        if not done:
+            act(world)
+        yield world
+        world.close()
+        shutil.rmtree(directory / f"{how}-{number}".replace(" ", "-"))
+        if done:
+            return
+        number += STRIDE
+
+
+def check(world: World) -> None:
+    """All members agree, everybody can read, nobody is locked out, and nothing is left lying about."""
+    everybody = [person for person in world.people.values() if person.vault_id]
+    settle(everybody, 3)
+    anna = world["anna"]
+    members = [device for device in everybody if anna.vault().membership.is_member(device.keys.public.id)]
+    for device in members:
+        assert device.log() == anna.log(), device.name
+        assert device.states() == anna.states(), device.name
+        report = device.sync()
+        assert not [refused for refused in report.rejected if "held back" not in refused.reason], (
+            device.name,
+            report.rejected,
+        )
+        assert not report.pushed
+    gus = world["gus"]
+    if gus.vault_id and anna.vault().membership.shares:
+        shared = vault_shares.shared(anna.vault(), "s1")
+        if shared is not None and shared.membership.is_member(gus.keys.public.id):
+            assert gus.log()["s1"] == anna.log()["s1"]
+    # Everybody writes once more: what was merged goes then, and what is new arrives everywhere.
+    for device in members:
+        device.note("s1", f"{device.name} at the end")
+    settle(everybody, 2)
+    assert all(device.log() == anna.log() for device in members)
+    packs = {name for name in world.shelf.objects if name.startswith("p/")}
+    assert packs - named(anna) <= stale(members)
+    waiting = {name for name in world.shelf.objects if name.startswith("h/join-")}
+    heads = [name for name in world.shelf.objects if name.startswith("h/") and name not in waiting]
+    assert len(heads) == len({name.rpartition("-")[0] for name in heads}), "one head for each life"
+    asking = [
+        device for device in (world["dora"], gus) if device.vault_id and device.vault().memory.standing().request
+    ]
+    assert len(waiting) <= len(asking)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> World:
+    world = furnished(tmp_path_factory.mktemp("base"))
+    for device in world.people.values():
+        device.store.close()
+    return world
+
+
+def prepared(directory: Path, base: World, before: Sequence[Act]) -> World:
+    world = World(directory / "before", base)
+    for act in before:
+        act(world)
+    for device in world.people.values():
+        device.store.close()
+    return world
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("what", ACTS)
+def test_dying_at_every_step(tmp_path: Path, base: World, what: str, how: str) -> None:
+    """The act is done again after each death, and everything is as it should be."""
+    act, who, before = ACTS[what]
+    start = prepared(tmp_path, base, before)
+    for world in steps(tmp_path, start, act, who, how):
+        check(world)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_dying_at_every_step_of_founding(tmp_path: Path, how: str) -> None:
+    """Whoever founds a vault and dies ends up with one vault, and others can join it."""
+    empty = World(tmp_path / "empty")
+    for device in empty.people.values():
+        device.store.close()
+    for world in steps(tmp_path, empty, found, "anna", how):
+        anna, ben = world["anna"], world["ben"]
+        anna.start("s1")
+        anna.sync()
+        join(anna, ben)
+        assert ben.log() == anna.log()
+        assert anna.vault().membership.members.keys() == {anna.keys.public.id, ben.keys.public.id}
+
+
+@pytest.mark.parametrize("what", ["approve", "remove", "push", "revoke"])
+def test_dying_and_never_trying_again(tmp_path: Path, base: World, what: str) -> None:
+    """Where nobody repeats what was interrupted, the next sync brings everything in order, whichever way it went."""
+    act, who, before = ACTS[what]
+    start = prepared(tmp_path, base, before)
+    for how in HOW:
+        number = 1
+        while True:
+            world = World(tmp_path / "again", start)
+            device = world[who]
+            device.remote = Mortal(world.shelf, Fuse(number, how))
+            try:
+                act(world)
+                died = False
+            except Died:
+                died = True
+            device.remote = world.shelf
+            check(world)
+            world.close()
+            shutil.rmtree(tmp_path / "again")
+            if not died:
+                break
+            number += STRIDE

@@ -1,0 +1,377 @@
+"""Where a device's keys are kept: made once, private, never replaced behind anybody's back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keyring
+import keyring.backend
+import keyring.backends.fail
+import keyring.backends.null
+import keyring.errors
+import pytest
+
+from holdfast.core.errors import Damaged, Failed, Invalid, Refused
+from holdfast.machine import files
+from holdfast.workspace.keys import key_files
+from holdfast.workspace.keys.device_keys import DeviceKeys
+
+POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no modes and few links")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> str:
+    return str(tmp_path / "home")
+
+
+def content(home: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(home) / "device.json").read_bytes())
+    return found
+
+
+def put(home: str, data: bytes) -> Path:
+    path = Path(home) / "device.json"
+    path.write_bytes(data)
+    return path
+
+
+def test_keys_are_made_once(home: str) -> None:
+    """Nothing before, then always the same, and the file says what is documented."""
+    assert key_files.load(home) is None
+    assert key_files.public(home) is None
+    made = key_files.create(home, name=" laptop ", made_at=1_763_200_000_000)
+    assert key_files.create(home, name="other").identity == made.identity
+    loaded = key_files.load(home)
+    assert loaded is not None
+    assert (loaded.seed, loaded.identity, loaded.public) == (made.seed, made.identity, made.public)
+    assert key_files.public(home) == made.public
+    assert content(home) == {
+        "holdfast": 1,
+        "name": "laptop",
+        "signing": base64.b64encode(made.public.signing).decode(),
+        "age": made.public.age,
+        "place": "file",
+        "made_at": 1_763_200_000_000,
+        "seed": base64.b64encode(made.seed).decode(),
+        "identity": made.identity,
+    }
+
+
+@POSIX
+def test_the_file_is_private(home: str) -> None:
+    """Directory and file are the owner's alone, whatever the umask."""
+    before = os.umask(0)
+    try:
+        key_files.create(home, name="laptop")
+        key_files.set_name(home, "desk")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(home).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(os.path.join(home, "device.json")).st_mode) == 0o600
+
+
+def test_showing_costs_nothing(home: str) -> None:
+    """The public half and its fingerprint are read without loading any cryptography."""
+    made = key_files.create(home, name="laptop")
+    code = (
+        "import sys\n"
+        "from holdfast.workspace.keys import key_files\n"
+        "print(key_files.public(sys.argv[1]).id)\n"
+        "heavy = {'cryptography', 'pyrage', 'keyring', 'subprocess', 'ssl'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, home], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == made.public.id
+
+
+def test_several_processes_make_one_device(home: str) -> None:
+    """Of processes that come at once, one makes the keys and all go on with them."""
+    code = (
+        "import sys\n"
+        "from holdfast.workspace.keys import key_files\n"
+        "sys.stdin.read(1)\n"
+        "print(key_files.create(sys.argv[1], name=sys.argv[2]).identity)\n"
+    )
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, home, f"n{each}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for each in range(4)
+    ]
+    for each in started:
+        assert each.stdin is not None
+        each.stdin.write("g")
+        each.stdin.flush()
+    told = {each.communicate(timeout=60)[0].strip() for each in started}
+    assert all(each.returncode == 0 for each in started)
+    assert told == {content(home)["identity"]}
+
+
+def test_a_write_that_fails_leaves_nothing(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut short, there are no half keys, and the next command makes them."""
+    with monkeypatch.context() as broken:
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        broken.setattr(files._Directory, "replace", full)
+        with pytest.raises(Failed, match="disk is full"):
+            key_files.create(home, name="laptop")
+    assert key_files.load(home) is None
+    assert files.temporaries(home) == []
+    made = key_files.create(home, name="laptop")
+    assert key_files.public(home) == made.public
+
+
+def test_renaming_keeps_the_keys(home: str) -> None:
+    """A new name is all that changes."""
+    made = key_files.create(home, name="laptop", made_at=5)
+    before = content(home)
+    key_files.set_name(home, "Büro 2")
+    assert content(home) == before | {"name": "Büro 2"}
+    found = key_files.device(home)
+    assert found is not None
+    assert found.name == "Büro 2"
+    assert made.identity not in repr(found)
+
+
+def test_names_that_cannot_be_shown(home: str) -> None:
+    """Empty, endless and invisible names are refused, and nothing is made."""
+    for name in ("", "  ", "x" * 101, "a\nb", "\x1b[31m", "\udcff", "a\0"):
+        with pytest.raises(Invalid):
+            key_files.create(home, name=name)
+    assert not os.path.lexists(home)
+    key_files.create(home, name="laptop")
+    with pytest.raises(Invalid):
+        key_files.set_name(home, "\x07")
+
+
+def test_no_name_without_keys(home: str) -> None:
+    """There is nothing to name before there are keys."""
+    os.makedirs(home)
+    with pytest.raises(Refused, match="no keys yet"):
+        key_files.set_name(home, "laptop")
+
+
+@pytest.mark.parametrize("change", ["empty", "garbage", "cut", "endless", "list", "deep"])
+def test_a_damaged_file_is_said_and_left(home: str, change: str) -> None:
+    """No damage makes new keys: the file stays, and what to do is said."""
+    key_files.create(home, name="laptop")
+    whole = (Path(home) / "device.json").read_bytes()
+    data = {
+        "empty": b"",
+        "garbage": b"\xff\x00\xfe",
+        "cut": whole[:-20],
+        "endless": whole[:-3] + b" " * 100_000 + b"}\n",
+        "list": b"[]",
+        "deep": b"[" * 50_000,
+    }[change]
+    path = put(home, data)
+    for use in (key_files.load, key_files.public, lambda home: key_files.create(home, name="x")):
+        with pytest.raises(Damaged) as told:
+            use(home)
+        assert "backup" in str(told.value.hint)
+    with pytest.raises(Damaged):
+        key_files.set_name(home, "desk")
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("field", ["signing", "age", "seed", "identity"])
+@pytest.mark.parametrize("how", ["other", "missing", "short"])
+def test_keys_that_do_not_belong_together(home: str, field: str, how: str) -> None:
+    """A half of another device, a missing or a shortened one is damage, never another device."""
+    key_files.create(home, name="laptop")
+    other = DeviceKeys.generate()
+    value = {
+        "signing": base64.b64encode(other.public.signing).decode(),
+        "age": other.public.age,
+        "seed": base64.b64encode(other.seed).decode(),
+        "identity": other.identity,
+    }[field]
+    found = content(home)
+    if how == "missing":
+        del found[field]
+    else:
+        found[field] = value if how == "other" else value[:-4]
+    put(home, json.dumps(found).encode())
+    with pytest.raises(Damaged):
+        key_files.load(home)
+
+
+def test_a_newer_file_is_not_touched(home: str) -> None:
+    """What a newer Holdfast wrote is refused with the advice to update, in whatever shape it is."""
+    key_files.create(home, name="laptop")
+    for newer in (content(home) | {"holdfast": 2}, {"holdfast": 2, "keys": []}):
+        put(home, json.dumps(newer).encode())
+        with pytest.raises(Refused, match="newer Holdfast"):
+            key_files.load(home)
+
+
+@POSIX
+def test_open_to_others_is_refused(home: str) -> None:
+    """Secrets others could read are not used; the public half still is."""
+    made = key_files.create(home, name="laptop")
+    path = os.path.join(home, "device.json")
+    for mode in (0o640, 0o604, 0o660):
+        os.chmod(path, mode)
+        with pytest.raises(Refused, match="open to others") as told:
+            key_files.load(home)
+        assert "chmod 600" in str(told.value.hint)
+        with pytest.raises(Refused):
+            key_files.create(home, name="x")
+    assert key_files.public(home) == made.public
+    os.chmod(path, 0o600)
+    assert key_files.load(home) is not None
+
+
+@POSIX
+def test_planted_things_are_refused(home: str, tmp_path: Path) -> None:
+    """A link, a second name, a pipe or a directory in the file's place is neither read nor written through."""
+    key_files.create(home, name="laptop")
+    path = Path(home) / "device.json"
+    elsewhere = tmp_path / "elsewhere.json"
+    path.rename(elsewhere)
+
+    def refused() -> None:
+        for use in (key_files.load, key_files.public, lambda home: key_files.create(home, name="x")):
+            with pytest.raises(Refused):
+                use(home)
+
+    path.symlink_to(elsewhere)
+    refused()
+    path.unlink()
+    path.symlink_to(tmp_path / "nowhere")
+    refused()
+    assert not (tmp_path / "nowhere").exists()
+    path.unlink()
+    os.link(elsewhere, path)
+    refused()
+    path.unlink()
+    os.mkfifo(path)
+    refused()
+    path.unlink()
+    path.mkdir()
+    refused()
+
+
+# --- the keyring -------------------------------------------------------------------------------------
+
+
+class Ring(keyring.backend.KeyringBackend):
+    """A keyring that keeps what it is given."""
+
+    priority = 1
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kept: dict[tuple[str, str], str] = {}
+        self.locked = False
+
+    def _open(self) -> dict[tuple[str, str], str]:
+        if self.locked:
+            raise keyring.errors.KeyringLocked("no")
+        return self.kept
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self._open().get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self._open()[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        del self._open()[service, username]
+
+
+@pytest.fixture
+def ring() -> Iterator[Ring]:
+    before = keyring.get_keyring()
+    ring = Ring()
+    keyring.set_keyring(ring)
+    yield ring
+    keyring.set_keyring(before)
+
+
+def test_the_keyring_keeps_the_secrets(home: str, ring: Ring) -> None:
+    """With the keyring, the file holds the public half only, and everything else goes on as before."""
+    made = key_files.create(home, name="laptop", place="keyring")
+    assert sorted(content(home)) == ["age", "holdfast", "name", "place", "signing"]
+    assert list(ring.kept) == [("holdfast", made.public.id)]
+    key_files.set_name(home, "desk")
+    loaded = key_files.load(home)
+    assert loaded is not None
+    assert (loaded.seed, loaded.identity) == (made.seed, made.identity)
+    ring.locked = True
+    assert key_files.public(home) == made.public
+
+
+def test_a_locked_keyring_is_said(home: str, ring: Ring) -> None:
+    """Locked, nothing is made and nothing replaced; unlocked, it goes on."""
+    ring.locked = True
+    with pytest.raises(Failed, match="did not take") as told:
+        key_files.create(home, name="laptop", place="keyring")
+    assert "private file" in str(told.value.hint)
+    assert key_files.load(home) is None
+    ring.locked = False
+    made = key_files.create(home, name="laptop", place="keyring")
+    ring.locked = True
+    with pytest.raises(Failed, match="cannot be read"):
+        key_files.create(home, name="laptop")
+    ring.locked = False
+    assert key_files.create(home, name="laptop").identity == made.identity
+
+
+def test_secrets_gone_from_the_keyring(home: str, ring: Ring) -> None:
+    """Removed, spoilt or swapped in the keyring, they are damage, never new keys."""
+    made = key_files.create(home, name="laptop", place="keyring")
+    account = ("holdfast", made.public.id)
+    whole = ring.kept.pop(account)
+    with pytest.raises(Damaged, match="no longer"):
+        key_files.load(home)
+    for spoilt in ("", "{}", whole[:-9], json.dumps({"seed": "AAAA", "identity": "x"})):
+        ring.kept[account] = spoilt
+        with pytest.raises(Damaged):
+            key_files.create(home, name="laptop")
+    other = DeviceKeys.generate()
+    ring.kept[account] = json.dumps({"seed": base64.b64encode(other.seed).decode(), "identity": other.identity})
+    with pytest.raises(Damaged, match="do not belong"):
+        key_files.load(home)
+    ring.kept[account] = whole
+    assert key_files.load(home) is not None
+
+
+def test_no_keyring_at_all(home: str, monkeypatch: pytest.MonkeyPatch, ring: Ring) -> None:
+    """A system without one, one that forgets, and a missing module: each is said, with the file as the way out."""
+    for backend in (keyring.backends.fail.Keyring, keyring.backends.null.Keyring):
+        keyring.set_keyring(backend())
+        with pytest.raises(Failed) as told:
+            key_files.create(home, name="laptop", place="keyring")
+        assert "private file" in str(told.value.hint)
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(Failed, match="not installed") as missing:
+        key_files.create(home, name="laptop", place="keyring")
+    assert "holdfast[keyring]" in str(missing.value.hint)
+    assert key_files.load(home) is None
+
+
+def test_a_new_name_keeps_what_a_newer_version_wrote(home: str) -> None:
+    """Fields that are not known here stay in the file, beside the keys as they were."""
+    made = key_files.create(home, name="laptop")
+    path = os.path.join(home, "device.json")
+    with open(path, "rb") as file:
+        fields = json.load(file)
+    with open(path, "w", encoding="utf-8") as text:
+        json.dump({**fields, "later": {"kept": [1, 2]}}, text)
+    key_files.set_name(home, "desk")
+    with open(path, "rb") as file:
+        assert json.load(file) == {**fields, "name": "desk", "later": {"kept": [1, 2]}}
+    found = key_files.load(home)
+    assert found is not None
+    assert found.identity == made.identity

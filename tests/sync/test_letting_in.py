@@ -1,0 +1,284 @@
+"""What a removed device wrote and nobody accepted: it waits, an admin takes it in, and all come to the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.events import EventErased, SessionDeleted
+from holdfast.sync import accept_late, device_removal, sync_remote, unaccepted, vault_shares
+from holdfast.sync.accept_late import Admitted
+from tests.support.vault_devices import Device, Shelf, join, opened, settle
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Device]:
+    """Anna and Ben are admins, Cleo is a device that gets removed."""
+    shelf = Shelf()
+    anna, ben, cleo = (Device(str(tmp_path), name, shelf) for name in ("anna", "ben", "cleo"))
+    join(anna.found(), ben, admin=True)
+    join(anna, cleo)
+    anna.start("s1")
+    settle([anna, ben, cleo])
+    return [anna, ben, cleo]
+
+
+def admit(admin: Device, device: Device) -> Admitted:
+    vault = admin.vault()
+    sync_remote.sync(vault)
+    done = accept_late.admit_at_vault(admin.vault(), device.keys.public.id)
+    admin.sync()
+    return done
+
+
+def agree(*devices: Device) -> None:
+    settle(devices)
+    for device in devices:
+        assert device.log() == devices[0].log(), device.name
+        assert device.states() == devices[0].states(), device.name
+        assert not device.sync().rejected, device.name
+
+
+def test_what_nobody_has_read_is_taken_in(three: list[Device]) -> None:
+    """Notes and a whole session that a device wrote after its removal come to all, and its packs go."""
+    anna, ben, cleo = three
+    cleo.note("s1", "accepted")
+    cleo.sync()
+    anna.remove(cleo)
+    for number in range(3):
+        cleo.note("s1", f"outside {number}")
+        cleo.sync()
+    cleo.start("s2")
+    cleo.sync()
+    settle([anna, ben])
+    assert anna.notes("s1") == ["accepted"]
+    who = cleo.keys.public.id
+    assert unaccepted.waiting(anna.vault().memory) == {who: unaccepted.Unaccepted(0, 4)}
+    done = admit(anna, cleo)
+    assert (len(done.events), set(done.events.values()), done.left) == (4, {"s1", "s2"}, 0)
+    agree(anna, ben)
+    assert sorted(ben.notes("s1")) == ["accepted", "outside 0", "outside 1", "outside 2"]
+    assert ben.state("s2") is not None
+    assert unaccepted.waiting(anna.vault().memory) == unaccepted.waiting(ben.vault().memory) == {}
+    devices = {stretch.device for stretches in opened(anna).values() for stretch in stretches}
+    assert who not in devices, "somebody who belongs to the vault vouches for all of it"
+
+
+def test_who_comes_later_has_it_too(three: list[Device], tmp_path: Path) -> None:
+    """A device that joins after the admission trusts no removed device, and still gets everything."""
+    anna, ben, cleo = three
+    anna.remove(cleo)
+    cleo.note("s1", "late")
+    cleo.sync()
+    assert len(admit(anna, cleo).events) == 1
+    dora = Device(str(tmp_path), "dora", anna.remote)
+    join(anna, dora)
+    agree(anna, ben, dora)
+    assert dora.notes("s1") == ["late"]
+
+
+def test_an_admin_who_came_later_decides(three: list[Device], tmp_path: Path) -> None:
+    """Whoever is an admin now may take it in, also one that never knew the device."""
+    anna, ben, cleo = three
+    cleo.note("s1", "accepted")
+    cleo.sync()
+    anna.sync()
+    anna.remove(cleo)
+    dora = Device(str(tmp_path), "dora", anna.remote)
+    join(anna, dora, admin=True)
+    cleo.note("s1", "late")
+    cleo.sync()
+    assert len(admit(dora, cleo).events) == 1
+    admit(anna, cleo)
+    agree(anna, ben, dora)
+    assert sorted(anna.notes("s1")) == ["accepted", "late"]
+
+
+def test_a_second_time_there_is_nothing(three: list[Device]) -> None:
+    """Admitting again takes in nothing, and says no entry; what the device writes then waits anew."""
+    anna, ben, cleo = three
+    anna.remove(cleo)
+    cleo.note("s1", "first")
+    cleo.sync()
+    assert len(admit(anna, cleo).events) == 1
+    known = len(anna.vault().known)
+    assert admit(anna, cleo) == Admitted({}, 0)
+    assert len(anna.vault().known) == known
+    cleo.note("s1", "second")
+    cleo.sync()
+    anna.sync()
+    assert unaccepted.waiting(anna.vault().memory)[cleo.keys.public.id].pushes
+    assert anna.notes("s1") == ["first"]
+    assert len(admit(ben, cleo).events) == 1
+    agree(anna, ben)
+    assert sorted(anna.notes("s1")) == ["first", "second"]
+
+
+def test_what_was_read_and_taken_out_comes_back_with_the_rest(three: list[Device]) -> None:
+    """Events that one admin had in its log and others that nobody read follow each other again."""
+    anna, ben, cleo = three
+    cleo.note("s1", "read by ben")
+    cleo.sync()
+    ben.sync()
+    vault = anna.vault()
+    device_removal.remove(vault, [cleo.keys.public.id]).commit()
+    settle([anna, ben])
+    cleo.note("s1", "read by nobody")
+    cleo.sync()
+    ben.sync()
+    assert ben.notes("s1") == []
+    assert unaccepted.waiting(ben.vault().memory) == {cleo.keys.public.id: unaccepted.Unaccepted(1, 1)}
+    assert len(admit(ben, cleo).events) == 2
+    agree(anna, ben)
+    assert sorted(anna.notes("s1")) == ["read by ben", "read by nobody"]
+
+
+def test_stopped_in_between_it_is_held_back_again(three: list[Device]) -> None:
+    """An admission that was cut before its entry leaves no device with more than the others."""
+    anna, ben, cleo = three
+    anna.remove(cleo)
+    cleo.note("s1", "late")
+    cleo.sync()
+    anna.sync()
+    vault = anna.vault()
+    vault.change = lambda: pytest.fail("stopped here")  # type: ignore[method-assign]
+    with pytest.raises(pytest.fail.Exception):
+        accept_late.admit_at_vault(vault, cleo.keys.public.id)
+    settle([anna, ben])
+    assert anna.log() == ben.log()
+    assert anna.notes("s1") == []
+    assert len(admit(anna, cleo).events) == 1
+    agree(anna, ben)
+    assert anna.notes("s1") == ["late"]
+
+
+def test_nothing_is_taken_in_behind_a_gap(three: list[Device]) -> None:
+    """A push that is gone holds back what follows it; the rest of the log stays whole."""
+    anna, ben, cleo = three
+    shelf = anna.remote
+    assert isinstance(shelf, Shelf)
+    anna.remove(cleo)
+    cleo.note("s1", "first")
+    cleo.sync()
+    before = set(shelf.objects)
+    cleo.note("s1", "lost")
+    cleo.sync()
+    lost = {name for name in set(shelf.objects) - before if name.startswith("p/")}
+    cleo.note("s1", "behind it")
+    cleo.sync()
+    for name in lost:
+        del shelf.objects[name]
+    done = admit(anna, cleo)
+    assert (len(done.events), done.left) == (1, 2)
+    settle([anna, ben])
+    assert anna.notes("s1") == ben.notes("s1") == ["first"]
+    assert list(anna.store.check()) == []
+    assert unaccepted.waiting(anna.vault().memory)[cleo.keys.public.id].pushes == 2
+
+
+def test_a_guest_s_last_words(three: list[Device], tmp_path: Path) -> None:
+    """What a guest wrote after the invitation was taken back can be let in, too, and reaches the vault."""
+    anna, ben, _ = three
+    gus = Device(str(tmp_path), "gus", anna.remote)
+    anna.share("s1", gus)
+    gus.accept()
+    settle([anna, gus, ben])
+    anna.revoke("s1", gus)
+    gus.note("s1", "one more thing")
+    gus.sync()
+    settle([anna, ben])
+    assert anna.notes("s1") == []
+    small = vault_shares.shared(anna.vault(), "s1")
+    assert small is not None
+    assert len(accept_late.admit_at_vault(small, gus.keys.public.id).events) == 1
+    settle([anna, ben])
+    assert anna.notes("s1") == ben.notes("s1") == ["one more thing"]
+
+
+def test_the_other_branch_of_a_copied_home(three: list[Device], tmp_path: Path) -> None:
+    """A removed device whose home was put back wrote the same numbers again: all of that branch comes to all."""
+    anna, ben, cleo = three
+    copy = cleo.copy(str(tmp_path / "copy"))
+    for number in range(3):
+        cleo.note("s1", f"accepted {number}")
+    cleo.sync()
+    anna.remove(cleo)
+    settle([anna, ben])
+    cleo.put_back(copy)
+    for number in range(2):
+        cleo.note("s1", f"again {number}")
+    cleo.sync()
+    assert len(admit(anna, cleo).events) == 2
+    dora = Device(str(tmp_path), "dora", anna.remote)
+    join(anna, dora)
+    agree(anna, ben, dora)
+    assert sorted(dora.notes("s1")) == ["accepted 0", "accepted 1", "accepted 2", "again 0", "again 1"]
+    assert {damage.check for damage in dora.store.check()} == {"copies"}
+
+
+# ── erased, and not decided yet ──────────────────────────────────────────────────────────────────────────
+
+
+def held_data(device: Device) -> set[bytes]:
+    """All data of events in packs at the remote."""
+    events = [event for stretches in opened(device).values() for stretch in stretches for event in stretch.events]
+    return {event.data for event in events if event.data is not None}
+
+
+def test_a_deleted_session_goes_from_what_waits(three: list[Device]) -> None:
+    """Its data leaves the remote, whether the session was deleted before or after; the rest can still be let in."""
+    anna, ben, cleo = three
+    anna.start("s2")
+    anna.start("s3")
+    settle(three)
+    anna.record("s3", SessionDeleted())
+    anna.remove(cleo)
+    cleo.note("s2", "to be deleted")
+    cleo.note("s3", "of what is deleted")
+    cleo.note("s1", "to be kept")
+    cleo.sync()
+    anna.sync()
+    assert not any(b"of what is deleted" in data for data in held_data(anna))
+    anna.record("s2", SessionDeleted())
+    settle([anna, ben])
+    assert not any(b"deleted" in data for data in held_data(anna))
+    aside = [event for *_, stretch in unaccepted.kept(anna.vault().memory) for event in stretch.events]
+    assert {event.session for event in aside if event.data is not None} == {"s1"}
+    assert admit(anna, cleo).left == 0
+    agree(anna, ben)
+    assert ben.notes("s1") == ["to be kept"]
+    assert list(anna.store.check()) == list(ben.store.check()) == []
+
+
+def test_an_erased_event_goes_from_what_waits(three: list[Device]) -> None:
+    """The pack that holds it goes, and what is beside it waits on the admin's device."""
+    anna, ben, cleo = three
+    cleo.note("s1", "secret")
+    cleo.sync()
+    settle([anna, ben])
+    cleo.note("s1", "beside it")
+    (secret,) = [event.hash for event in anna.events("s1") if event.type == "note.added"]
+    device_removal.remove(anna.vault(), [cleo.keys.public.id]).commit()
+    cleo.sync()
+    anna.sync()
+    anna.record("s1", EventErased(hashes=(secret,)))
+    settle([anna, ben])
+    assert not any(b"secret" in data for data in held_data(anna))
+    assert len(admit(anna, cleo).events) == 1
+    agree(anna, ben)
+    assert ben.notes("s1") == ["beside it"]
+
+
+def test_what_waits_stays_while_nobody_decides(three: list[Device]) -> None:
+    """However often others sync, merge and sweep: unread packs of a removed device are still there."""
+    anna, ben, cleo = three
+    anna.remove(cleo)
+    cleo.note("s1", "waits")
+    cleo.sync()
+    for number in range(20):
+        anna.note("s1", str(number))
+        settle([anna, ben], 1)
+    assert len(admit(ben, cleo).events) == 1
+    agree(anna, ben)
+    assert "waits" in anna.notes("s1")

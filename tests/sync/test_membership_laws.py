@@ -1,0 +1,217 @@
+"""Laws of membership, over histories of admins who act at the same time, know only a part, and sometimes lie."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.sync.protocol.entries import (
+    Admit,
+    MembershipEntry,
+    NewKey,
+    Remove,
+    Rename,
+    Restore,
+    Signed,
+    VaultFounded,
+    read,
+)
+from holdfast.sync.protocol.membership import Membership, evaluate
+from tests.sync.membership_acts import VERIFIED, Acts, id_of
+
+NAMES = ("ann", "bob", "cat", "dan", "eli")
+NEWCOMERS = ("fay", "gus")
+
+
+class Lived(NamedTuple):
+    acts: Acts
+    entries: dict[str, MembershipEntry]  # every kind in these histories is known
+    above: dict[str, set[str]]
+
+
+def _view(acts: Acts, known: set[str]) -> Membership:
+    return evaluate([acts.said[name] for name in known], acts.vault, verified=VERIFIED)
+
+
+def _act(acts: Acts, by: str, what: str, target: str, after: set[str] | tuple[str, ...]) -> str:
+    match what:
+        case "remove":
+            return acts.remove(by, target, after=after, cut={"w": {"s": acts.clock}})
+        case "admit" | "admit plain":
+            return acts.admit(by, target, admin=what == "admit", after=after)
+        case "rename":
+            return acts.say(by, Rename, after=after, device=id_of(target), name=f"{target} {acts.clock}")
+        case "restore":
+            return acts.say(by, Restore, after=after, device=id_of(target), cut={"w": {"s": acts.clock}})
+        case _:
+            return acts.say(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
+
+
+WHAT = ("remove", "remove", "remove", "admit", "admit plain", "rename", "restore", "key")
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, honest: bool = False) -> Lived:
+    """Each device acts on top of what it has heard; a dishonest one on top of any part of that, entitled or not."""
+    team = NAMES[: draw(st.integers(2, 5))]
+    acts = Acts()
+    for name in team[1:]:
+        acts.admit("ann", name, after=acts.ends() if draw(st.booleans()) else [acts.vault])
+    known = {name: set(acts.said) for name in (*team, *NEWCOMERS)}
+    for _ in range(draw(st.integers(1, 14))):
+        by = draw(st.sampled_from((*team, *NEWCOMERS)))
+        if draw(st.booleans()):
+            known[by] |= known[draw(st.sampled_from(team))]
+        target = draw(st.sampled_from((*team, *NEWCOMERS)))
+        view = _view(acts, known[by])
+        if honest or draw(st.integers(0, 3)):
+            if not view.is_admin(id_of(by)):
+                continue
+            after: tuple[str, ...] = view.tips
+        else:
+            after = tuple(draw(st.lists(st.sampled_from(sorted(known[by])), min_size=1, max_size=3)))
+        known[by].add(_act(acts, by, draw(st.sampled_from(WHAT)), target, after))
+    return _lived(acts)
+
+
+def _lived(acts: Acts) -> Lived:
+    entries: dict[str, MembershipEntry] = {}
+    above: dict[str, set[str]] = {}
+    for own, signed in acts.said.items():  # forerunners were said first
+        entry = read(signed.payload)
+        assert entry is not None
+        entries[own] = entry
+        above[own] = set(entry.parents).union(*(above[parent] for parent in entry.parents))
+    return Lived(acts, entries, above)
+
+
+@given(histories(), st.randoms(use_true_random=False))
+def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> None:
+    """The result is a function of the set of entries, also with nothing remembered from before."""
+    entries = list(lived.acts.said.values())
+    again: list[Signed] = [*entries, *entries[::2]]
+    chance.shuffle(again)
+    assert evaluate(again, lived.acts.vault) == evaluate(entries, lived.acts.vault, verified=VERIFIED)
+
+
+@given(histories(), st.data())
+def test_any_part_of_the_entries_has_a_result(lived: Lived, data: st.DataObject) -> None:
+    """What lacks a forerunner waits, the rest is judged as if the waiting ones were not there."""
+    left_out = set(data.draw(st.lists(st.sampled_from(sorted(lived.acts.said)), max_size=5)))
+    found = lived.acts.evaluate(without=left_out)
+    whole = {own for own in lived.acts.said if own not in left_out and not lived.above[own] & left_out}
+    doomed = {own for own, _ in found.rejected}
+    assert set(found.waiting) | doomed >= set(lived.acts.said) - left_out - whole
+    assert not set(found.waiting) & whole
+    alone = _view(lived.acts, whole)
+    assert (found.members, found.removed, found.keys, found.tips) == (
+        alone.members, alone.removed, alone.keys, alone.tips,
+    )  # fmt: skip
+
+
+@given(histories())
+def test_what_is_refused_was_refused_by_its_own_past(lived: Lived) -> None:
+    """Entitlement depends on nothing but what the entry follows: evaluating just that gives the same answer."""
+    refused = dict(lived.acts.evaluate().rejected)
+    for own, entry in lived.entries.items():
+        if isinstance(entry, VaultFounded) or refused.get(own, "").startswith("it follows"):
+            continue
+        past = _view(lived.acts, lived.above[own])
+        target = entry.device if isinstance(entry, Rename | Remove | Restore) else None
+        modest = isinstance(entry, NewKey) or (target == entry.by and not isinstance(entry, Restore))
+        entitled = past.is_member(entry.by) if modest else past.is_admin(entry.by)
+        if isinstance(entry, Remove | Restore):
+            entitled = entitled and past.signing_of(entry.device) is not None
+        assert (own not in refused) is entitled
+
+
+@given(histories())
+def test_an_admin_is_always_left(lived: Lived) -> None:
+    """However they remove each other, somebody can let others in."""
+    found = lived.acts.evaluate()
+    assert any(member.admin for member in found.members.values())
+
+
+@given(histories())
+def test_everybody_ever_let_in_is_a_member_or_removed(lived: Lived) -> None:
+    """Nobody is both, nobody is lost, and the entries are accounted for."""
+    found = lived.acts.evaluate()
+    assert not found.members.keys() & found.removed.keys()
+    counted = {own for own, _ in found.rejected} | set(found.overtaken)
+    admitted = {id_of("ann")} | {
+        entry.device.id
+        for own, entry in lived.entries.items()
+        if isinstance(entry, Admit) and (own not in counted or own in found.overtaken)
+    }
+    assert found.members.keys() | found.removed.keys() == admitted
+    assert not counted & set(found.tips)
+
+
+@given(histories(honest=True), st.data())
+def test_a_removed_device_has_no_say_behind_its_removal(lived: Lived, data: st.DataObject) -> None:
+    """Whatever it adds on top of anything it knew, short of removals by a senior, changes nothing for anybody."""
+    before = lived.acts.evaluate()
+    gone = [name for name in (*NAMES, *NEWCOMERS) if id_of(name) in before.removed]
+    if not gone:
+        return
+    by = data.draw(st.sampled_from(gone))
+    after = tuple(data.draw(st.lists(st.sampled_from(sorted(lived.acts.said)), min_size=1, max_size=3)))
+    what = data.draw(st.sampled_from(("admit", "admit plain", "rename", "restore")))
+    own = _act(lived.acts, by, what, data.draw(st.sampled_from((*NAMES, "zoe"))), after)
+    found = lived.acts.evaluate()
+    assert found.members == before.members
+    assert found.usable_keys()[:1] == before.usable_keys()[:1]
+    assert {name: gone.cut for name, gone in before.removed.items()} == {
+        name: gone.cut for name, gone in found.removed.items() if name in before.removed
+    }
+    assert own not in found.tips
+
+
+@given(histories(), st.data())
+def test_letting_someone_in_brings_nobody_else_back(lived: Lived, data: st.DataObject) -> None:
+    """An admission that knows of no removal un-removes neither its device nor any other."""
+    before = lived.acts.evaluate()
+    by = data.draw(st.sampled_from([name for name in NAMES if before.is_member(id_of(name))] or ["fay"]))
+    target = data.draw(st.sampled_from((*NAMES, *NEWCOMERS, "zoe")))
+    removals = {own for own, entry in lived.entries.items() if isinstance(entry, Remove)}
+    ignorant = sorted(own for own in lived.acts.said if not (lived.above[own] | {own}) & removals)
+    lived.acts.admit(by, target, after=[data.draw(st.sampled_from(ignorant))])
+    found = lived.acts.evaluate()
+    came = found.members.keys() - before.members.keys()
+    refused = {own for own, _ in before.rejected}
+    removed = {
+        entry.device for own, entry in lived.entries.items() if isinstance(entry, Remove) and own not in refused
+    }
+    assert came <= {id_of(target)} - removed
+
+
+@given(histories())
+def test_words_without_effect_on_others_change_nothing(lived: Lived) -> None:
+    """A rename by a member, on top of everything, leaves who belongs and who does not as it was."""
+    before = lived.acts.evaluate()
+    for name in NAMES:
+        if before.is_member(id_of(name)):
+            own = lived.acts.say(name, Rename, after=before.tips, device=id_of(name), name="new")
+            found = lived.acts.evaluate()
+            assert found.members.keys() == before.members.keys()
+            assert found.removed == before.removed
+            assert found.members[id_of(name)].name == "new"
+            assert own in found.tips
+            assert not set(found.tips) & set(before.tips)  # a device with many ends shows the others only now
+            return
+
+
+@given(histories(honest=True), st.data())
+def test_a_removal_on_top_of_everything_takes_exactly_one(lived: Lived, data: st.DataObject) -> None:
+    """Without concurrency there is nothing to weigh: the one named is out, everybody else stays."""
+    before = lived.acts.evaluate()
+    admins = [name for name in (*NAMES, *NEWCOMERS) if before.is_admin(id_of(name))]
+    by = data.draw(st.sampled_from(admins))
+    others = [name for name in (*NAMES, *NEWCOMERS) if before.is_member(id_of(name)) and name != by]
+    if others:
+        target = data.draw(st.sampled_from(others))
+        lived.acts.remove(by, target, after=before.tips)
+        assert before.members.keys() - lived.acts.evaluate().members.keys() == {id_of(target)}

@@ -1,0 +1,190 @@
+"""Who is removed from a vault, above all when several act at once: every rule with the smallest example."""
+
+from __future__ import annotations
+
+from holdfast.sync.protocol.entries import Restore
+from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, team
+
+
+def test_a_removed_device_is_known_but_does_not_belong() -> None:
+    """Its events count up to the cut, its keys still verify what it said before."""
+    acts = team("bob")
+    acts.remove("ann", "bob", cut={"w": {"s": 3}})
+    found = acts.evaluate()
+    bob = id_of("bob")
+    assert names(found) == {"ann"}
+    assert found.removed[bob].cut == {"w": {"s": 3}}
+    assert found.signing_of(bob) == keys_of("bob").public.signing
+    assert [found.accepted(bob, "w", "s", seq) for seq in (1, 3, 4)] == [1, 3, 3]
+    assert found.accepted(bob, "w", "other", 1) == 0
+    assert found.accepted(id_of("ann"), "w", "s", 99) == 99
+    assert found.accepted(id_of("eve"), "w", "s", 1) == 0
+
+
+def test_only_admins_remove_but_everybody_may_leave() -> None:
+    """A member removes itself, and nobody else."""
+    acts = Acts()
+    acts.admit("ann", "bob", admin=False)
+    own = acts.remove("bob", "ann")
+    assert own in reasons(acts)
+    acts.remove("bob", "bob")
+    assert acts.names() == {"ann"}
+
+
+def test_approved_and_removed_at_the_same_time_is_removed() -> None:
+    """One admin approves a member again while another removes it: it is out until an admin who knows lets it in."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    acts.admit("ann", "cat", after=top)
+    acts.remove("bob", "cat", after=top)
+    assert acts.names() == {"ann", "bob"}
+    acts.admit("ann", "cat")
+    assert acts.names() == {"ann", "bob", "cat"}
+
+
+def test_of_two_that_remove_each_other_the_senior_stays() -> None:
+    """Whoever was let in first."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    lost = acts.remove("cat", "bob", after=top)
+    acts.remove("bob", "cat", after=top)
+    assert acts.names() == {"ann", "bob"}
+    assert acts.evaluate().overtaken == (lost,)
+
+
+def test_the_founder_can_be_removed() -> None:
+    """Another admin does it; what the founder then says has no effect."""
+    acts = team("bob")
+    acts.remove("bob", "ann")
+    acts.remove("ann", "bob")
+    assert acts.names() == {"bob"}
+
+
+def test_three_that_remove_one_after_the_other_in_a_circle() -> None:
+    """ann removes bob, bob cat, cat ann, none knowing of the others: bob's is undone by ann's, so cat stays."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    for by, target in (("ann", "bob"), ("bob", "cat"), ("cat", "ann")):
+        acts.remove(by, target, after=top)
+    assert acts.names() == {"cat"}
+
+
+def test_a_circle_through_knowledge_is_decided_too() -> None:
+    """dan removes bob; bob, who knows, removes cat; cat removes dan: bob was not entitled any more, dan is out."""
+    acts = team("bob", "cat", "dan")
+    top = acts.ends()
+    first = acts.remove("dan", "bob", after=top)
+    late = acts.remove("bob", "cat", after=[first])
+    acts.remove("cat", "dan", after=top)
+    assert acts.names() == {"ann", "bob", "cat"}
+    assert late in reasons(acts)
+
+
+def test_somebody_who_may_let_others_in_is_always_left() -> None:
+    """cat removes bob, ann who knows removes cat, bob removes ann: the removal by the least senior does not count."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    first = acts.remove("cat", "bob", after=top)
+    acts.remove("ann", "cat", after=[first])
+    acts.remove("bob", "ann", after=top)
+    assert acts.names() == {"bob"}
+
+
+def test_the_last_admin_cannot_leave() -> None:
+    """A vault that nobody governs would be lost to its members."""
+    acts = Acts()
+    acts.admit("ann", "bob", admin=False)
+    acts.remove("ann", "ann")
+    assert acts.names() == {"ann", "bob"}
+
+
+def test_what_a_removed_device_said_before_counts_and_after_does_not() -> None:
+    """The removal knows of the first admission and not of the second, which was kept back or made later."""
+    acts = team("bob")
+    top = [acts.admit("bob", "cat")]
+    acts.remove("ann", "bob", after=top)
+    late = acts.admit("bob", "eve", after=top)
+    found = acts.evaluate()
+    assert names(found) == {"ann", "cat"}
+    assert late in found.overtaken
+    assert late not in found.tips
+    assert found.removed[id_of("eve")].cut == {}
+
+
+def test_who_was_let_in_by_such_a_device_can_do_nothing() -> None:
+    """Not even remove: helpers that a removed device lets in behind everybody's back are as powerless as itself."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    acts.remove("ann", "bob", after=top)
+    helper = acts.admit("bob", "eve", after=top)
+    again = acts.admit("eve", "fay", after=[helper])
+    acts.remove("eve", "cat", after=[helper])
+    acts.remove("fay", "ann", after=[again])
+    assert acts.names() == {"ann", "cat"}
+
+
+def test_nobody_becomes_senior_through_a_removed_device() -> None:
+    """bob is out; an early admission of dan that bob makes afterwards does not raise dan above cat."""
+    acts = Acts()
+    early = acts.admit("ann", "bob")
+    acts.admit("ann", "cat")
+    acts.admit("ann", "dan")
+    top = acts.ends()
+    acts.remove("ann", "bob", after=top)
+    raised = acts.admit("bob", "dan", after=[early])
+    acts.remove("cat", "dan", after=top)
+    acts.remove("dan", "cat", after=[*top, raised])
+    assert acts.names() == {"ann", "cat"}
+
+
+def test_a_device_let_in_again_acts_again() -> None:
+    """From then on what it says counts, removals included; its earlier overtaken words do not come back."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    late = acts.admit("bob", "eve", after=top)
+    acts.remove("ann", "bob", after=top, cut={"w": {"s": 1}})
+    acts.admit("ann", "bob")
+    assert acts.names() == {"ann", "bob", "cat"}
+    acts.remove("bob", "cat")
+    acts.admit("bob", "dan")
+    found = acts.evaluate()
+    assert names(found) == {"ann", "bob", "dan"}
+    assert late in found.overtaken
+    assert found.accepted(id_of("bob"), "w", "s", 9) == 9
+
+
+def test_let_in_again_with_a_lower_role() -> None:
+    """Removing and letting in again makes an admin an ordinary member; the old admission does not help it."""
+    acts = team("bob")
+    acts.remove("ann", "bob")
+    acts.admit("ann", "bob", admin=False)
+    own = acts.admit("bob", "eve")
+    assert not acts.evaluate().is_admin(id_of("bob"))
+    assert own in reasons(acts)
+
+
+def test_the_largest_cut_counts_and_an_admin_can_widen_it() -> None:
+    """Two admins remove with different knowledge; a restore lets in more. What the device claims itself does not."""
+    acts = team("bob", "cat")
+    top = acts.ends()
+    acts.remove("ann", "cat", after=top, cut={"w": {"s": 3, "t": 1}})
+    acts.remove("bob", "cat", after=top, cut={"w": {"s": 5}})
+    acts.remove("cat", "cat", after=top, cut={"w": {"s": 99}})
+    assert acts.evaluate().removed[id_of("cat")].cut == {"w": {"s": 5, "t": 1}}
+    acts.say("ann", Restore, device=id_of("cat"), cut={"w": {"s": 7}, "x": {"s": 1}})
+    acts.say("bob", Restore, device=id_of("cat"), cut={"w": {"s": 6}})
+    assert acts.evaluate().removed[id_of("cat")].cut == {"w": {"s": 7, "t": 1}, "x": {"s": 1}}
+
+
+def test_who_leaves_says_how_far_its_own_events_count() -> None:
+    """When nobody else removed it, its own word is taken."""
+    acts = team("bob")
+    acts.remove("bob", "bob", cut={"w": {"s": 4}})
+    assert acts.evaluate().removed[id_of("bob")].cut == {"w": {"s": 4}}
+
+
+def test_removing_a_stranger_is_nothing() -> None:
+    """A removal names a device that its author can know."""
+    acts = Acts()
+    own = acts.remove("ann", "eve")
+    assert reasons(acts) == {own: "it names a device that nobody has let in"}

@@ -1,0 +1,182 @@
+"""Secrets that are found only later are cut: by which rules, what is looked through, and what may stand instead."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.core.events import (
+    FREE_TEXT,
+    RULES,
+    AgentStarted,
+    CommandRan,
+    ConflictFound,
+    DecisionMade,
+    EventErased,
+    ExtraKept,
+    NoteAdded,
+    SessionEdited,
+)
+from holdfast.core.secrets import patterns, values
+from holdfast.core.secrets.documents import redact_document
+from holdfast.store.interface import UNSEEN
+from holdfast.sync.outgoing import cleanse, cut
+from holdfast.workspace import recorder
+from tests.support import secret_corpus
+from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
+
+# Of the rules as they stand. When this differs, more or less is found than before: raise RULES with it.
+PINNED = (1, "a08f01f2718cd5bb")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    found = Fleet(tmp_path)
+    yield found
+    found.close()
+
+
+# ── which rules ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_other_rules_have_another_number() -> None:
+    """What is looked for, where, and what it does to the corpus: a change of it raises RULES, and is pinned anew."""
+    constants = sorted((name, value) for name, value in vars(values).items() if isinstance(value, str))
+    texts = [secret.text for secret in secret_corpus.secrets()] + [benign.text for benign in secret_corpus.benign()]
+    done = [(patterns.redact(text), redact_document({"token": text})) for text in texts]
+    rules = [patterns.KINDS, [item for item in constants if item[0].isupper()], sorted(FREE_TEXT), done]
+    found = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
+    assert (RULES, found) == PINNED
+
+
+def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
+    """What is recorded here is redacted already: not one event is read again, at a first sync or later."""
+    session = fleet.laptop.start(f"Rotate {TOKEN}")
+    session.note("a note")
+    assert fleet.laptop.store().remembered(UNSEEN) is None
+    assert recorder.follows_rules(fleet.laptop.store())
+    assert cleanse(fleet.laptop) == {}
+    assert [event.type for event in fleet.laptop.events(session.id)] == ["session.started", "note.added"]
+
+
+def test_a_store_from_elsewhere_is_looked_through_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything when the rules are others than those it was written by; after that, only what arrives."""
+    session = fleet.laptop.start("Deploy").id
+    plant(fleet.laptop, session, NoteAdded(text=f"The key is {TOKEN}"), NoteAdded(text="harmless"))
+    looked = watched(monkeypatch)
+    assert cleanse(fleet.laptop) == {"github_token": 1}
+    assert len(looked) == 3
+    assert cleanse(fleet.laptop) == {}
+    fleet.laptop.session(session).note("one more")
+    assert cleanse(fleet.laptop) == {}
+    assert len(looked) == 3
+    monkeypatch.setattr(recorder, "RULES", RULES + 1)
+    fleet.laptop.recorder.tally.noted_rules = False
+    fleet.laptop.session(session).note("by a newer program")
+    assert fleet.laptop.store().remembered(UNSEEN) == b"0"
+    assert cleanse(fleet.laptop) == {}
+    assert len(looked) > 6
+
+
+def test_a_program_that_knows_less_is_found_out(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two versions on one home: what the older one records after the newer one looked is looked at again."""
+    keeper = fleet.laptop
+    session = keeper.start("Deploy").id
+    older = fleet.keeper("laptop")
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder, "RULES", RULES - 1)
+        patch.setattr(recorder, "_without_secrets", lambda value, *_: value)
+        older.session(session).note(f"The key is {TOKEN}")
+    assert cleanse(keeper) == {"github_token": 1}
+    assert notes(keeper, session) == [f"The key is {CUT}"]
+
+
+# ── what is cut ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
+    """The secret is gone from every file, the rest of what was said is where it was, and the kinds are counted."""
+    keeper = fleet.laptop
+    session = keeper.start("Deploy").id
+    plant(
+        keeper, session, NoteAdded(text=f"The key is {TOKEN}", redacted={"jwt": 1}),
+        SessionEdited(goal=f"Deploy with {OTHER}", summary="half done"),
+        DecisionMade(chosen="Vault", options=(f"keep {TOKEN}", "Vault"), why="safer"),
+        AgentStarted(id="a1", type="coder", task=f"use {TOKEN}"), CommandRan(command=f"login {TOKEN}", code=0),
+        ExtraKept(name="craft", value={"notes": [f"see {TOKEN}"], "api_key": "kOrrekt-7ferd-9x", "kept": 1}),
+        ConflictFound(field="goal", value=f"Use {TOKEN}", stood=f"Or {TOKEN}"),
+    )  # fmt: skip
+    updated = keeper.state(session).updated_at
+    counts = cleanse(keeper)
+    assert counts == {"github_token": 7, "aws_access_key_id": 1, "api_key": 1}
+    assert keeper.notices == [
+        "9 secrets were cut out of older events before sending: 1 api_key, 1 aws_access_key_id, 7 github_token."
+    ]
+    found = keeper.session(session).document()
+    assert found.summary == "half done"
+    assert found.notes[0].text == f"The key is {CUT}"
+    assert found.decisions[0].options == [f"keep {CUT}", "Vault"]
+    assert found.agents[0].task == f"use {CUT}"
+    assert found.extra["craft"] == {"notes": [f"see {CUT}"], "api_key": "[redacted:api_key]", "kept": 1}
+    assert found.extra["redacted"] == {"jwt": 1, **counts}
+    assert keeper.state(session).updated_at == updated
+    keeper.close()
+    for secret in (TOKEN, OTHER, "kOrrekt-7ferd-9x"):
+        assert secret.encode() not in raw(fleet.root / "laptop")
+
+
+def test_ids_paths_and_hashes_are_left_alone() -> None:
+    """By the rules of recording: what is no free text is not looked at, what a newer program added is."""
+    path: dict[str, Json] = {"path": f"src/{TOKEN}", "action": "modified"}
+    assert cut("file.changed", path) == (path, {})
+    assert cut("file.changed", path | {"why": TOKEN}).found == {"why": {"github_token": 1}}
+    waits: dict[str, Json] = {"id": "w", "for": f"the key {TOKEN}"}
+    assert cut("waiting.started", waits).data == {"id": "w", "for": f"the key {CUT}", "redacted": {"github_token": 1}}
+    assert cut("from.tomorrow", {"anything": [TOKEN]}).data == {"anything": [CUT]}
+
+
+def test_what_stood_instead_is_cut_again_by_newer_rules(fleet: Fleet) -> None:
+    """An erasure of the past that says a secret of today is itself erased, and what it erased stays so."""
+    keeper = fleet.laptop
+    session = keeper.start("Deploy").id
+    (secret,) = plant(keeper, session, NoteAdded(text=f"{OTHER} and {TOKEN}"))
+    plant(keeper, session, EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": f"- and {TOKEN}"}}))
+    assert cleanse(keeper) == {"github_token": 1}
+    assert notes(keeper, session) == [f"- and {CUT}"]
+    keeper.close()
+    assert TOKEN.encode() not in raw(fleet.root / "laptop")
+    assert cleanse(keeper) == {}
+
+
+def test_data_that_nobody_can_read_is_erased_whole(fleet: Fleet) -> None:
+    """Nested too deeply, or so that an erasure could not carry it: nothing stands instead, and the secret is gone."""
+    keeper = fleet.laptop
+    session = keeper.start("Deploy").id
+    deep: Json = TOKEN
+    for _ in range(60):
+        deep = [deep]
+    plant(keeper, session, ExtraKept(name="deep", value=deep))
+    assert cleanse(keeper) == {"github_token": 1}
+    keeper.close()
+    assert TOKEN.encode() not in raw(fleet.root / "laptop")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(secret_corpus.secrets()), min_size=1, max_size=4), st.text(max_size=20))
+def test_cutting_twice_is_cutting_once(samples: list[secret_corpus.Sample], more: str) -> None:
+    """What may stand instead holds no secret any more: nothing is erased again and again."""
+    said = [sample.text for sample in samples] + [more]
+    for kind, data in (
+        ("note.added", {"text": "\n".join(said)}),
+        ("decision.made", {"chosen": said[0], "options": said}),
+        ("extra.kept", {"name": "craft", "value": {"list": said, "token": said[0]}}),
+    ):
+        once = cut(kind, data)  # type: ignore[arg-type]
+        assert cut(kind, once.data) == (once.data, {})

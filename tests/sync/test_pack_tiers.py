@@ -1,0 +1,232 @@
+"""Packs are merged tier by tier: their number stays small, nobody reads twice, and nobody is left without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.sync import outbox, push, sync_remote
+from holdfast.sync.protocol.heads import Indexed
+from holdfast.sync.remotes.base import Missing
+from tests.support.scale import scale
+from tests.support.vault_devices import Device, Shelf, join, named, opened, settle
+
+# Enough for a pack of the third tier, and then some.
+PUSHES = scale(300, 1_000, 5_000)
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def two(tmp_path: Path, shelf: Shelf) -> tuple[Device, Device]:
+    anna, ben = Device(str(tmp_path), "anna", shelf), Device(str(tmp_path), "ben", shelf)
+    join(anna.found(), ben)
+    anna.start("s1")
+    settle([anna, ben])
+    return anna, ben
+
+
+def packs_at(shelf: Shelf) -> set[str]:
+    return {name for name in shelf.objects if name.startswith("p/")}
+
+
+def write(device: Device, count: int) -> None:
+    """So many pushes of one note each."""
+    for _ in range(count):
+        device.note("s1", f"note {len(device.notes('s1'))}")
+        device.sync()
+
+
+# ── which packs ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def indexed(first: int, last: int, size: int = 100) -> Indexed:
+    return Indexed(f"{first:020x}{last:020x}", first, last, size, bytes(32))
+
+
+def merged(packs: list[Indexed]) -> list[Indexed]:
+    run = push.due(packs)
+    if not run:
+        return packs
+    place = packs.index(run[0])
+    return [*packs[:place], indexed(run[0].first, run[-1].last), *packs[place + len(run) :]]
+
+
+@given(st.integers(1, 3000))
+def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
+    """After any number of pushes there are at most sixteen packs of each tier, and they cover all without gaps."""
+    packs: list[Indexed] = []
+    for number in range(1, pushes + 1):
+        packs = merged([*packs, indexed(number, number)])
+    assert len(packs) <= 16 * 3 + 1
+    assert [pack.first for pack in packs] == [1, *(pack.last + 1 for pack in packs[:-1])]
+    assert packs[-1].last == pushes
+
+
+def test_large_packs_are_left_alone() -> None:
+    """A pack that holds much is not copied again and again."""
+    packs = [indexed(number, number) for number in range(1, 20)]
+    assert len(push.due(packs)) == 16
+    assert not push.due(packs, {packs[4].name})
+
+
+# ── at a remote ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_very_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
+    """Somebody who comes after a thousand pushes reads a handful of packs."""
+    anna, ben = two
+    write(anna, PUSHES)
+    assert len(packs_at(shelf)) <= 16 * 4 + 17  # and what was merged last, until the next push
+    assert len(named(anna)) <= 16 * 4
+    shelf.asked.clear()
+    assert ben.sync().pulled == PUSHES
+    assert len([name for what, name in shelf.asked if what == "get" and name.startswith("p/")]) <= 16 * 4
+    assert anna.log() == ben.log()
+
+
+def test_who_has_read_them_does_not_read_what_was_merged(two: tuple[Device, Device], shelf: Shelf) -> None:
+    """A merged pack covers pushes that were read: only what is newer is fetched."""
+    anna, ben = two
+    write(anna, 10)
+    ben.sync()
+    write(anna, 20)
+    shelf.asked.clear()
+    assert ben.sync().pulled == 20
+    ben.sync()
+    fetched = [name for what, name in shelf.asked if what == "get" and name.startswith("p/")]
+    assert len(fetched) == len(set(fetched))
+    assert anna.log() == ben.log()
+    write(anna, 17)
+    ben.sync()
+    shelf.asked.clear()
+    write(anna, 1)
+    ben.sync()
+    assert len([name for what, name in shelf.asked if what == "get" and name.startswith("p/")]) == 1
+
+
+class Meanwhile(Shelf):
+    """Between the look and the reading, somebody else does something."""
+
+    def __init__(self, shelf: Shelf, act: object) -> None:
+        super().__init__()
+        self.objects = shelf.objects
+        self._act = act
+
+    def get(self, name: str, limit: int) -> bytes:
+        if name.startswith("p/") and self._act is not None:
+            act, self._act = self._act, None
+            assert callable(act)
+            act()
+        return super().get(name, limit)
+
+
+def test_packs_that_are_merged_and_removed_while_somebody_reads(two: tuple[Device, Device], shelf: Shelf) -> None:
+    """A reader whose packs vanish under its eyes has everything after the next sync, and wants nothing."""
+    anna, ben = two
+    write(anna, 15)
+    ben.remote = Meanwhile(shelf, lambda: write(anna, 20))
+    ben.sync()
+    ben.remote = shelf
+    report = ben.sync()
+    assert not report.rejected
+    assert anna.log() == ben.log()
+    assert not anna.sync().pushed
+    before = packs_at(shelf)
+    settle([anna, ben])
+    assert packs_at(shelf) == before
+
+
+@pytest.mark.parametrize("harm", ["damaged", "gone"])
+def test_a_pack_that_cannot_be_read_is_packed_again(two: tuple[Device, Device], shelf: Shelf, harm: str) -> None:
+    """The reader says what it misses, its author packs it again, and then it is read."""
+    anna, ben = two
+    write(anna, 3)
+    (first, *_) = sorted(named(anna) - {name for name in opened(ben) if not opened(ben)[name]})
+    for name in sorted(named(anna)):
+        if any("note 1" in str(event.data) for events in opened(anna)[name] for event in events.events):
+            first = name
+    if harm == "gone":
+        del shelf.objects[first]
+    else:
+        shelf.objects[first] = shelf.objects[first][:-1] + b"x"
+    assert ben.sync().rejected
+    assert len(ben.notes("s1")) == 2
+    settle([ben, anna, ben])
+    assert not ben.sync().rejected
+    assert anna.log() == ben.log()
+    settle([anna, ben])
+    shelf.asked.clear()
+    settle([anna, ben], 1)
+    assert shelf.asked == [("list", "h/")] * 2
+    assert packs_at(shelf) - named(anna) <= {first}
+
+
+def test_the_rest_is_read_although_one_pack_is_bad(two: tuple[Device, Device], shelf: Shelf) -> None:
+    """A pack that cannot be read holds up nothing else."""
+    anna, ben = two
+    write(anna, 5)
+    victim = min(named(anna))
+    shelf.objects[victim] = b"nothing of the kind"
+    ben.sync()
+    assert len(ben.notes("s1")) >= 4
+
+
+def test_more_than_one_push_at_once(
+    two: tuple[Device, Device], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Much at once goes in several packs, of the vault and of a shared session alike, and none grows too large."""
+    anna, ben = two
+    monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 2000)
+    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 7)
+    monkeypatch.setattr(push, "LARGE", 5000)
+    for number in range(40):
+        anna.note("s1", f"{number} " + "x" * 100)
+    before = len(packs_at(shelf))
+    assert anna.sync().pushed == 40
+    assert len(packs_at(shelf)) > before + 4
+    gus = Device(ben.path.removesuffix("ben.db"), "gus", shelf)
+    anna.share("s1", gus)
+    gus.accept()
+    settle([anna, ben, gus])
+    assert anna.log() == ben.log() == gus.log()
+    write(anna, 20)
+    assert max(sum(len(events.events) for events in held) for held in opened(anna).values()) < 60
+    ben.sync()
+    assert anna.log() == ben.log()
+
+
+def test_a_sync_that_is_interrupted_between_pushes_goes_on(
+    two: tuple[Device, Device], shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent before an interruption is not sent again."""
+    anna, ben = two
+    monkeypatch.setattr(outbox, "EVENTS_AT_ONCE", 5)
+    for number in range(20):
+        anna.note("s1", str(number))
+    calls = 0
+
+    class Broken(Shelf):
+        def put(self, objects, *, remove=()):  # type: ignore[no-untyped-def]
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                raise Missing("the line went dead")
+            return shelf.put(objects, remove=remove)
+
+    broken = Broken()
+    broken.objects = shelf.objects
+    anna.remote = broken
+    with pytest.raises(Missing):
+        sync_remote.sync(anna.vault())
+    anna.remote = shelf
+    assert anna.sync().pushed == 10
+    ben.sync()
+    assert anna.log() == ben.log()
+    assert packs_at(shelf) == named(anna)

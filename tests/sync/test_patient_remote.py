@@ -1,0 +1,261 @@
+"""A patient remote tries again what may help, for a while, and is never fooled by its own earlier attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Busy, Failed, HoldfastError, Invalid, Refused, Unreachable
+from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
+from holdfast.sync.remotes.conformance import RemoteConformance
+from holdfast.sync.remotes.folder import FolderRemote
+from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.remotes.retry import Patient
+
+GONE = Unreachable("the server does not answer")
+
+
+class TestPatientAndLimited(RemoteConformance):
+    """Wrapped in both, a folder is still a remote like any."""
+
+    rounds = 5
+
+    def open_remote(self, where: str = "one") -> RemoteStore:
+        return Patient(LimitedRemote(FolderRemote(str(self.place / where), create=True)))
+
+
+class Shaky:
+    """Objects in memory, in a place that fails as it is told: at once, midway, or after all was done."""
+
+    def __init__(self, *plan: tuple[int, HoldfastError] | None) -> None:
+        """One step of the plan for each call: None works, otherwise so many objects are made before the error."""
+        self.url = "folder:/shaky"
+        self.objects: dict[str, bytes] = {}
+        self.plan = list(plan)
+        self.calls: list[str] = []
+        self.closed = 0
+
+    def _fail(self, done: int) -> None:
+        if self.plan and self.plan[0] is not None and self.plan[0][0] <= done:
+            step = self.plan.pop(0)
+            assert step is not None
+            raise step[1]
+
+    def _next(self) -> None:
+        if self.plan and self.plan[0] is None:
+            self.plan.pop(0)
+
+    def list(self, prefix: str) -> Sequence[ObjectInfo]:
+        self.calls.append("list")
+        self._fail(1 << 30)
+        self._next()
+        return [ObjectInfo(name, len(self.objects[name])) for name in sorted(self.objects) if name.startswith(prefix)]
+
+    def get(self, name: str, limit: int) -> bytes:
+        self.calls.append("get")
+        self._fail(1 << 30)
+        self._next()
+        if name not in self.objects:
+            raise Missing("none")
+        if len(self.objects[name]) > limit:
+            raise ObjectTooLarge("large")
+        return self.objects[name]
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        self.calls.append("put")
+        there = set()
+        for number, (name, data) in enumerate(objects):
+            self._fail(number)
+            if name in self.objects:
+                there.add(name)
+            self.objects.setdefault(name, data)
+        for number, name in enumerate(remove):
+            self._fail(len(objects) + number)
+            self.objects.pop(name, None)
+        self._fail(1 << 30)
+        self._next()
+        return frozenset(there)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Time:
+    """A clock that only waiting and slow calls move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+def patient(remote: RemoteStore, time: Time | None = None, *, tries: int = 4, seconds: float = 60.0) -> Patient:
+    time = time or Time()
+    return Patient(remote, tries=tries, seconds=seconds, wait=time.wait, clock=time)
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda remote: remote.get("a", 1), b"a"),
+        (lambda remote: remote.list(""), [ObjectInfo("a", 1)]),
+        (lambda remote: remote.put([("b", b"")]), frozenset()),
+    ],
+)
+def test_what_fails_for_a_moment_is_tried_again(call: Callable[[RemoteStore], object], wanted: object) -> None:
+    """Three failures and then an answer: the answer."""
+    shaky, time = Shaky((0, GONE), (0, GONE), (0, Busy("held"))), Time()
+    shaky.objects["a"] = b"a"
+    assert call(patient(shaky, time)) == wanted
+    assert len(shaky.calls) == 4
+    assert len(time.waits) == 3
+
+
+@pytest.mark.parametrize(
+    "error", [Missing("none"), ObjectTooLarge("big"), Refused("no"), Invalid("bad"), Failed("full")]
+)
+def test_what_does_not_get_better_is_not_tried_again(error: HoldfastError) -> None:
+    """An error that trying again does not help comes at once."""
+    shaky, time = Shaky((0, error)), Time()
+    with pytest.raises(type(error)):
+        patient(shaky, time).get("a", 1)
+    assert shaky.calls == ["get"]
+    assert time.waits == []
+
+
+def test_it_gives_up_after_its_tries() -> None:
+    """The last error is what is told; a later call starts with all its tries."""
+    shaky = Shaky(*[(0, GONE)] * 6)
+    shaky.objects["a"] = b"a"
+    remote = patient(shaky)
+    with pytest.raises(Unreachable):
+        remote.get("a", 1)
+    assert len(shaky.calls) == 4
+    assert remote.get("a", 1) == b"a"
+
+
+def test_waits_grow_and_differ() -> None:
+    """Each wait is longer than the last on the whole, within bounds, and no two devices wait alike."""
+    seen = []
+    for _ in range(20):
+        time = Time()
+        with pytest.raises(Unreachable):
+            patient(Shaky(*[(0, GONE)] * 9), time, tries=9).list("")
+        for number, wait in enumerate(time.waits, start=1):
+            assert min(0.25 * 2**number, 8) / 2 <= wait <= min(0.25 * 2**number, 8)
+        seen.append(tuple(time.waits))
+    assert len(set(seen)) > 1
+
+
+def test_the_time_for_all_calls_is_limited() -> None:
+    """Once the time for waiting is used up, failures come at once, so that a sync ends."""
+    shaky, time = Shaky(*[(0, GONE)] * 100), Time()
+    remote = patient(shaky, time, tries=10, seconds=5.0)
+    for _ in range(5):
+        with pytest.raises(Unreachable):
+            remote.list("")
+    assert sum(time.waits) <= 5.0
+    before = len(shaky.calls)
+    with pytest.raises(Unreachable):
+        remote.list("")
+    assert len(shaky.calls) <= before + 2
+
+
+def test_calls_that_succeed_use_up_no_time() -> None:
+    """A long sync that works keeps its patience for when it is needed."""
+    shaky, time = Shaky(), Time()
+    remote = patient(shaky, time, seconds=5.0)
+    for _ in range(10):
+        time.now += 3.0
+        remote.list("")
+    shaky.plan = [(0, GONE)]
+    remote.list("")
+    assert len(time.waits) == 1
+
+
+# ── a put that failed after it was applied ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("done", [0, 1, 2, 3, 4, 99])
+def test_an_attempt_that_was_applied_is_no_conflict(done: int) -> None:
+    """However much of the first attempt arrived, the second one says that nothing was there before."""
+    shaky = Shaky((done, GONE))
+    shaky.objects["old"] = b"old"
+    objects = [("a", b"1"), ("b", b""), ("c", b"3")]
+    assert patient(shaky).put(objects, remove=["old", "older"]) == frozenset()
+    assert shaky.objects == dict(objects)
+    assert shaky.calls.count("put") == 2
+
+
+@pytest.mark.parametrize("other", [b"", b"other", b"longer than ours"])
+def test_what_is_not_ours_is_still_told(other: bytes) -> None:
+    """A name with other bytes was there, whichever attempt finds it."""
+    shaky = Shaky((99, GONE))
+    shaky.objects["vault"] = other
+    assert patient(shaky).put([("p", b"pack"), ("vault", b"ours!")]) == frozenset({"vault"})
+    assert shaky.objects["vault"] == other
+
+
+def test_equal_bytes_at_the_first_attempt_are_told() -> None:
+    """Nothing failed, so what was there was there."""
+    shaky = Shaky()
+    shaky.objects["a"] = b"a"
+    assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
+    assert shaky.calls == ["put"]
+
+
+def test_comparing_is_tried_again_too() -> None:
+    """A failure while looking whose object it is costs another attempt, nothing else."""
+    shaky = Shaky((99, GONE), None, (0, GONE))
+    assert patient(shaky).put([("a", b"a")]) == frozenset()
+    assert shaky.calls == ["put", "put", "get", "put", "get"]
+
+
+def test_one_that_was_removed_meanwhile_is_not_claimed() -> None:
+    """Gone between the repeated put and the look: it counts as another's."""
+    shaky = Shaky((99, GONE), None, (0, Missing("gone")))
+    assert patient(shaky).put([("a", b"a")]) == frozenset({"a"})
+
+
+@given(
+    plan=st.lists(st.none() | st.integers(0, 6).map(lambda done: (done, GONE)), max_size=3),
+    theirs=st.sets(st.sampled_from("abcd")),
+)
+def test_whatever_fails_the_answer_is_true(plan: list[tuple[int, HoldfastError] | None], theirs: set[str]) -> None:
+    """After any failures within its tries: names of others are told, ours are not, and all is there."""
+    shaky = Shaky(*plan)
+    shaky.objects = dict.fromkeys(theirs, b"theirs") | {"old": b"old"}
+    objects = [(name, b"ours " + name.encode()) for name in "abcd"]
+    assert patient(shaky, tries=9, seconds=1e9).put(objects, remove=["old"]) == frozenset(theirs)
+    assert shaky.objects == {name: b"theirs" if name in theirs else data for name, data in objects}
+
+
+# ── with limits ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_tried_again_counts() -> None:
+    """Inside the patient one, the limits see every attempt, and being over them is final."""
+    shaky, time = Shaky(*[(0, GONE)] * 50), Time()
+    remote = patient(LimitedRemote(shaky, requests=3), time, tries=10)
+    with pytest.raises(OverLimit):
+        remote.list("")
+    assert len(shaky.calls) == 3
+
+
+def test_it_has_the_address_and_the_end_of_the_one_inside(tmp_path: Path) -> None:
+    """Wrapping changes neither the address nor who is closed."""
+    shaky = Shaky()
+    remote = patient(LimitedRemote(shaky))
+    assert remote.url == shaky.url
+    remote.close()
+    assert shaky.closed == 1

@@ -1,0 +1,62 @@
+"""Recovery codes: always the same device, from paper."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from holdfast.core.errors import Invalid
+from holdfast.workspace.keys import words
+
+pyrage = import_module("pyrage")  # it has no types
+VECTORS = json.loads((Path(__file__).parent / "vectors" / "recovery.json").read_text("utf-8"))
+LETTERS = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+
+
+def hkdf(key: bytes, info: bytes) -> bytes:
+    prk = hmac.digest(bytes(32), key, "sha256")
+    return hmac.digest(prk, info + b"\x01", "sha256")
+
+
+def secret_of(identity: str) -> bytes:
+    """The secret in an age identity, whose checksum age itself has looked at."""
+    number = 0
+    for letter in identity.lower().removeprefix("age-secret-key-1")[:-6]:
+        number = number * 32 + LETTERS.index(letter)
+    return (number >> 4).to_bytes(32, "big")
+
+
+def test_the_vectors() -> None:
+    """The frozen examples, worked out again from HMAC, Ed25519 and age alone."""
+    for item in VECTORS:
+        code = bytes.fromhex(item["bytes"])
+        seed = hkdf(code, b"holdfast recovery signing 1\n")
+        assert seed.hex() == item["seed"]
+        assert secret_of(item["identity"]) == hkdf(code, b"holdfast recovery age 1\n")
+        recipient = str(pyrage.x25519.Identity.from_str(item["identity"]).to_public())
+        signing = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+        print_ = hashlib.sha256(b"holdfast device 1\n" + signing + recipient.encode()).hexdigest()[:32]
+        assert print_ == item["fingerprint"]
+        made = words.keys_of(item["code"])
+        assert (made.seed, made.identity, made.public.id) == (seed, item["identity"], print_)
+
+
+def test_a_code_is_one_device_however_it_is_typed() -> None:
+    """Spaces, capitals and line breaks from paper give the same device; another code gives another."""
+    code = words.new_code()
+    assert len(words.read(code)) == 16
+    typed = code.upper().replace("-", "\n")
+    assert words.keys_of(typed).public == words.keys_of(code).public
+    assert words.keys_of(words.new_code()).public != words.keys_of(code).public
+
+
+def test_a_mistyped_code_is_said() -> None:
+    """What is wrong with a code is told in its own name."""
+    with pytest.raises(Invalid, match="this recovery code has 12 words"):
+        words.keys_of("-".join(words.new_code().split("-")[:12]))

@@ -1,0 +1,270 @@
+"""Homes that were put back, copied, lost or emptied: nothing is lost, nothing is doubled, and all agree again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.events import NoteAdded
+from holdfast.workspace.keys.device_keys import certified_writer
+from tests.support.vault_devices import Device, Shelf, join, named, settle
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
+    devices = [Device(str(tmp_path), name, shelf) for name in names]
+    join(devices[0].found(), *devices[1:])
+    devices[0].start("s1")
+    settle(devices)
+    return devices
+
+
+def agree(*devices: Device, notes: set[str]) -> None:
+    """All show the same, and every note once."""
+    settle(devices, 3)
+    for device in devices:
+        assert device.log() == devices[0].log(), device.name
+        assert device.states() == devices[0].states(), device.name
+        assert sorted(device.notes("s1")) == sorted(notes), device.name
+        report = device.sync()
+        assert not report.pushed
+        assert not report.pulled
+        assert not report.rejected, report.rejected
+
+
+def test_a_home_put_back_without_anybody_noticing(tmp_path: Path, shelf: Shelf) -> None:
+    """An old copy under the same writer id writes on: both branches of its stream are kept, everywhere."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    ben.note("s1", "before")
+    ben.sync()
+    copy = ben.copy(str(tmp_path / "copy"))
+    ben.note("s1", "lost in the copy")
+    ben.sync()
+    writer = ben.writer
+    ben.put_back(copy)
+    ben.note("s1", "written after")
+    ben.sync()
+    assert ben.writer != writer
+    ben.note("s1", "as somebody new")
+    agree(anna, ben, notes={"before", "lost in the copy", "written after", "as somebody new"})
+
+
+def test_a_home_put_back_that_writes_much_before_it_syncs(tmp_path: Path, shelf: Shelf) -> None:
+    """The branch of the copy may be longer than the one it lost."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    copy = ben.copy(str(tmp_path / "copy"))
+    notes = {f"first {number}" for number in range(3)} | {f"second {number}" for number in range(9)}
+    for number in range(3):
+        ben.note("s1", f"first {number}")
+    ben.sync()
+    ben.put_back(copy)
+    for number in range(9):
+        ben.note("s1", f"second {number}")
+    agree(anna, ben, notes=notes)
+
+
+def test_a_home_put_back_that_became_a_new_writer(tmp_path: Path, shelf: Shelf) -> None:
+    """Where the binding noticed, the old copy goes on under a new id and reads back what it had written."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    copy = ben.copy(str(tmp_path / "copy"))
+    ben.note("s1", "not in the copy")
+    ben.sync()
+    ben.put_back(copy, writer=certified_writer(ben.keys.public.signing))
+    ben.note("s1", "after")
+    agree(anna, ben, notes={"not in the copy", "after"})
+
+
+def test_a_home_put_back_after_its_packs_were_merged(tmp_path: Path, shelf: Shelf) -> None:
+    """The copy remembers packs that are gone since, and disturbs nobody with that."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    copy = ben.copy(str(tmp_path / "copy"))
+    notes = {f"{number}" for number in range(40)}
+    for note in sorted(notes):
+        ben.note("s1", note)
+        ben.sync()
+    ben.put_back(copy)
+    ben.note("s1", "after")
+    agree(anna, ben, notes={*notes, "after"})
+
+
+def test_the_founder_s_home_put_back(tmp_path: Path, shelf: Shelf) -> None:
+    """The founder forgets whom it let in, and learns it again from the remote."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    copy = anna.copy(str(tmp_path / "copy"))
+    cleo = Device(str(tmp_path), "cleo", shelf)
+    join(anna, cleo)
+    cleo.note("s1", "from cleo")
+    cleo.sync()
+    anna.remove(ben)
+    anna.put_back(copy)
+    anna.note("s1", "after")
+    anna.sync()
+    agree(anna, cleo, notes={"from cleo", "after"})
+    assert not anna.vault().membership.is_member(ben.keys.public.id)
+
+
+def test_one_home_on_two_devices_at_once(tmp_path: Path, shelf: Shelf) -> None:
+    """A cloned home writes on both machines: both keep all they wrote, and become two writers."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    clone = Device(str(tmp_path), "clone", shelf, like=ben)
+    clone.put_back(ben.copy(str(tmp_path / "copy")))
+    notes = set()
+    for number in range(4):
+        for device in (ben, clone):
+            notes.add(f"{device.name} {number}")
+            device.note("s1", f"{device.name} {number}")
+        for device in (ben, clone) if number % 2 else (clone, ben):
+            device.sync()
+    assert ben.writer != clone.writer
+    agree(anna, ben, clone, notes=notes)
+
+
+class Between(Shelf):
+    """The other one pushes between our look and our put."""
+
+    def __init__(self, shelf: Shelf, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.objects = shelf.objects
+        self._act: Callable[[], object] | None = act
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        if self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return super().put(objects, remove=remove)
+
+
+def test_two_copies_that_push_in_the_same_moment(tmp_path: Path, shelf: Shelf) -> None:
+    """Both looked before either wrote: the one whose head was refused goes on as somebody new, in the same sync."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    clone = Device(str(tmp_path), "clone", shelf, like=ben)
+    clone.put_back(ben.copy(str(tmp_path / "copy")))
+    ben.note("s1", "ben")
+    clone.note("s1", "clone")
+
+    clone.remote = Between(shelf, ben.sync)
+    assert clone.sync().pushed
+    clone.remote = shelf
+    assert clone.writer != ben.writer
+    agree(anna, ben, clone, notes={"ben", "clone"})
+    assert {name for name in shelf.objects if name.startswith("p/")} == named(anna)
+
+
+@pytest.mark.parametrize("new_writer", [True, False])
+def test_a_store_that_was_lost(tmp_path: Path, shelf: Shelf, *, new_writer: bool) -> None:
+    """With nothing left but the keys and the vault's id, everything comes back from the remote."""
+    anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo")
+    ben.note("s1", "ben's")
+    cleo.note("s1", "cleo's")
+    settle([anna, ben, cleo])
+    for device in (ben, anna):
+        device.lose()
+        if new_writer:
+            device.renew()
+        device.sync()
+        device.note("s1", f"{device.name} after")
+        device.sync()
+    agree(anna, ben, cleo, notes={"ben's", "cleo's", "ben after", "anna after"})
+    dora = Device(str(tmp_path), "dora", shelf)
+    join(anna, dora)
+    agree(anna, ben, cleo, dora, notes={"ben's", "cleo's", "ben after", "anna after"})
+
+
+def test_a_store_that_was_lost_and_used_before_it_synced(tmp_path: Path, shelf: Shelf) -> None:
+    """Events recorded into the empty store under the old writer id stand beside those that come back."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    ben.note("s1", "old one")
+    ben.note("s1", "old two")
+    settle([anna, ben])
+    ben.lose()
+    ben.start("s1")
+    ben.note("s1", "new one")
+    ben.note("s1", "new two")
+    ben.note("s1", "new three")
+    agree(anna, ben, notes={"old one", "old two", "new one", "new two", "new three"})
+
+
+@pytest.mark.parametrize("who", ["anna", "ben"])
+def test_memory_that_was_lost(tmp_path: Path, shelf: Shelf, who: str) -> None:
+    """The events are there, all else is asked for again, and what was not yet sent is sent."""
+    devices = fleet(tmp_path, shelf, "anna", "ben")
+    anna, ben = devices
+    (victim,) = [device for device in devices if device.name == who]
+    victim.note("s1", "sent")
+    settle(devices)
+    victim.note("s1", "not sent")
+    victim.forget()
+    agree(anna, ben, notes={"sent", "not sent"})
+
+
+def test_a_remote_that_was_put_back(tmp_path: Path, shelf: Shelf) -> None:
+    """A remote that shows an earlier state gets back from each device what it lost."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    before = dict(shelf.objects)
+    anna.note("s1", "anna's")
+    ben.note("s1", "ben's")
+    settle([anna, ben])
+    cleo = Device(str(tmp_path), "cleo", shelf)
+    join(anna, cleo)
+    shelf.objects = dict(before)
+    settle([anna, ben, cleo], 2)
+    agree(anna, ben, cleo, notes={"anna's", "ben's"})
+    dora = Device(str(tmp_path), "dora", shelf)
+    join(anna, dora)
+    agree(anna, ben, cleo, dora, notes={"anna's", "ben's"})
+
+
+def test_a_remote_that_was_emptied(tmp_path: Path, shelf: Shelf) -> None:
+    """The devices put everything back: vault, members, keys and packs."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    for number in range(20):
+        ben.note("s1", str(number))
+        ben.sync()
+    settle([anna, ben])
+    shelf.objects.clear()
+    anna.sync(put_back=True)
+    settle([anna, ben], 2)
+    cleo = Device(str(tmp_path), "cleo", shelf)
+    join(anna, cleo)
+    agree(anna, ben, cleo, notes={str(number) for number in range(20)})
+
+
+def test_a_remote_that_lost_its_beginning(tmp_path: Path, shelf: Shelf) -> None:
+    """Heads and packs are there, the vault's own entries are not: put back when a person says so."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    anna.note("s1", "anna's")
+    settle([anna, ben])
+    for name in [name for name in shelf.objects if name == "vault" or name.startswith(("m/", "k/"))]:
+        del shelf.objects[name]
+    anna.sync()
+    assert "vault" not in shelf.objects
+    anna.sync(put_back=True)
+    cleo = Device(str(tmp_path), "cleo", shelf)
+    join(anna, cleo)
+    agree(anna, ben, cleo, notes={"anna's"})
+
+
+def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
+    """Two events under one number are both kept, and the stores of all devices find nothing else wrong."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    ben.note("s1", "before")
+    ben.sync()
+    copy = ben.copy(str(tmp_path / "copy"))
+    ben.note("s1", "one")
+    ben.sync()
+    ben.put_back(copy)
+    ben.record("s1", NoteAdded(text="two"))
+    agree(anna, ben, notes={"before", "one", "two"})
+    for device in (anna, ben):
+        numbers = [(event.writer, event.seq) for event in device.events("s1")]
+        assert len(numbers) - len(set(numbers)) == 1
+        found = [
+            damage for damage in device.store.check() if "fork" not in damage.check and "two" not in damage.detail
+        ]
+        assert not found, found

@@ -1,0 +1,121 @@
+"""A remote in an S3 bucket, against real servers: SeaweedFS keeps its word, rclone's does not."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+
+from holdfast.core.errors import Failed, HoldfastError, NotFound, Refused
+from holdfast.sync.remotes.base import Missing, ObjectInfo
+from holdfast.sync.remotes.conformance import RemoteConformance
+from holdfast.sync.remotes.s3 import S3Remote
+from tests.sync.seaweed import S3Server, rclone, seaweed
+
+RUN: Final = secrets.token_hex(8)
+
+
+class TestS3Remote(RemoteConformance):
+    """What every remote must do, in a real bucket."""
+
+    def open_remote(self, where: str = "one") -> S3Remote:
+        server = seaweed()
+        return S3Remote.open(self._url(server, where), server.environ)
+
+    def plant(self, name: str, data: bytes, where: str = "one") -> bool:
+        """Signed by hand: the client sends no key that is not a path."""
+        import httpx
+        import obstore
+
+        server = seaweed()
+        remote = S3Remote.open(self._url(server, where), server.environ)
+        place = remote._place
+        address = f"{place.endpoint}/{place.bucket}/{quote(f'{place.prefix}/{name}')}?x-id="
+        signed = obstore.sign(remote._made(address), "PUT", "x", timedelta(minutes=5))
+        return httpx.put(signed, content=data, trust_env=False).is_success
+
+    def _url(self, server: S3Server, where: str) -> str:
+        return server.url(f"{RUN}/{self.place.name}/{where}")
+
+
+@pytest.fixture
+def server() -> S3Server:
+    return seaweed()
+
+
+@pytest.fixture
+def remote(server: S3Server) -> S3Remote:
+    return S3Remote.open(server.fresh(), server.environ, create=True)
+
+
+def test_prefixes_are_apart(server: S3Server) -> None:
+    """Two remotes in one bucket see nothing of each other, and odd characters in a prefix do no harm."""
+    odd = server.fresh().replace("?", "/a%20b=c+(d)!'@/.e?")
+    one, two = S3Remote.open(odd, server.environ), S3Remote.open(server.fresh(), server.environ)
+    one.put([("vault", b"one")])
+    assert one.list("") == [ObjectInfo("vault", 3)]
+    assert one.get("vault", 3) == b"one"
+    assert two.list("") == []
+    assert S3Remote.open(one.url, server.environ).get("vault", 3) == b"one"
+
+
+def test_trying_out_leaves_nothing_behind(remote: S3Remote) -> None:
+    """The objects of a probe are gone afterwards."""
+    remote.probe()
+    assert remote.list("") == []
+
+
+def test_a_server_that_overwrites_is_refused() -> None:
+    """rclone's server ignores conditions: it is found out when the remote is added, and left clean."""
+    with rclone() as server:
+        with pytest.raises(Refused, match="overwrites") as caught:
+            S3Remote.open(server.fresh(), server.environ, create=True)
+        assert "conditional writes" in (caught.value.hint or "")
+        assert S3Remote.open(server.url(), server.environ).list("") == []
+
+
+def test_a_bucket_that_is_not_there_is_named(server: S3Server) -> None:
+    """It is never made on the way, and never taken for an object that is missing."""
+    remote = S3Remote.open(server.url("x", bucket="nobodys-bucket"), server.environ)
+    calls = (
+        remote.probe,
+        lambda: remote.list(""),
+        lambda: remote.get("vault", 1),
+        lambda: remote.put([("vault", b"")]),
+        lambda: remote.put([], remove=["vault"]),
+    )
+    for call in calls:
+        with pytest.raises(NotFound, match="nobodys-bucket") as caught:
+            call()
+        assert not isinstance(caught.value, Missing)
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_wrong_keys_are_not_taken_for_a_bad_connection(server: S3Server, name: str) -> None:
+    """Trying again would not help; the hint says what to look at, and no key is shown."""
+    environ = {**server.environ, name: "wrongwrongwrong"}
+    remote = S3Remote.open(server.fresh(), environ)
+    for call in (remote.probe, lambda: remote.list("h/"), lambda: remote.get("vault", 1)):
+        with pytest.raises(Failed) as caught:
+            call()
+        assert "AWS_ACCESS_KEY_ID" in (caught.value.hint or "")
+        assert not caught.value.retry_helps
+        for secret in ("wrongwrong", server.key, server.secret):
+            assert secret not in _everything_said(caught.value)
+
+
+def test_a_fresh_process_loads_the_client_only_when_asked() -> None:
+    """Knowing of S3 remotes costs nothing until one is opened."""
+    code = "import sys, holdfast.sync.remotes.s3; sys.exit(any(n.split('.')[0] == 'obstore' for n in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def _everything_said(error: HoldfastError) -> str:
+    assert error.__suppress_context__
+    return f"{error!r} {error} {error.hint} {error.__cause__!r}"

@@ -1,0 +1,287 @@
+"""The wire format is what docs/internals/sync.md says: a reader written from that page alone gets the same.
+
+`vectors/vault.json` is a small vault as it lay at a remote once, with the keys of its devices and the events in it.
+Run this module as a program to write another one; a new file means a new version of the format.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import times
+from holdfast.core.envelope import Event
+from holdfast.core.events import EventErased
+from holdfast.sync import device_removal, sync_remote, vault_shares
+from holdfast.sync.protocol import sealing
+from holdfast.sync.protocol.entries import Invite, NewKey, Uninvite
+from holdfast.sync.protocol.membership import evaluate
+from holdfast.workspace.keys.device_keys import POSSESSION, DeviceKeys
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.sync import independent_members, independent_vault, membership_acts
+from tests.sync.membership_acts import Acts
+from tests.sync.test_membership_laws import Lived, histories
+
+VECTOR = Path(__file__).parent / "vectors" / "vault.json"
+MAIN, SHARED = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
+
+
+def told(event: Event) -> dict[str, Any]:
+    """An event in the words of docs/internals/log.md."""
+    return {
+        "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq, "clock": event.clock,
+        "at": times.text(event.at), "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
+        "key": event.key, "actor": event.actor, "type": event.type, "body": event.body, "prev": event.prev,
+        "hash": event.hash, "data": None if event.data is None else json.loads(event.data),
+        "salt": None if event.salt is None else event.salt.hex(),
+    }  # fmt: skip
+
+
+def by_hash(events: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {event["hash"]: event for event in events}
+
+
+def all_of(device: Device, sessions: Iterable[str]) -> dict[str, dict[str, Any]]:
+    return by_hash(told(event) for session in sessions for event in device.events(session))
+
+
+def read(objects: dict[str, bytes], keys: DeviceKeys) -> dict[str, independent_vault.Opened]:
+    return independent_vault.read(objects, keys.identity, keys.public.age)
+
+
+def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:
+    """Two devices and one that is removed again, which begins a new key; a share with a guest; something erased."""
+    shelf = Shelf()
+    devices = {name: Device(directory, name, shelf) for name in ("laptop", "desk", "phone", "guest")}
+    laptop, desk, phone, guest = devices.values()
+    laptop.found()
+    laptop.start(MAIN, "Grün, “quoted” \u2028 and\nlines")
+    join(laptop, desk, phone)
+    phone.note(MAIN, "from a device that goes")
+    settle((phone, laptop, desk))
+    change = device_removal.remove(laptop.vault(), [phone.keys.public.id])
+    change.commit()
+    desk.start(SHARED, "What a guest may read")
+    settle((laptop, desk))
+    desk.note(MAIN, "after the new key")
+    laptop.note(MAIN, "to be erased")
+    gone = laptop.events(MAIN)[-1].hash
+    laptop.record(MAIN, EventErased(hashes=(gone,)))
+    settle((laptop, desk))
+    share = vault_shares.begin(laptop.vault(), SHARED)
+    vault_shares.invite(share, "eve@example.org", [guest.keys.public.age], write=True, expires=None)
+    settle((laptop, desk))
+    offer = vault_shares.offers(shelf, [guest.keys.identity])[0]
+    guest.vault_id = vault_shares.accept(guest.here(), shelf, offer).id
+    settle((guest, laptop, desk, guest))
+    guest.note(SHARED, "from the guest")
+    settle((guest, laptop, desk))
+    return shelf, devices
+
+
+def test_a_reader_written_from_the_page_reads_the_same(tmp_path: Path) -> None:
+    """Every device's events, in the main vault and in the share, after a removal, a new key and an erasure."""
+    shelf, devices = lived(str(tmp_path))
+    laptop, desk, phone, guest = devices.values()
+    for device in (laptop, desk):
+        found = read(shelf.objects, device.keys)
+        main = found[laptop.vault_id]
+        assert by_hash(main.events) == all_of(device, (MAIN, SHARED))
+        assert set(main.members.members) == {laptop.keys.public.id, desk.keys.public.id}
+        assert set(main.members.removed) == {phone.keys.public.id}
+        share = found[guest.vault_id]
+        assert share.session == SHARED
+        assert by_hash(share.events) == all_of(guest, (SHARED,)) == all_of(device, (SHARED,))
+    assert set(read(shelf.objects, guest.keys)) == {guest.vault_id}
+    assert any(event["data"] is None for event in read(shelf.objects, desk.keys)[laptop.vault_id].events)
+    assert "from the guest" in desk.notes(SHARED)
+    with pytest.raises(ValueError, match="no key opens"):
+        read(shelf.objects, phone.keys)
+    for device in devices.values():
+        device.close()
+
+
+def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
+    """After forty pushes some packs cover many of them, and two keys have been in use."""
+    shelf = Shelf()
+    laptop, desk = Device(str(tmp_path), "laptop", shelf), Device(str(tmp_path), "desk", shelf)
+    laptop.found()
+    join(laptop, desk)
+    laptop.start(MAIN)
+    for number in range(40):
+        laptop.note(MAIN, f"note {number}")
+        laptop.sync()
+        if number == 20:
+            change = laptop.vault().change()
+            change.new_key()
+            change.commit()
+    settle((desk, laptop))
+    found = read(shelf.objects, desk.keys)[laptop.vault_id]
+    assert by_hash(found.events) == all_of(desk, (MAIN,))
+    assert len(found.members.keys) == 2
+    assert sum(name.startswith("p/") for name in shelf.objects) < 40
+    laptop.close()
+    desk.close()
+
+
+@given(histories())
+def test_the_page_says_who_belongs_to_a_vault(history: Lived) -> None:
+    """Over histories of devices that remove and admit each other at once: the same members, cuts, keys and tips."""
+    agree(history.acts)
+
+
+@st.composite
+def shared_histories(draw: st.DrawFn) -> Acts:
+    """People are invited to a shared session, taken back, let in and removed, by whomever, knowing whatever."""
+    acts = Acts(session=SHARED)
+    acts.admit("ann", "bob")
+    acts.admit("ann", "cat", admin=False)
+    invites = [_invite(acts, "ann", write=True, after=None)]
+    everybody = st.sampled_from(("ann", "bob", "cat", "gus", "hal"))
+    for _ in range(draw(st.integers(1, 12))):
+        by, whom, invite = draw(everybody), draw(everybody), draw(st.sampled_from(invites))
+        known = st.lists(st.sampled_from(sorted(acts.said)), min_size=1, max_size=3)
+        after = None if draw(st.booleans()) else draw(known)
+        match draw(st.sampled_from(("invite", "uninvite", "guest", "guest", "device", "twin", "remove", "key"))):
+            case "invite":
+                invites.append(_invite(acts, by, write=draw(st.booleans()), after=after))
+            case "uninvite":
+                acts.say(by, Uninvite, after=after, invite=invite)
+            case "guest":
+                acts.admit(by, whom, admin=False, role="guest", invite=invite, after=after)
+            case "device":
+                acts.admit(by, whom, admin=draw(st.booleans()), after=after)
+            case "twin":
+                signing = draw(everybody)
+                age = membership_acts.keys_of(whom).public.age
+                proof = membership_acts.keys_of(draw(everybody)).sign(POSSESSION, age.encode())
+                acts.admit(
+                    by, whom, admin=False, role=draw(st.sampled_from(("guest", "device"))), after=after,
+                    signing=signing, possession=proof if draw(st.booleans()) else None,
+                )  # fmt: skip
+            case "remove":
+                acts.remove(by, whom, after=after, cut={"w": {SHARED: acts.clock}})
+            case _:
+                acts.say(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
+    return acts
+
+
+def _invite(acts: Acts, by: str, *, write: bool, after: Iterable[str] | None) -> str:
+    expires = acts.clock + 6 if acts.clock % 2 else None
+    return acts.say(by, Invite, after=after, email="", recipients=(), write=write, secret=b"", expires=expires)
+
+
+@given(shared_histories())
+def test_the_page_says_who_belongs_to_a_share(acts: Acts) -> None:
+    """The same for shared sessions: invitations, guests, and what is taken back."""
+    agree(acts)
+
+
+def agree(acts: Acts) -> None:
+    said = list(acts.said.values())
+    ours = evaluate(said, acts.vault)
+    theirs = independent_members.Members([(signed.payload, signed.signature) for signed in said], acts.vault)
+    admins = {device for device, role in theirs.members.items() if role == independent_members.ADMIN}
+    assert set(theirs.members) == set(ours.members)
+    assert admins == {device for device in ours.members if ours.is_admin(device)}
+    assert theirs.removed == {
+        device: {(writer, session): seq for writer, cut in item.cut.items() for session, seq in cut.items()}
+        for device, item in ours.removed.items()
+    }
+    assert theirs.keys == {key.id for key in ours.keys}
+    assert theirs.tips == list(ours.tips)
+
+
+# ── the vault that was written down ──────────────────────────────────────────────────────────────────────
+
+
+def written() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(VECTOR.read_text("utf-8"))
+    return found
+
+
+def objects_of(vector: dict[str, Any]) -> dict[str, bytes]:
+    return {name: base64.b64decode(data) for name, data in vector["objects"].items()}
+
+
+def keys_of(vector: dict[str, Any], name: str) -> DeviceKeys:
+    one = vector["devices"][name]
+    return DeviceKeys(bytes.fromhex(one["seed"]), one["identity"])
+
+
+@pytest.mark.parametrize("name", ["laptop", "desk", "guest"])
+def test_the_vault_that_was_written_down_is_read_by_another_program(name: str) -> None:
+    """The vector: the independent reader finds the events that were noted with it."""
+    vector = written()
+    found = read(objects_of(vector), keys_of(vector, name))
+    assert {vault: opened.events for vault, opened in found.items()} == {
+        vault: events for vault, events in vector["vaults"].items() if vault in found
+    }
+    assert len(found) == (1 if name == "guest" else 2)
+
+
+def test_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
+    """The vector again: a device that has its keys and nothing else gets every event, and turns nothing away."""
+    vector = written()
+    with closing(Device(str(tmp_path), "desk", Shelf())) as desk:
+        desk.keys = keys_of(vector, "desk")
+        desk.renew()
+        assert isinstance(desk.remote, Shelf)
+        desk.remote.objects = objects_of(vector)
+        desk.ask()
+        report = desk.sync()
+        assert report.rejected == []
+        assert all_of(desk, (MAIN, SHARED)) == by_hash(vector["vaults"][desk.vault_id])
+
+
+def test_the_guest_of_the_vault_that_was_written_down_is_read_by_holdfast(tmp_path: Path) -> None:
+    """The vector once more: the guest's keys open the shared session and nothing else."""
+    vector = written()
+    with closing(Device(str(tmp_path), "guest", Shelf())) as guest:
+        guest.keys = keys_of(vector, "guest")
+        guest.renew()
+        shelf = guest.remote
+        assert isinstance(shelf, Shelf)
+        shelf.objects = objects_of(vector)
+        (offer,) = vault_shares.offers(shelf, [guest.keys.identity])
+        vault = vault_shares.accept(guest.here(), shelf, offer)
+        assert sync_remote.sync(vault).rejected == []
+        assert all_of(guest, (SHARED,)) == by_hash(vector["vaults"][vault.id])
+        assert guest.events(MAIN) == []
+
+
+def write_vector() -> None:
+    """Make the vector anew."""
+    with tempfile.TemporaryDirectory() as scratch:
+        shelf, devices = lived(scratch)
+        found = read(shelf.objects, devices["laptop"].keys)
+        document = {
+            "about": "A vault as docs/internals/sync.md describes it: its objects in base64, the keys of its"
+            " devices, and the events in it by vault. Written by tests/sync/test_wire_format.py.",
+            "devices": {
+                name: {"id": device.keys.public.id, "seed": device.keys.seed.hex(), "identity": device.keys.identity,
+                       "signing": device.keys.public.signing.hex(), "age": device.keys.public.age}
+                for name, device in devices.items()
+            },
+            "tags": {vault: sealing.vault_tag(vault) for vault in found},
+            "vaults": {vault: opened.events for vault, opened in found.items()},
+            "objects": {name: base64.b64encode(data).decode() for name, data in sorted(shelf.objects.items())},
+        }  # fmt: skip
+        for device in devices.values():
+            device.close()
+    VECTOR.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write_vector()
+    sys.exit(0)

@@ -1,0 +1,281 @@
+"""Key wraps: ordinary age files, opened by us, by `age` and by SSH keys; and everything that is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
+from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as generate_ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Invalid, Refused
+from holdfast.sync.protocol import wraps
+from holdfast.sync.protocol.wraps import Wrapped, read_identity, recipient_of, unwrap, wrap
+from holdfast.workspace.keys import age
+from holdfast.workspace.keys.device_keys import DeviceKeys, new_box
+
+pyrage = import_module("pyrage")  # it has no types
+OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
+DEVICE = DeviceKeys.generate()
+BOX = new_box()[1]
+FULL = Wrapped(
+    vault="0f" * 32,
+    founding=b"\x00the signed founding entry\xff",
+    keys=[bytes([each]) * 32 for each in range(3)],
+    box=BOX,
+    session="2026-11-15-add-oauth",
+    secret=b"\xff" * 32,
+)
+BARE = Wrapped(vault="0f" * 32, founding=b"", keys=[])
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        if OURS:
+            pytest.fail(f"{name} is not installed, and this run must not leave anything out")
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def expected(wrapped: Wrapped) -> dict[str, object]:
+    def text(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    return {
+        "holdfast": 1,
+        "vault": wrapped.vault,
+        "founding": text(wrapped.founding),
+        "keys": [text(key) for key in wrapped.keys],
+        "box": wrapped.box,
+        "session": wrapped.session,
+        "secret": None if wrapped.secret is None else text(wrapped.secret),
+    }
+
+
+def private(key: Ed25519PrivateKey, encryption: KeySerializationEncryption | None = None) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, encryption or NoEncryption())
+
+
+def test_there_and_back() -> None:
+    """A wrap is opened by the device it is for, among its other identities, and tells all it was given."""
+    for wrapped in (FULL, BARE):
+        blob = wrap(DEVICE.public.age, wrapped)
+        assert unwrap(blob, [DeviceKeys.generate().identity, DEVICE.identity]) == wrapped
+
+
+def test_the_json_inside() -> None:
+    """What is inside stands there as documented, for any other program."""
+    for wrapped in (FULL, BARE):
+        plain = pyrage.decrypt(wrap(DEVICE.public.age, wrapped), [pyrage.x25519.Identity.from_str(DEVICE.identity)])
+        assert json.loads(plain) == expected(wrapped)
+
+
+def test_not_for_us() -> None:
+    """Nobody else opens it: no identity, another device's, or one that is none."""
+    blob = wrap(DEVICE.public.age, FULL)
+    other: list[list[str | bytes]] = [
+        [], [DeviceKeys.generate().identity], ["nonsense", b"\xff", "AGE-SECRET-KEY-1XYZ", "é"],
+    ]  # fmt: skip
+    for identities in other:
+        assert unwrap(blob, identities) is None
+
+
+def test_nothing_is_shown() -> None:
+    """Printing what was wrapped gives no key away."""
+    assert BOX not in repr(FULL)
+    assert "x00" not in repr(FULL)
+
+
+def test_the_ordinary_age_program_opens_it(tmp_path: Path) -> None:
+    """`age -d` with the device's identity in a file prints the JSON."""
+    age_program = program("age")
+    (tmp_path / "identity").write_text(f"# a comment\n{DEVICE.identity}\n")
+    (tmp_path / "wrap").write_bytes(wrap(DEVICE.public.age, FULL))
+    done = subprocess.run(
+        [age_program, "-d", "-i", str(tmp_path / "identity"), str(tmp_path / "wrap")], capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == expected(FULL)
+
+
+def test_an_ssh_key_of_ssh_keygen_opens_it(tmp_path: Path) -> None:
+    """A key made by ssh-keygen is enough, for us and for `age`; one with a passphrase is refused with a way out."""
+    keygen = program("ssh-keygen")
+    for kind in ("ed25519", "rsa"):
+        path = tmp_path / kind
+        subprocess.run([keygen, "-q", "-t", kind, "-N", "", "-C", "me at home", "-f", str(path)], check=True)
+        identities = read_identity(path.read_bytes())
+        public = path.with_suffix(".pub").read_text()
+        blob = wrap(public, FULL)
+        assert unwrap(blob, identities) == FULL
+        assert public.startswith(recipient_of(identities[0]) + " ")
+        if shutil.which("age") or OURS:
+            done = subprocess.run(
+                [program("age"), "-d", "-i", str(path)], input=blob, capture_output=True, check=True
+            )
+            assert json.loads(done.stdout) == expected(FULL)
+    path = tmp_path / "protected"
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "password", "-f", str(path)], check=True)
+    with pytest.raises(Refused, match="passphrase") as told:
+        read_identity(path.read_bytes())
+    assert "ssh-keygen -p" in str(told.value.hint)
+
+
+def test_every_changed_byte_is_noticed() -> None:
+    """No change of a wrap, no cut and nothing put behind it opens as anything else."""
+    blob = wrap(DEVICE.public.age, FULL)
+    for at in range(len(blob)):
+        changed = bytearray(blob)
+        changed[at] ^= 0x01
+        assert unwrap(bytes(changed), [DEVICE.identity]) in (None, FULL), at  # parts of the padding say nothing
+        assert unwrap(blob[:at], [DEVICE.identity]) is None
+    assert unwrap(blob + b"\0", [DEVICE.identity]) is None
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_garbage_is_no_wrap(garbage: bytes, begun: bool) -> None:
+    """Whatever a remote serves under a wrap's name, the answer is that it is none."""
+    blob = b"age-encryption.org/v1\n-> X25519 " + garbage + b"\n--- " + garbage if begun else garbage
+    assert unwrap(blob, [DEVICE.identity]) is None
+
+
+def test_a_stanza_with_a_weak_share_is_no_wrap() -> None:
+    """A share that makes the secret the same for everybody opens nothing."""
+    lines = age.encrypt(DEVICE.public.age, b"{}").split(b"\n")
+    lines[1] = b"-> X25519 " + b"A" * 43
+    assert unwrap(b"\n".join(lines), [DEVICE.identity]) is None
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        b"", b"\xff", b"[]", b"{}", b"[" * 100_000,
+        json.dumps(expected(FULL) | {"holdfast": 2}).encode(),
+        json.dumps(expected(FULL) | {"vault": "../up"}).encode(),
+        json.dumps(expected(FULL) | {"vault": "0F" * 32}).encode(),
+        json.dumps(expected(FULL) | {"keys": ["AAAA"]}).encode(),
+        json.dumps(expected(FULL) | {"keys": ["?"]}).encode(),
+        json.dumps(expected(FULL) | {"box": "age1"}).encode(),
+        json.dumps({"holdfast": 1, "vault": "0f" * 32}).encode(),
+    ],
+)  # fmt: skip
+def test_something_else_inside_is_no_wrap(inside: bytes) -> None:
+    """Anybody can seal to a device: what is inside has to be a wrap too."""
+    assert unwrap(age.encrypt(DEVICE.public.age, inside), [DEVICE.identity]) is None
+
+
+def test_what_a_newer_one_adds_is_passed_over() -> None:
+    """Fields nobody knows here do not hold up the others."""
+    more = json.dumps(expected(FULL) | {"colour": "green"}).encode()
+    assert unwrap(age.encrypt(DEVICE.public.age, more), [DEVICE.identity]) == FULL
+
+
+def test_too_large_is_refused_and_not_opened() -> None:
+    """Neither is a wrap made beyond the limit, nor one opened, nor one with a header made to cost time."""
+    with pytest.raises(Refused, match="bytes"):
+        wrap(DEVICE.public.age, Wrapped(vault="0f" * 32, founding=bytes(wraps.LARGEST), keys=[]))
+    large = age.encrypt(DEVICE.public.age, json.dumps(expected(FULL)).encode() + b" " * wraps.LARGEST)
+    assert unwrap(large, [DEVICE.identity]) is None
+    many = [pyrage.x25519.Recipient.from_str(DEVICE.public.age)] * 200
+    assert unwrap(pyrage.encrypt(json.dumps(expected(FULL)).encode(), many), [DEVICE.identity]) is None
+
+
+def test_only_to_keys_that_can_be_sealed_to() -> None:
+    """A weak or broken recipient is refused before anything is encrypted."""
+    for recipient in (age.recipient(bytes(32)), "age1qqq", "nobody"):
+        with pytest.raises(Invalid):
+            wrap(recipient, FULL)
+        with pytest.raises(Invalid, match="nothing can be sealed"):
+            age.encrypt(recipient, b"a letter")
+
+
+# --- a person's own secret key -----------------------------------------------------------------------
+
+
+def test_an_age_identity_file() -> None:
+    """Comments and empty lines are passed over, every identity is read."""
+    other = DeviceKeys.generate()
+    text = f"# created: today\r\n\r\n{DEVICE.identity}\r\n# {DEVICE.public.age}\r\n {other.identity.lower()}\n"
+    found = read_identity(text.encode())
+    assert found == [DEVICE.identity, other.identity]
+    assert [recipient_of(each) for each in found] == [DEVICE.public.age, other.public.age]
+    assert recipient_of(DEVICE.identity.encode()) == DEVICE.public.age
+
+
+def test_an_age_keygen_file(tmp_path: Path) -> None:
+    """The file that `age-keygen` writes is read as it is."""
+    subprocess.run([program("age-keygen"), "-o", str(tmp_path / "key")], check=True, capture_output=True)
+    text = (tmp_path / "key").read_bytes()
+    (found,) = read_identity(text)
+    assert recipient_of(found).encode() in text
+
+
+def test_ssh_private_keys() -> None:
+    """OpenSSH keys and older RSA ones are read, and lead to their public key."""
+    key = Ed25519PrivateKey.generate()
+    (found,) = read_identity(b"\n" + private(key))
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    assert recipient_of(found) == public
+    assert unwrap(wrap(public, FULL), [found, DEVICE.identity]) == FULL
+    rsa = generate_private_key(65537, 2048)
+    (old,) = read_identity(rsa.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    assert unwrap(wrap(recipient_of(old), FULL), [old]) == FULL
+
+
+def test_protected_identities_are_refused() -> None:
+    """Whatever asks for a passphrase or a plugin is refused, with what to do."""
+    rsa, secret = generate_private_key(65537, 2048), BestAvailableEncryption(b"password")
+    protected = [
+        rsa.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, secret),
+        rsa.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret),
+        age.encrypt(DEVICE.public.age, DEVICE.identity.encode()),
+        b"-----BEGIN AGE ENCRYPTED FILE-----\nAAAA\n",
+        b"# a card\nAGE-PLUGIN-YUBIKEY-1QQQQ\n",
+    ]
+    for text in protected:
+        with pytest.raises(Refused) as told:
+            read_identity(text)
+        assert told.value.hint
+
+
+def test_other_identities_are_invalid() -> None:
+    """Public keys, other kinds of keys and garbage are said to be none, without repeating them."""
+    ec = generate_ec(SECP256R1())
+    wrong = [
+        b"", b"# nothing\n", b"\xff\xfe", b"hello", DEVICE.public.age.encode(), DEVICE.identity[:-1].encode(),
+        b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", b"-----BEGIN NOTHING-----",
+        private(Ed25519PrivateKey.generate())[:-60],
+        Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        ec.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+        generate_private_key(65537, 1024).private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
+    ]  # fmt: skip
+    for text in wrong:
+        with pytest.raises(Invalid) as told:
+            read_identity(text)
+        assert told.value.hint
+        assert DEVICE.identity[:30] not in told.value.message
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", b"-----BEGIN OPENSSH PRIVATE KEY-----\n", b"-----BEGIN RSA"]))
+def test_any_identity_is_read_or_refused(text: bytes, start: bytes) -> None:
+    """Whatever file is named, the answer is one sentence."""
+    with pytest.raises((Invalid, Refused)):
+        read_identity(start + text)
