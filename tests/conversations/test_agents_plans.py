@@ -46,8 +46,8 @@ def test_the_list_of_a_subagent_is_its_own(table: Table, tool: str, given: Json,
 def test_lists_told_by_events_name_the_subagent() -> None:
     """So it is where an event of its own tells of the list, and where any tool carries it along."""
     task: dict[str, Json] = {"task_id": "1", "task_subject": "Empty", "agent_id": "a1"}
-    created = AGENT.heard({"session_id": "s", "hook_event_name": "TaskCreated", **task})
-    updated = OPENCODE.heard({"session_id": "s", "hook_event_name": "todo.updated", "agent_id": "a1", "todos": TODOS})
+    created = AGENT.parse({"session_id": "s", "hook_event_name": "TaskCreated", **task})
+    updated = OPENCODE.parse({"session_id": "s", "hook_event_name": "todo.updated", "agent_id": "a1", "todos": TODOS})
     assert created is not None
     assert updated is not None
     assert [signal.agent for signal in (*created.signals, *updated.signals) if isinstance(signal, Planned)] == [

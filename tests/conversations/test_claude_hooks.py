@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply, Scope
-from holdfast.conversations.adapters.claude import settings as claude_wiring
+from holdfast.conversations.adapters.claude import settings as claude_settings
 from holdfast.conversations.adapters.claude import statusline
 from holdfast.conversations.adapters.claude.hooks import AGENT, EVENTS
-from holdfast.conversations.adapters.claude.settings import HOOKS, WIRING
+from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.conformance import samples_in
 from holdfast.conversations.connect.wiring import SettingsEntry, wiring
 from holdfast.conversations.signals import Chosen, Limited, Measured, Opened, Prompted
@@ -59,7 +59,7 @@ def event(name: str, **fields: Json) -> dict[str, Json]:
 
 
 def hear(payload: Payload) -> HookEvent:
-    heard = AGENT.heard(payload)
+    heard = AGENT.parse(payload)
     assert heard is not None
     return heard
 
@@ -137,7 +137,7 @@ def test_copilot_runs_these_hooks_too(path: str) -> None:
 @pytest.mark.parametrize("name", ["", " ", "a\0b", "a\nb", "x" * 201, "x" * 1_000_000, "\x1b[2J", 5, None, ["a"], {}])
 def test_ids_that_are_none(name: Json) -> None:
     """What cannot be an id is of no conversation."""
-    assert AGENT.heard({**event("Stop"), "session_id": name}) is None
+    assert AGENT.parse({**event("Stop"), "session_id": name}) is None
     assert statusline.parse({**STATUS, "session_id": name}) is None
 
 
@@ -214,25 +214,25 @@ def test_room_is_used(some: str) -> None:
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     for name in ("home/.claude", "shop/.claude", "managed"):
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(claude_wiring, "_MANAGED", {"linux": str(tmp_path / "managed")})
+    monkeypatch.setattr(claude_settings, "_MANAGED", {"linux": str(tmp_path / "managed")})
     return Places(home=str(tmp_path / "home"), project=str(tmp_path / "shop"))
 
 
 def test_where_settings_are(places: Places) -> None:
     """The person's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
-    (change,) = WIRING.changes(places, "user", str)
+    (change,) = SETTINGS.changes(places, "user", str)
     assert change.path == os.path.join(places.home, ".claude", "settings.json")
-    (change,) = WIRING.changes(places, "project", str)
+    (change,) = SETTINGS.changes(places, "project", str)
     assert change.path == os.path.join(places.project, ".claude", "settings.json")
     moved = places._replace(environ={"CLAUDE_CONFIG_DIR": os.path.join(places.home, "elsewhere")})
-    (change,) = WIRING.changes(moved, "user", str)
+    (change,) = SETTINGS.changes(moved, "user", str)
     assert change.path == os.path.join(places.home, "elsewhere", "settings.json")
-    assert wiring("claude") is WIRING
+    assert wiring("claude") is SETTINGS
 
 
 def test_what_stands_in_them(places: Places) -> None:
     """Each event has one entry of one command, before a tool only for those that begin or ask something."""
-    (change,) = WIRING.changes(places, "user", lambda manner: f"holdfast-{manner}")
+    (change,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast-{manner}")
     entries = {entry.at: entry for entry in change.entries}
     assert set(entries) == {("hooks", name) for name in HOOKS}
     assert not any(entry.only for entry in change.entries)
@@ -250,20 +250,20 @@ def test_what_stands_in_them(places: Places) -> None:
 
 def test_the_status_line_is_for_whoever_has_none() -> None:
     """A status line is set only where none stands."""
-    assert claude_wiring.status_line("x") == SettingsEntry(
+    assert claude_settings.status_line("x") == SettingsEntry(
         ("statusLine",), {"type": "command", "command": "x"}, only=True
     )
 
 
 def test_no_obstacles(places: Places, tmp_path: Path) -> None:
     """Settings that are missing, damaged, of another shape or no files at all stand in nobody's way."""
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
     (tmp_path / "home/.claude/settings.json").write_bytes(b'\xef\xbb\xbf{"disableAllHooks": false}')
     (tmp_path / "shop/.claude/settings.json").write_text("[" * 100_000)
     (tmp_path / "shop/.claude/settings.local.json").mkdir()
     (tmp_path / "managed/managed-settings.json").write_text("[true]")
-    assert WIRING.obstacles(places, "user") == ()
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_obstacles(places: Places, tmp_path: Path, file: str, setting: Json) -> 
     (tmp_path / file).write_text(json.dumps(setting))
     scopes: tuple[Scope, ...] = ("user", "project")
     for scope in scopes:
-        (found,) = WIRING.obstacles(places, scope)
+        (found,) = SETTINGS.obstacles(places, scope)
         assert os.path.normpath(tmp_path / file) in found
 
 
@@ -348,7 +348,7 @@ def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict
     """What the next request sends again is how full the context is; zero before the first answer says nothing."""
 
     def measured(**fields: Json) -> list[object]:
-        found = AGENT.heard(event(name, **more, **fields))
+        found = AGENT.parse(event(name, **more, **fields))
         assert found is not None
         return [signal for signal in found.signals if isinstance(signal, Measured)]
 
@@ -361,6 +361,6 @@ def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict
 def test_a_notification_of_the_program_is_no_persons_prompt(source: str | None) -> None:
     """Whoever is named as its author, what opens as a notification was written by the program."""
     words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
-    found = AGENT.heard(event("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source})))
+    found = AGENT.parse(event("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source})))
     assert found is not None
     assert found.signals == (Prompted(text=words, person=False),)

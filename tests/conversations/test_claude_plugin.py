@@ -21,7 +21,7 @@ import pytest
 from holdfast import __version__
 from holdfast.cli.grammar import parse
 from holdfast.cli.table import COMMANDS
-from holdfast.conversations.adapters.claude.settings import HOOKS, WIRING
+from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.hooks.install import install
 from holdfast.core.errors import Usage
 from holdfast.workspace import spool
@@ -78,7 +78,7 @@ def test_the_marketplace_leads_to_the_plugin() -> None:
 
 def test_the_hooks_are_those_of_a_connection() -> None:
     """Plugin and `holdfast connect claude` hear the same events, in the same manner and with the same patience."""
-    (change,) = WIRING.changes(
+    (change,) = SETTINGS.changes(
         Places("/home/anna", "/home/anna/shop"),
         "user",
         lambda manner: f'sh "${{CLAUDE_PLUGIN_ROOT}}/hooks/hold" {manner}',

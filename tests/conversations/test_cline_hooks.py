@@ -31,7 +31,7 @@ BASE: dict[str, Any] = {
 
 
 def heard(hook: str, **more: Any) -> HookEvent:
-    found = AGENT.heard({**BASE, "hookName": hook, **more})
+    found = AGENT.parse({**BASE, "hookName": hook, **more})
     assert found is not None
     return found
 
@@ -45,7 +45,7 @@ def after(name: str, given: Any, output: Any = None, **more: Any) -> tuple[Any, 
 def test_the_program_and_the_extension_are_told_apart() -> None:
     """The program's conversation is the one it can reopen; the extension's is its task, told by its prompt."""
     program = heard("agent_start")
-    extension = AGENT.heard({"hookName": "TaskStart", "taskId": "1794", "workspaceRoots": ["/home/anna/shop"]})
+    extension = AGENT.parse({"hookName": "TaskStart", "taskId": "1794", "workspaceRoots": ["/home/anna/shop"]})
     assert extension is not None
     assert (program.event, program.conversation, program.resume) == ("TaskStart", "1794_r8", "cline --id 1794_r8")
     assert (extension.event, extension.conversation, extension.resume) == ("TaskStart", "1794", None)

@@ -17,7 +17,7 @@ ID = "019b2f00-1111-7000-8000-000000000001"
 
 
 def heard(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.heard({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
+    found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found
 

@@ -26,7 +26,7 @@ def samples(agent: str) -> dict[str, dict[str, Any]]:
 
 
 def heard(event: str, **more: Any) -> HookEvent:
-    found = AGENT.heard({"hook_event_name": event, **BASE, **more})
+    found = AGENT.parse({"hook_event_name": event, **BASE, **more})
     assert found is not None
     return found
 
@@ -37,7 +37,7 @@ def test_both_dialects_say_the_same() -> None:
     pairs = [(recorded[name], recorded[f"camel-{name}"]) for name in recorded if f"camel-{name}" in recorded]
     assert len(pairs) > 10
     for pascal, camel in pairs:
-        one, other = AGENT.heard(pascal["payload"]), AGENT.heard(camel["payload"])
+        one, other = AGENT.parse(pascal["payload"]), AGENT.parse(camel["payload"])
         assert one is not None
         assert other is not None
         assert (one.event, one.occasion, one.cwd) == (other.event, other.occasion, other.cwd)
@@ -48,7 +48,7 @@ def test_both_dialects_say_the_same() -> None:
 
 def test_the_mark_is_the_same_in_both_dialects() -> None:
     """A time written out and a time in milliseconds are one moment."""
-    camel = AGENT.heard({"sessionId": "3f6c", "timestamp": 1794758742123, "cwd": "/home/anna/shop", "prompt": "hi"})
+    camel = AGENT.parse({"sessionId": "3f6c", "timestamp": 1794758742123, "cwd": "/home/anna/shop", "prompt": "hi"})
     assert camel is not None
     assert camel.mark == heard("UserPromptSubmit", prompt="hi").mark == "UserPromptSubmit:3f6c:1794758742123"
 
@@ -66,7 +66,7 @@ def test_whose_payload_it_is() -> None:
     """Copilot's payloads are told from Claude Code's, whichever way they come."""
     for agent in ("copilot", "claude"):
         for name, sample in samples(agent).items():
-            heard = index.agent("claude").heard(sample["payload"])
+            heard = index.agent("claude").parse(sample["payload"])
             assert heard is not None
             assert heard.agent == agent, name
 
@@ -136,10 +136,10 @@ def test_arguments_written_as_text() -> None:
     """Older versions hand the arguments over as JSON in a string; what is none stays without meaning."""
     payload: dict[str, Any] = {"sessionId": "3f6c", "timestamp": 1, "cwd": "/", "toolName": "edit", "toolResult": {}}
     given = json.dumps({"path": "a", "old_str": "x", "new_str": "y"})
-    found = AGENT.heard({**payload, "toolArgs": given})
+    found = AGENT.parse({**payload, "toolArgs": given})
     assert found is not None
     assert [type(signal) for signal in found.signals] == [Edited]
-    broken = AGENT.heard({**payload, "toolArgs": given[:-1]})
+    broken = AGENT.parse({**payload, "toolArgs": given[:-1]})
     assert broken is not None
     assert broken.signals == (Active(),)
 

@@ -18,13 +18,13 @@ ID = "5b0d6c1e-8a4f-4f1e-9d8e-2b7f1c3a9e10"
 
 
 def heard(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.heard({"conversation_id": ID, "hook_event_name": event, **fields})
+    found = AGENT.parse({"conversation_id": ID, "hook_event_name": event, **fields})
     assert found is not None
     return found
 
 
 def sample(name: str) -> HookEvent:
-    found = AGENT.heard(SAMPLES[name].payload)
+    found = AGENT.parse(SAMPLES[name].payload)
     assert found is not None
     return found
 
@@ -110,7 +110,7 @@ def test_answers() -> None:
 def test_reopening() -> None:
     """The command that reopens a conversation is given only for ids that a shell cannot misread."""
     assert heard("stop").resume == f"cursor-agent --resume={ID}"
-    hostile = AGENT.heard({"conversation_id": "a b", "hook_event_name": "stop"})
+    hostile = AGENT.parse({"conversation_id": "a b", "hook_event_name": "stop"})
     assert hostile is not None
     assert hostile.resume is None
 

@@ -20,7 +20,7 @@ ID = "bfb80a18-5296-4134-a07f-30b14532a433"
 
 
 def heard(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.heard({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
+    found = AGENT.parse({"session_id": ID, "hook_event_name": event, "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found
 
@@ -37,18 +37,18 @@ def shell(output: str) -> Ran:
 
 def test_compression_by_itself_is_not_heard() -> None:
     """Before every request Gemini says that it may compress: that is no compression, and nothing to answer."""
-    nothing = AGENT.heard(SAMPLES["pre_compress_nothing"].payload)
+    nothing = AGENT.parse(SAMPLES["pre_compress_nothing"].payload)
     assert nothing is not None
     assert (nothing.signals, nothing.occasion, nothing.rest) == ((), None, {})
-    asked_for = AGENT.heard(SAMPLES["pre_compress_manual"].payload)
+    asked_for = AGENT.parse(SAMPLES["pre_compress_manual"].payload)
     assert asked_for is not None
     assert asked_for.occasion == "compact"
 
 
 def test_an_agent_ends_as_what_was_called() -> None:
     """Gemini names no calls: the one before and the one after a subagent are the same by what was asked for."""
-    before = AGENT.heard(SAMPLES["before_tool_agent"].payload)
-    done = AGENT.heard(SAMPLES["after_tool_agent"].payload)
+    before = AGENT.parse(SAMPLES["before_tool_agent"].payload)
+    done = AGENT.parse(SAMPLES["after_tool_agent"].payload)
     assert before is not None
     assert done is not None
     called, ended = before.signals[0], done.signals[0]
@@ -138,6 +138,6 @@ def test_a_held_back_prompt() -> None:
 def test_reopening() -> None:
     """The command that reopens a conversation is given only for ids that a shell cannot misread."""
     assert heard("SessionEnd").resume == f"gemini --resume {ID}"
-    hostile = AGENT.heard({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
+    hostile = AGENT.parse({"session_id": "$(reboot)", "hook_event_name": "SessionEnd"})
     assert hostile is not None
     assert hostile.resume is None

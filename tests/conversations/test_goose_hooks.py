@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 
 
 def heard(event: str, **fields: Json) -> HookEvent:
-    found = AGENT.heard({"event": event, "session_id": "20261115_3", **fields})
+    found = AGENT.parse({"event": event, "session_id": "20261115_3", **fields})
     assert found is not None
     return found
 
@@ -28,7 +28,7 @@ def test_a_conversation_is_reopened_by_its_id() -> None:
 
 def test_the_names_of_the_other_dialect_are_understood() -> None:
     """Whoever speaks of `hook_event_name`, `prompt` and `cwd` instead says the same."""
-    found = AGENT.heard(
+    found = AGENT.parse(
         {"hook_event_name": "UserPromptSubmit", "session_id": "s", "message": "Empty the carts", "cwd": "/home/anna"}
     )
     assert found is not None

@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 
 
 def heard(event: str, **more: Json) -> HookEvent:
-    found = AGENT.heard({"hook_event_name": event, "session_id": "ses_1", "cwd": "/home/anna/shop", **more})
+    found = AGENT.parse({"hook_event_name": event, "session_id": "ses_1", "cwd": "/home/anna/shop", **more})
     assert found is not None
     return found
 

@@ -110,7 +110,7 @@ def test_events_are_handed_over_in_their_order(bench: Bench) -> None:
     assert {line["session_id"] for _, line in told} == {"ses_1"}
     assert {line["cwd"] for _, line in told} == {"/home/anna/shop"}
     assert "x" * 100 not in json.dumps(told)
-    said = [signal for _, line in told for signal in AGENT.heard(line).signals]  # type: ignore[union-attr]
+    said = [signal for _, line in told for signal in AGENT.parse(line).signals]  # type: ignore[union-attr]
     kinds = [type(signal).__name__ for signal in said]
     assert {"Opened", "Prompted", "Ran", "Planned", "Measured", "Replied", "Closed"} <= set(kinds)
 

@@ -21,7 +21,7 @@ ADDRESS: dict[str, Json] = {
 
 def heard(agent: str, event: str, **fields: Json) -> HookEvent:
     names: dict[str, Json] = {"hook_event_name": event, "hookName": event}
-    found = index.agent(agent).heard({**ADDRESS, **names, **fields})
+    found = index.agent(agent).parse({**ADDRESS, **names, **fields})
     assert found is not None
     return found
 

@@ -10,7 +10,7 @@ from holdfast.core.canonical import Json
 
 
 def told(agent: str, **fields: Json) -> tuple[AnySignal, ...]:
-    found = index.agent(agent).heard({"session_id": "s", "cwd": "/home/anna/shop", **fields})
+    found = index.agent(agent).parse({"session_id": "s", "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found.signals
 

@@ -103,7 +103,7 @@ class AgentConformance:
     def test_every_sample_is_heard(self) -> None:
         """A sample is of one conversation, under the program's own name of the event, and says what it should."""
         for sample in self.samples:
-            heard = self.agent.heard(copy.deepcopy(sample.payload))
+            heard = self.agent.parse(copy.deepcopy(sample.payload))
             if sample.of_none:
                 assert heard is None, sample.name
                 continue
@@ -119,7 +119,7 @@ class AgentConformance:
     def test_samples_hold_nothing_unknown(self) -> None:
         """Every field of a known event is known: kept as a signal, or left out on purpose."""
         for sample in self.samples:
-            heard = self.agent.heard(sample.payload)
+            heard = self.agent.parse(sample.payload)
             if heard is not None and heard.signals:
                 assert heard.rest == {}, sample.name
 
@@ -127,9 +127,9 @@ class AgentConformance:
         """A payload is as it was after it was heard, and heard the same again."""
         for sample in self.samples:
             payload = copy.deepcopy(sample.payload)
-            first = self.agent.heard(payload)
+            first = self.agent.parse(payload)
             assert payload == sample.payload
-            assert self.agent.heard(payload) == first, sample.name
+            assert self.agent.parse(payload) == first, sample.name
 
     def test_what_answers_are_given_to_is_an_occasion(self) -> None:
         """Only events that may be answered are occasions."""
@@ -176,7 +176,7 @@ class AgentConformance:
             payload = _renamed(sample.payload, sample.event, "EventOfTheYear2040")
             if payload is None or sample.of_none:
                 continue
-            heard = self.agent.heard({**payload, UNKNOWN: [1]})
+            heard = self.agent.parse({**payload, UNKNOWN: [1]})
             assert heard is not None, sample.name
             assert heard.signals == ()
             assert heard.occasion is None
@@ -187,8 +187,8 @@ class AgentConformance:
     def test_an_unknown_field_is_kept(self) -> None:
         """A field that a known event did not have before is kept beside what is understood."""
         for sample in self.samples:
-            before = self.agent.heard(sample.payload)
-            heard = self.agent.heard({**sample.payload, UNKNOWN: {"a": 1}})
+            before = self.agent.parse(sample.payload)
+            heard = self.agent.parse({**sample.payload, UNKNOWN: {"a": 1}})
             if before is not None:
                 assert heard is not None
                 assert heard.rest == {**before.rest, UNKNOWN: {"a": 1}}, sample.name
@@ -200,15 +200,15 @@ class AgentConformance:
             other = _renamed(sample.payload, sample.event, "EventOfTheYear2040") or {}
             for payload, words in product((sample.payload, other), FORMS):
                 for spoken in _speaking(payload, words):
-                    heard = self.agent.heard(spoken)
+                    heard = self.agent.parse(spoken)
                     assert heard is None or CANARY not in _texts(heard.rest), (sample.name, heard.event)
 
     def test_equal_payloads_have_equal_marks(self) -> None:
         """The same event through two configurations has one mark; two events that have one are told apart by it."""
         marks: dict[tuple[str, str], Payload] = {}
         for sample in self.samples:
-            heard = self.agent.heard(sample.payload)
-            again = self.agent.heard(copy.deepcopy(sample.payload))
+            heard = self.agent.parse(sample.payload)
+            again = self.agent.parse(copy.deepcopy(sample.payload))
             if heard is None or again is None or not heard.mark:
                 continue
             assert heard.mark == again.mark
@@ -259,12 +259,12 @@ class AgentConformance:
 
     def _heard(self) -> Iterator[HookEvent]:
         for sample in self.samples:
-            heard = self.agent.heard(sample.payload)
+            heard = self.agent.parse(sample.payload)
             if heard is not None:
                 yield heard
 
     def _survives(self, payload: Payload) -> None:
-        heard = self.agent.heard(payload)
+        heard = self.agent.parse(payload)
         if heard is not None:
             self._is_sound(heard)
 

@@ -141,7 +141,7 @@ def _heard(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent
     """What it says: from memory if possible, because somebody else may take in the file this very moment."""
     if payload is not None:
         found = decoded(payload) if asked in index.NAMES else None
-        return None if found is None else index.agent(asked).heard(found)
+        return None if found is None else index.agent(asked).parse(found)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.SpoolEntry(path, name, os.lstat(path))

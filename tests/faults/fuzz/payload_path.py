@@ -37,7 +37,7 @@ def hear(raw: bytes) -> None:
         return
     for name in index.NAMES:
         agent = index.agent(name)
-        heard = agent.heard(payload)
+        heard = agent.parse(payload)
         if heard is None:
             continue
         assert heard.conversation

@@ -73,7 +73,7 @@ class Adapter(Protocol):
     # Its events that may be answered. A hook hands anything else over and leaves without looking at it.
     asking: frozenset[str]
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         """What a payload says; None when it is of no conversation at all. Never raises, whatever is in it."""
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:

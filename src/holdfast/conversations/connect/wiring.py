@@ -61,5 +61,5 @@ class Wiring(Protocol):
 
 
 def wiring(name: str) -> Wiring:
-    found: Wiring = import_module(f"holdfast.conversations.adapters.{name.replace('-', '_')}.settings").WIRING
+    found: Wiring = import_module(f"holdfast.conversations.adapters.{name.replace('-', '_')}.settings").SETTINGS
     return found

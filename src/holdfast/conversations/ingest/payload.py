@@ -75,7 +75,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
         return PayloadRead(None, "" if empty else "a payload is not a JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
-        heard = index.status(entry.agent)(payload) if by_status else index.agent(entry.agent).heard(payload)
+        heard = index.status(entry.agent)(payload) if by_status else index.agent(entry.agent).parse(payload)
     except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
         return PayloadRead(
             None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}"

@@ -289,10 +289,10 @@ class ClaudeCode:
     notifies = True
     asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         stranger = _stranger(payload)
         if stranger is not None:
-            return stranger.heard(payload)
+            return stranger.parse(payload)
         conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None

@@ -46,7 +46,7 @@ _MANAGED: Final = {
 _MOST_FILES: Final = 100
 
 
-class ClaudeCodeWiring:
+class ClaudeCodeSettings:
     """`wiring.Wiring` for Claude Code."""
 
     name = "claude"
@@ -126,4 +126,4 @@ def _only_plugins(value: Json) -> bool:
     return value is True or (type(value) is list and "hooks" in value)
 
 
-WIRING: Final[Wiring] = ClaudeCodeWiring()
+SETTINGS: Final[Wiring] = ClaudeCodeSettings()

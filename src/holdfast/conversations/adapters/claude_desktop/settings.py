@@ -11,7 +11,7 @@ from holdfast.conversations.connect.wiring import FileChange, SettingsEntry, Wir
 from holdfast.workspace.agent_dirs import Places
 
 
-class ClaudeDesktopWiring:
+class ClaudeDesktopSettings:
     """`wiring.Wiring` for Claude Desktop."""
 
     name = "claude-desktop"
@@ -41,4 +41,4 @@ def _directory(places: Places) -> str:
     return places.config("Claude")
 
 
-WIRING: Final[Wiring] = ClaudeDesktopWiring()
+SETTINGS: Final[Wiring] = ClaudeDesktopSettings()

@@ -192,7 +192,7 @@ class Cline:
     notifies = False
     asking = frozenset(_OCCASIONS)
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         context = part(payload, "sessionContext")
         rooted = word(context, "rootSessionId")
         root = conversation_of(context, "rootSessionId")

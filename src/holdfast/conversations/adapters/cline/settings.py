@@ -29,7 +29,7 @@ MANNERS: Final[dict[str, Manner]] = {
 OURS: Final = "Holdfast keeps the session. `holdfast disconnect cline` takes this file away."
 
 
-class ClineWiring:
+class ClineSettings:
     name = "cline"
     programs: tuple[str, ...] = ("cline",)
 
@@ -83,4 +83,4 @@ def _for_powershell(command: str) -> bytes:
     return f"# {OURS}\r\ncmd.exe /d /c '{quoted}'\r\n".encode()
 
 
-WIRING: Final[Wiring] = ClineWiring()
+SETTINGS: Final[Wiring] = ClineSettings()

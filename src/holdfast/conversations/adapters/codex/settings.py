@@ -132,7 +132,7 @@ _HANDED_ON: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
 _MANAGED: Final = {"win32": "C:\\ProgramData\\OpenAI\\Codex"}
 
 
-class CodexWiring:
+class CodexSettings:
     """`wiring.Wiring` for Codex."""
 
     name = "codex"
@@ -195,4 +195,4 @@ def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
 
 
-WIRING: Final = CodexWiring()
+SETTINGS: Final = CodexSettings()

@@ -126,7 +126,7 @@ class Copilot:
     # What a hook says before a compression is not listened to.
     asking = frozenset(_OCCASIONS)
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         own = conversation_of(payload, "session_id", "sessionId")
         if own is None:
             return None

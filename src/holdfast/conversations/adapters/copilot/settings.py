@@ -34,7 +34,7 @@ MANNERS: Final[dict[str, Manner]] = {
 _PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
 
 
-class CopilotWiring:
+class CopilotSettings:
     name = "copilot"
     programs = ("copilot",)
 
@@ -90,4 +90,4 @@ def _home(places: Places) -> str:
     return places.under("COPILOT_HOME", ".copilot")
 
 
-WIRING: Final = CopilotWiring()
+SETTINGS: Final = CopilotSettings()

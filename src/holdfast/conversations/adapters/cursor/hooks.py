@@ -329,7 +329,7 @@ class CursorAdapter:
     notifies = False
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         # A subagent has a conversation of its own; what it is part of is the person's.
         conversation = conversation_of(payload, "parent_conversation_id", "conversation_id", "session_id")
         if conversation is None:

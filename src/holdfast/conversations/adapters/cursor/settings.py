@@ -38,7 +38,7 @@ KNOWN: Final = frozenset(
 )  # fmt: skip
 
 
-class CursorWiring:
+class CursorSettings:
     """`wiring.Wiring` for Cursor."""
 
     name = "cursor"
@@ -95,4 +95,4 @@ def _refused(path: str, content: Payload) -> Iterator[str]:
                 yield f"{path} has `//` in a command: Cursor takes it for a comment and cannot read the file."
 
 
-WIRING: Final = CursorWiring()
+SETTINGS: Final = CursorSettings()

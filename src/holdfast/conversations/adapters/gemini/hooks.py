@@ -315,7 +315,7 @@ class Gemini:
     notifies = False
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None

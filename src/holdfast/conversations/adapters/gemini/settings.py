@@ -50,7 +50,7 @@ _SYSTEM: Final = {
 }
 
 
-class GeminiWiring:
+class GeminiSettings:
     """`wiring.Wiring` for Gemini CLI."""
 
     name = "gemini"
@@ -139,4 +139,4 @@ def _read(path: str) -> Payload:
     return settings_in(path, comments=True)
 
 
-WIRING: Final = GeminiWiring()
+SETTINGS: Final = GeminiSettings()

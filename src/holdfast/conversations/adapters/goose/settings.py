@@ -34,7 +34,7 @@ PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # second
 _ROOT: Final = "GOOSE_PATH_ROOT"
 
 
-class GooseWiring:
+class GooseSettings:
     """`wiring.Wiring` for Goose."""
 
     name = "goose"
@@ -138,4 +138,4 @@ def _switched_off(path: str, top: str) -> bool:
     return entry.get("enabled") is False
 
 
-WIRING: Final[Wiring] = GooseWiring()
+SETTINGS: Final[Wiring] = GooseSettings()

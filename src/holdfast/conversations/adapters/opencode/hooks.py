@@ -147,7 +147,7 @@ class Opencode:
     notifies = False
     asking = frozenset(_OCCASIONS)
 
-    def heard(self, payload: Payload) -> HookEvent | None:
+    def parse(self, payload: Payload) -> HookEvent | None:
         conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None

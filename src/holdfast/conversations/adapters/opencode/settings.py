@@ -18,7 +18,7 @@ _FILE: Final = "holdfast.js"
 _SCHEMA: Final = "https://opencode.ai/config.json"
 
 
-class OpencodeWiring:
+class OpencodeSettings:
     name = "opencode"
     programs = ("opencode",)
 
@@ -70,4 +70,4 @@ def _is_set(places: Places, variable: str) -> bool:
     return places.environ.get(variable, "").strip().lower() not in ("", "0", "false")
 
 
-WIRING: Final = OpencodeWiring()
+SETTINGS: Final = OpencodeSettings()

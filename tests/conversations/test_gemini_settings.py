@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from holdfast.conversations.adapters.gemini.hooks import AGENT
-from holdfast.conversations.adapters.gemini.settings import HOOKS, WIRING
+from holdfast.conversations.adapters.gemini.settings import HOOKS, SETTINGS
 from holdfast.conversations.connect.wiring import Manner, wiring
 from holdfast.workspace.agent_dirs import Places
 
@@ -30,16 +30,16 @@ def test_the_file_of_each_scope(tmp_path: Path) -> None:
     """A person's settings and a project's are Gemini's own files; its variable moves the person's."""
     places = at(tmp_path)
     home, project = tmp_path / "home", tmp_path / "home" / "shop"
-    assert WIRING.changes(places, "user", told)[0].path == str(home / ".gemini" / "settings.json")
-    assert WIRING.changes(places, "project", told)[0].path == str(project / ".gemini" / "settings.json")
+    assert SETTINGS.changes(places, "user", told)[0].path == str(home / ".gemini" / "settings.json")
+    assert SETTINGS.changes(places, "project", told)[0].path == str(project / ".gemini" / "settings.json")
     moved = at(tmp_path, GEMINI_CLI_HOME=str(tmp_path / "else"))
-    assert WIRING.changes(moved, "user", told)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
-    assert wiring("gemini") is WIRING
+    assert SETTINGS.changes(moved, "user", told)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
+    assert wiring("gemini") is SETTINGS
 
 
 def test_the_shape_of_a_hook(tmp_path: Path) -> None:
     """Each event has a group with one command, its time in milliseconds."""
-    (change,) = WIRING.changes(at(tmp_path), "user", told)
+    (change,) = SETTINGS.changes(at(tmp_path), "user", told)
     assert [entry.at for entry in change.entries] == [("hooks", event) for event in HOOKS]
     assert not any(entry.only for entry in change.entries)
     shapes = {entry.at[1]: entry.value for entry in change.entries}
@@ -65,7 +65,7 @@ def test_who_answers_is_asked() -> None:
 def test_nothing_in_the_way(tmp_path: Path) -> None:
     """Where folders need no trust and hooks are not switched off, nothing is said."""
     trusting(tmp_path)
-    assert WIRING.obstacles(at(tmp_path), "user") == ()
+    assert SETTINGS.obstacles(at(tmp_path), "user") == ()
 
 
 def test_hooks_switched_off(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_hooks_switched_off(tmp_path: Path) -> None:
         '{ // mine\n "security": {"folderTrust": {"enabled": false}},\n'
         ' "hooksConfig": {"enabled": false, "disabled": ["holdfast"],},\n}',
     )
-    found = WIRING.obstacles(at(tmp_path), "user")
+    found = SETTINGS.obstacles(at(tmp_path), "user")
     assert len(found) == 2
     assert all(str(settings) in name for name in found)
     system = tmp_path / "system.json"
     system.write_text('{"hooksConfig": {"enabled": false}}')
     trusting(tmp_path)
-    (managed,) = WIRING.obstacles(at(tmp_path, GEMINI_CLI_SYSTEM_SETTINGS_PATH=str(system)), "project")
+    (managed,) = SETTINGS.obstacles(at(tmp_path, GEMINI_CLI_SYSTEM_SETTINGS_PATH=str(system)), "project")
     assert str(system) in managed
 
 
@@ -90,7 +90,7 @@ def test_trust(tmp_path: Path) -> None:
     places = at(tmp_path)
     rules = tmp_path / "home" / ".gemini" / "trustedFolders.json"
     rules.parent.mkdir(parents=True)
-    assert "not been told to trust" in WIRING.obstacles(places, "user")[0]
+    assert "not been told to trust" in SETTINGS.obstacles(places, "user")[0]
     home, project = str(tmp_path / "home"), places.project
     for content, words in [
         ({home: "TRUST_FOLDER"}, None),
@@ -101,17 +101,17 @@ def test_trust(tmp_path: Path) -> None:
         ({"a\0b": "TRUST_FOLDER", "": "TRUST_FOLDER", home: 7}, "not been told"),
     ]:
         rules.write_text(json.dumps(content))
-        found = WIRING.obstacles(places, "user")
+        found = SETTINGS.obstacles(places, "user")
         assert bool(found) is (words is not None), content
         assert words is None or words in found[0]
-    assert WIRING.obstacles(at(tmp_path, GEMINI_CLI_TRUST_WORKSPACE="true"), "user") == ()
+    assert SETTINGS.obstacles(at(tmp_path, GEMINI_CLI_TRUST_WORKSPACE="true"), "user") == ()
 
 
 def test_settings_nobody_can_read(tmp_path: Path) -> None:
     """Damaged settings, or a directory in their place, are passed over."""
     for content in ("{", "[]", "\0", "nonsense"):
         trusting(tmp_path, content)
-        assert len(WIRING.obstacles(at(tmp_path), "user")) == 1
+        assert len(SETTINGS.obstacles(at(tmp_path), "user")) == 1
     (tmp_path / "home" / ".gemini" / "settings.json").unlink()
     (tmp_path / "home" / ".gemini" / "settings.json").mkdir()
-    assert len(WIRING.obstacles(at(tmp_path), "user")) == 1
+    assert len(SETTINGS.obstacles(at(tmp_path), "user")) == 1

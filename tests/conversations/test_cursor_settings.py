@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.cursor.hooks import AGENT
-from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, WIRING
+from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, SETTINGS
 from holdfast.conversations.connect.wiring import Manner, SettingsEntry, wiring
 from holdfast.workspace.agent_dirs import Places
 
@@ -24,14 +24,14 @@ def at(tmp_path: Path) -> Places:
 def test_the_file_of_each_scope(tmp_path: Path) -> None:
     """A person's hooks and a project's each have a file of their own."""
     places = at(tmp_path)
-    assert WIRING.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
-    assert WIRING.changes(places, "project", told)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
-    assert wiring("cursor") is WIRING
+    assert SETTINGS.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
+    assert SETTINGS.changes(places, "project", told)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
+    assert wiring("cursor") is SETTINGS
 
 
 def test_the_shape_of_the_file(tmp_path: Path) -> None:
     """A version, without which Cursor reads nothing, and a command with its time in seconds for each event."""
-    (change,) = WIRING.changes(at(tmp_path), "user", told)
+    (change,) = SETTINGS.changes(at(tmp_path), "user", told)
     assert change.entries[0] == SettingsEntry(("version",), 1, only=True)
     assert [entry.at for entry in change.entries[1:]] == [("hooks", event) for event in HOOKS]
     shapes = {entry.at[1]: entry.value for entry in change.entries[1:]}
@@ -69,7 +69,7 @@ def test_why_the_file_may_be_refused(tmp_path: Path, content: object, words: str
     path = tmp_path / "home" / ".cursor" / "hooks.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(content))
-    found = WIRING.obstacles(at(tmp_path), "user")
+    found = SETTINGS.obstacles(at(tmp_path), "user")
     assert bool(found) is (words is not None)
     assert words is None or words in found[0]
-    assert WIRING.obstacles(at(tmp_path), "project") == ()
+    assert SETTINGS.obstacles(at(tmp_path), "project") == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.goose.hooks import AGENT
-from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, WIRING, data, plugin
+from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, SETTINGS, data, plugin
 from holdfast.conversations.connect.wiring import Manner
 from holdfast.workspace.agent_dirs import Places
 
@@ -30,7 +30,7 @@ def write(path: Path, text: str) -> None:
 def test_the_plugin_is_two_files_of_its_own(places: Places) -> None:
     """A manifest and the hooks, in a directory that is nobody else's."""
     top = Path(places.home, ".agents", "plugins", "holdfast")
-    manifest, hooks = WIRING.changes(places, "user", command)
+    manifest, hooks = SETTINGS.changes(places, "user", command)
     assert (manifest.path, hooks.path) == (str(top / "plugin.json"), str(top / "hooks" / "hooks.json"))
     assert manifest.content is not None
     assert hooks.content is not None
@@ -55,31 +55,31 @@ def test_scopes_and_the_variable(places: Places, tmp_path: Path) -> None:
 
 def test_nothing_stands_in_the_way(places: Places) -> None:
     """A plugin that is merely there is run."""
-    assert WIRING.obstacles(places, "user") == ()
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
 
 
 def test_the_nearest_settings_decide(places: Places) -> None:
     """A plugin disabled for the person may be enabled by the project, and by its local settings again not."""
     write(Path(places.home, ".config", "goose", "settings.json"), '{"disabledPlugins": ["holdfast"]}')
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert "disabledPlugins" in sentence
     write(Path(places.project, ".config", "goose", "settings.json"), '{"enabledPlugins": ["holdfast"]}')
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
     local = Path(places.project, ".config", "goose", "settings.local.json")
     write(local, '{"disabledPlugins": ["holdfast"]}')
-    assert str(local) in WIRING.obstacles(places, "user")[0]
+    assert str(local) in SETTINGS.obstacles(places, "user")[0]
 
 
 def test_gooses_own_list_of_plugins(places: Places) -> None:
     """Goose lists plugins by their directories; one that is switched off there is named."""
     config = Path(places.home, ".config", "goose", "config.yaml")
     write(config, f"GOOSE_MODEL: x\nplugins:\n  {plugin(places, 'user')}:\n    enabled: false\n")
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert str(config) in sentence
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
     write(config, f"plugins:\n  {plugin(places, 'user')}:\n    enabled: true\n")
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_broken_settings_hold_nothing(places: Places, text: str) -> None:
     """Settings that cannot be read are no obstacle and no error, and nothing in them is executed."""
     write(Path(places.home, ".config", "goose", "config.yaml"), text)
     write(Path(places.home, ".config", "goose", "settings.json"), text)
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
 
 
 def test_windows_needs_a_shell(places: Places) -> None:
     """Goose runs hooks with sh everywhere, which Windows does not bring."""
-    assert "sh" in WIRING.obstacles(places._replace(system="win32"), "user")[0]
+    assert "sh" in SETTINGS.obstacles(places._replace(system="win32"), "user")[0]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.opencode.hooks import AGENT
-from holdfast.conversations.adapters.opencode.settings import WIRING, written
+from holdfast.conversations.adapters.opencode.settings import SETTINGS, written
 from holdfast.workspace.agent_dirs import Places
 
 PLACES = Places("/home/anna", "/home/anna/shop")
@@ -18,12 +18,12 @@ PLACES = Places("/home/anna", "/home/anna/shop")
 
 def test_the_plugin_is_one_file_of_its_own() -> None:
     """User and project scope each have a directory of plugins; the user's moves with XDG."""
-    (user,) = WIRING.changes(PLACES, "user", str)
-    (project,) = WIRING.changes(PLACES, "project", str)
+    (user,) = SETTINGS.changes(PLACES, "user", str)
+    (project,) = SETTINGS.changes(PLACES, "project", str)
     moved = PLACES._replace(environ={"XDG_CONFIG_HOME": "/conf"})
     assert Path(user.path) == Path("/home/anna/.config/opencode/plugins/holdfast.js")
     assert Path(project.path) == Path("/home/anna/shop/.opencode/plugins/holdfast.js")
-    assert Path(WIRING.changes(moved, "user", str)[0].path) == Path("/conf/opencode/plugins/holdfast.js")
+    assert Path(SETTINGS.changes(moved, "user", str)[0].path) == Path("/conf/opencode/plugins/holdfast.js")
     assert user.content == project.content
     assert not user.entries
 
@@ -48,9 +48,9 @@ def test_it_asks_for_what_can_be_answered() -> None:
 
 def test_what_keeps_plugins_from_being_loaded() -> None:
     """Variables that switch plugins off are named; one that says no is none."""
-    assert WIRING.obstacles(PLACES, "user") == ()
+    assert SETTINGS.obstacles(PLACES, "user") == ()
     pure = PLACES._replace(environ={"OPENCODE_PURE": "1"})
     alone = PLACES._replace(environ={"OPENCODE_DISABLE_PROJECT_CONFIG": "true", "OPENCODE_PURE": "0"})
-    assert "OPENCODE_PURE" in WIRING.obstacles(pure, "user")[0]
-    assert WIRING.obstacles(alone, "user") == ()
-    assert "OPENCODE_DISABLE_PROJECT_CONFIG" in WIRING.obstacles(alone, "project")[0]
+    assert "OPENCODE_PURE" in SETTINGS.obstacles(pure, "user")[0]
+    assert SETTINGS.obstacles(alone, "user") == ()
+    assert "OPENCODE_DISABLE_PROJECT_CONFIG" in SETTINGS.obstacles(alone, "project")[0]

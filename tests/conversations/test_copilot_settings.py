@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.copilot.hooks import AGENT
-from holdfast.conversations.adapters.copilot.settings import MANNERS, WIRING
+from holdfast.conversations.adapters.copilot.settings import MANNERS, SETTINGS
 from holdfast.workspace.agent_dirs import Places
 
 
@@ -20,8 +20,8 @@ def places(tmp_path: Path) -> Places:
 
 def test_a_file_of_its_own(places: Places) -> None:
     """One JSON file in Copilot's form, for the user or in the repository."""
-    (user,) = WIRING.changes(places, "user", lambda manner: f"holdfast {manner}")
-    (project,) = WIRING.changes(places, "project", lambda manner: f"holdfast {manner}")
+    (user,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
+    (project,) = SETTINGS.changes(places, "project", lambda manner: f"holdfast {manner}")
     assert user.path == os.path.join(places.home, ".copilot", "hooks", "holdfast.json")
     assert project.path == os.path.join(places.project, ".github", "hooks", "holdfast.json")
     assert user.content is not None
@@ -44,8 +44,8 @@ def test_what_is_answered_is_asked() -> None:
 def test_the_variable_moves_it(places: Places, tmp_path: Path) -> None:
     """COPILOT_HOME is where the user's file goes."""
     moved = places._replace(environ={"COPILOT_HOME": str(tmp_path / "cp")})
-    assert WIRING.changes(moved, "user", str)[0].path == str(tmp_path / "cp" / "hooks" / "holdfast.json")
-    assert WIRING.traces(moved) == (str(tmp_path / "cp"),)
+    assert SETTINGS.changes(moved, "user", str)[0].path == str(tmp_path / "cp" / "hooks" / "holdfast.json")
+    assert SETTINGS.traces(moved) == (str(tmp_path / "cp"),)
 
 
 @pytest.mark.parametrize("text", ['{"disableAllHooks": true}', '// mine\n{\n  "disableAllHooks": true\n}'])
@@ -54,7 +54,7 @@ def test_hooks_that_are_switched_off(places: Places, text: str) -> None:
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
     settings.write_text(text, encoding="utf-8")
-    assert str(settings) in WIRING.obstacles(places, "user")[0]
+    assert str(settings) in SETTINGS.obstacles(places, "user")[0]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"disableAllHooks": "true"}', '{"disableAllHooks": false}'])
@@ -63,13 +63,15 @@ def test_settings_that_say_nothing_of_it(places: Places, text: str) -> None:
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
     settings.write_text(text, encoding="utf-8")
-    assert WIRING.obstacles(places, "user") == ()
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
 
 
 def test_windows_has_its_own_line(places: Places) -> None:
     """PowerShell is what Copilot runs hooks with there; the line is one of cmd."""
-    (change,) = WIRING.changes(places._replace(system="win32"), "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"')
+    (change,) = SETTINGS.changes(
+        places._replace(system="win32"), "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"'
+    )
     assert change.content is not None
     (hook,) = json.loads(change.content)["hooks"]["Stop"]
     assert hook["powershell"] == "cmd.exe /d /c 'call \"C:\\Anna''s\\hook.cmd\"'"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.cline.hooks import AGENT, EVENTS
-from holdfast.conversations.adapters.cline.settings import MANNERS, OURS, WIRING
+from holdfast.conversations.adapters.cline.settings import MANNERS, OURS, SETTINGS
 from holdfast.workspace.agent_dirs import Places
 
 
@@ -20,7 +20,7 @@ def places(tmp_path: Path) -> Places:
 
 def test_a_file_for_each_event(places: Places) -> None:
     """Every event Cline knows has a file named after it, executable and recognisable as ours."""
-    changes = WIRING.changes(places, "user", lambda manner: f"holdfast {manner}")
+    changes = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     top = os.path.join(places.home, "Documents", "Cline", "Hooks")
     assert [change.path for change in changes] == [os.path.join(top, event) for event in MANNERS]
     assert set(MANNERS) == EVENTS
@@ -29,7 +29,7 @@ def test_a_file_for_each_event(places: Places) -> None:
         assert change.content is not None
         assert OURS.encode() in change.content
         assert change.content.endswith(f"\nholdfast {manner}\n".encode())
-    project = WIRING.changes(places, "project", str)
+    project = SETTINGS.changes(places, "project", str)
     assert {os.path.dirname(change.path) for change in project} == {
         os.path.join(places.project, ".clinerules", "hooks")
     }
@@ -43,7 +43,7 @@ def test_what_is_answered_is_asked() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell runs it")
 def test_the_file_runs_its_command(places: Places, tmp_path: Path) -> None:
     """What comes on its input goes to the command, and what the command says comes back."""
-    change = WIRING.changes(places, "project", lambda manner: "cat")[0]
+    change = SETTINGS.changes(places, "project", lambda manner: "cat")[0]
     script = tmp_path / "TaskStart"
     assert change.content is not None
     script.write_bytes(change.content)
@@ -55,16 +55,16 @@ def test_the_file_runs_its_command(places: Places, tmp_path: Path) -> None:
 def test_windows_has_its_own_files(places: Places) -> None:
     """There the files are PowerShell's, and that it may refuse to run them is said."""
     windows = places._replace(system="win32")
-    change = WIRING.changes(windows, "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"')[0]
+    change = SETTINGS.changes(windows, "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"')[0]
     assert change.path.endswith("TaskStart.ps1")
     assert change.content == f"# {OURS}\r\ncmd.exe /d /c 'call \"C:\\Anna''s\\hook.cmd\"'\r\n".encode()
-    assert "ExecutionPolicy" in WIRING.obstacles(windows, "user")[0]
+    assert "ExecutionPolicy" in SETTINGS.obstacles(windows, "user")[0]
 
 
 def test_rules_in_a_file_leave_no_room_for_hooks(places: Places) -> None:
     """`.clinerules` may be a file; then a project has no place for hooks."""
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
     Path(places.project).mkdir()
     Path(places.project, ".clinerules").write_text("Be kind.", encoding="utf-8")
-    assert ".clinerules" in WIRING.obstacles(places, "project")[0]
-    assert WIRING.obstacles(places, "user") == ()
+    assert ".clinerules" in SETTINGS.obstacles(places, "project")[0]
+    assert SETTINGS.obstacles(places, "user") == ()

@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.codex import settings
-from holdfast.conversations.adapters.codex import settings as codex_wiring
+from holdfast.conversations.adapters.codex import settings as codex_settings
 from holdfast.conversations.adapters.codex.hooks import EVENTS
-from holdfast.conversations.adapters.codex.settings import HOOKS, WIRING
+from holdfast.conversations.adapters.codex.settings import HOOKS, SETTINGS
 from holdfast.conversations.connect.wiring import Manner
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import Places
@@ -35,7 +35,7 @@ def command(manner: Manner) -> str:
 
 def connect(places: Places, scope: Scope = "user") -> str:
     """The file as it stands once the entries are in it."""
-    (change,) = WIRING.changes(places, scope, command)
+    (change,) = SETTINGS.changes(places, scope, command)
     written: dict[str, dict[str, list[Json]]] = {}
     for entry in change.entries:
         written.setdefault(entry.at[0], {}).setdefault(entry.at[1], []).append(entry.value)
@@ -56,7 +56,7 @@ def trusted(path: str) -> str:
 def test_every_event_has_its_hook(places: Places) -> None:
     """Everything that is understood is also heard, and nothing else."""
     assert set(HOOKS) == set(EVENTS)
-    (change,) = WIRING.changes(places, "user", command)
+    (change,) = SETTINGS.changes(places, "user", command)
     assert change.path == str(Path(places.home, ".codex", "hooks.json"))
     assert {entry.at for entry in change.entries} == {("hooks", event) for event in EVENTS}
     assert all(not entry.only for entry in change.entries)
@@ -73,9 +73,9 @@ def test_the_shape_of_the_file(places: Places) -> None:
 
 def test_scopes_and_the_variable(places: Places) -> None:
     """A project has its file in the project; CODEX_HOME moves the person's."""
-    assert WIRING.changes(places, "project", command)[0].path == str(Path(places.project, ".codex", "hooks.json"))
+    assert SETTINGS.changes(places, "project", command)[0].path == str(Path(places.project, ".codex", "hooks.json"))
     moved = places._replace(environ={"CODEX_HOME": str(Path(places.home, "elsewhere"))})
-    assert WIRING.changes(moved, "user", command)[0].path == str(Path(places.home, "elsewhere", "hooks.json"))
+    assert SETTINGS.changes(moved, "user", command)[0].path == str(Path(places.home, "elsewhere", "hooks.json"))
 
 
 def test_hashes_are_those_of_codex() -> None:
@@ -87,19 +87,19 @@ def test_hashes_are_those_of_codex() -> None:
 
 def test_nothing_stands_in_the_way_before_it_is_connected(places: Places) -> None:
     """Trust is asked for only once there are hooks to be trusted."""
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
 
 
 def test_hooks_must_be_trusted(places: Places) -> None:
     """Hooks that were not trusted, or have changed since, are named; those that are trusted are fine."""
     path = connect(places)
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert "/hooks" in sentence
     config(places, trusted(path))
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
     text = Path(path).read_text(encoding="utf-8")
     Path(path).write_text(text.replace("holdfast stir", "holdfast stir --moved"), encoding="utf-8")
-    assert WIRING.obstacles(places, "user") == (sentence,)
+    assert SETTINGS.obstacles(places, "user") == (sentence,)
 
 
 def test_hooks_of_others_are_not_our_matter(places: Places) -> None:
@@ -111,14 +111,14 @@ def test_hooks_of_others_are_not_our_matter(places: Places) -> None:
     config(places, trusted(path))
     assert f"{path}:stop:1:0" in trusted(path)
     assert f"{path}:stop:0:0" not in trusted(path)
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
 
 
 def test_hooks_may_be_disabled(places: Places) -> None:
     """A trusted hook that was disabled is named."""
     path = connect(places)
     config(places, trusted(path) + "enabled = false\n")
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert "enable" in sentence
 
 
@@ -126,7 +126,7 @@ def test_hooks_may_be_disabled(places: Places) -> None:
 def test_hooks_may_be_switched_off(places: Places, name: str) -> None:
     """The switch of Codex's features is seen under both its names."""
     config(places, f"[features]\n{name} = false\n")
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert "[features]" in sentence
 
 
@@ -134,23 +134,23 @@ def test_a_project_must_be_trusted(places: Places) -> None:
     """The hooks of a project count only where the project, or the repository around it, is trusted."""
     path = connect(places, "project")
     config(places, trusted(path))
-    (sentence,) = WIRING.obstacles(places, "project")
+    (sentence,) = SETTINGS.obstacles(places, "project")
     assert "project" in sentence
     config(places, f"[projects.'{places.project}']\ntrust_level = 'trusted'\n{trusted(path)}")
-    assert WIRING.obstacles(places, "project") == ()
+    assert SETTINGS.obstacles(places, "project") == ()
     inner = Path(places.project, "inner")
     inner.mkdir()
     config(places, f"[projects.'{places.project}']\ntrust_level = 'trusted'\n")
-    assert WIRING.obstacles(places._replace(project=str(inner)), "project") == ()
+    assert SETTINGS.obstacles(places._replace(project=str(inner)), "project") == ()
     config(places, f"[projects.'{places.project}']\ntrust_level = 'untrusted'\n{trusted(path)}")
-    assert len(WIRING.obstacles(places, "project")) == 1
+    assert len(SETTINGS.obstacles(places, "project")) == 1
 
 
 def test_the_machine_may_be_managed(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only managed hooks are allowed, ours never run."""
-    monkeypatch.setattr(codex_wiring, "_MANAGED", {"linux": str(tmp_path)})
+    monkeypatch.setattr(codex_settings, "_MANAGED", {"linux": str(tmp_path)})
     (tmp_path / "requirements.toml").write_text("allow_managed_hooks_only = true\n", encoding="utf-8")
-    (sentence,) = WIRING.obstacles(places, "user")
+    (sentence,) = SETTINGS.obstacles(places, "user")
     assert "requirements.toml" in sentence
 
 
@@ -159,10 +159,10 @@ def test_broken_settings_hold_nothing(places: Places, content: bytes) -> None:
     """Settings that cannot be read, or hold something else, are no obstacle and no error."""
     path = connect(places)
     Path(places.home, ".codex", "config.toml").write_bytes(content)
-    assert len(WIRING.obstacles(places, "user")) == 1
+    assert len(SETTINGS.obstacles(places, "user")) == 1
     for broken in (b"{", b"[]", b'{"hooks": 3}', b'{"hooks": {"Stop": [1, {"hooks": [2, {"command": 3}]}]}}'):
         Path(path).write_bytes(broken)
-        assert WIRING.obstacles(places, "user") == ()
+        assert SETTINGS.obstacles(places, "user") == ()
     Path(path).unlink()
     Path(path).mkdir()
-    assert WIRING.obstacles(places, "user") == ()
+    assert SETTINGS.obstacles(places, "user") == ()
