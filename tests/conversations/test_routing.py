@@ -13,7 +13,7 @@ from holdfast.formats.export import exported
 from holdfast.formats.import_ import take_in
 from holdfast.formats.registry import named
 from holdfast.sessions import overview
-from holdfast.sessions.open_sessions import open_sessions
+from holdfast.sessions.work_trees import open_sessions
 from tests.support.agents_speaking import Speaking
 
 

@@ -14,8 +14,8 @@ import pytest
 from holdfast.core.canonical import digest
 from holdfast.core.envelope import LAYOUT, Event, StreamHead, public, seal
 from holdfast.core.events import EventErased
-from holdfast.sessions import conversation_links
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions import ownership
+from holdfast.sessions.ownership import own_test
 from holdfast.store.conformance import Ticks, note, put
 from holdfast.store.postgres import PostgresStore, admin, shares
 from holdfast.store.postgres.pipeline import kept
@@ -153,7 +153,7 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
         state = keeper.store().state(session)
         assert state is not None
         assert not own_test(keeper, session)(this)
-        assert not conversation_links.is_linked(keeper, state, "claude:talk")
+        assert not ownership.is_linked(keeper, state, "claude:talk")
         # Her next process writes under another name: under this one, nothing more would be believed to be hers.
     with annas_desk.keeper() as keeper:
         keeper.session(begun.id).note("goes on")

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.times import MINUTE
-from holdfast.sessions.hills import Hill, hills, move
+from holdfast.sessions.overview import Hill, hills, move_scope
 
 
 @pytest.fixture
@@ -58,15 +58,15 @@ def test_a_scope_is_moved_from_anywhere(keeper: Keeper, tmp_path: Path) -> None:
     """Also where its project is not; what cannot be is refused, and nothing has moved."""
     with at(tmp_path, "shop") as shop:
         session = shop.start("Search", scope="Search")
-    move(keeper, session.id, "Search", 4)
+    move_scope(keeper, session.id, "Search", 4)
     (tmp_path / "shop").rename(tmp_path / "moved away")
-    move(keeper, session.id, "Search", 6)
+    move_scope(keeper, session.id, "Search", 6)
     assert [hill.position for hill in hills(keeper)] == [6]
     with pytest.raises(Invalid):
-        move(keeper, session.id, "Search", 11)
+        move_scope(keeper, session.id, "Search", 11)
     keeper.session(session.id).complete()
     with pytest.raises(Refused):
-        move(keeper, session.id, "Search", 7)
+        move_scope(keeper, session.id, "Search", 7)
     with pytest.raises(HoldfastError):
-        move(keeper, "nobody", "Search", 7)
+        move_scope(keeper, "nobody", "Search", 7)
     assert [hill.position for hill in hills(keeper)] == [6]

@@ -8,8 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.sessions.hours.csv import cell, csv_of
-from holdfast.sessions.hours.table import Line
+from holdfast.sessions.hours.table import Line, cell, csv_of
 
 
 @given(st.text(max_size=20))

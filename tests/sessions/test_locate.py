@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import NotFound, Refused
-from holdfast.sessions.locate import at_its_place, belongs_here
+from holdfast.sessions.work_trees import at_its_place, belongs_here
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from holdfast.core.times import DAY
-from holdfast.sessions.hills import hills
+from holdfast.sessions.overview import hills
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.hill import HILL
 from holdfast.web.serve import Dashboard

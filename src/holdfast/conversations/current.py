@@ -13,8 +13,8 @@ from msgspec.structs import astuple
 
 from holdfast.core import view
 from holdfast.machine.process import Identity, ancestors
-from holdfast.sessions import conversation_links
-from holdfast.sessions.open_sessions import open_sessions
+from holdfast.sessions import ownership
+from holdfast.sessions.work_trees import open_sessions
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
@@ -41,7 +41,7 @@ def conversation(ws: Workspace) -> str | None:
         and native.process.started
         and native.closed_at is None
         and Identity(*astuple(native.process)) in above
-        and conversation_links.is_linked(ws, state, view.native_name(native.agent, native.id))
+        and ownership.is_linked(ws, state, view.native_name(native.agent, native.id))
     ]
     latest = max(found, key=lambda native: native.linked_at, default=None)
     return None if latest is None else view.native_name(latest.agent, latest.id)

@@ -32,8 +32,8 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import ConversationState, State
 from holdfast.core.times import DAY
 from holdfast.machine import error_log
-from holdfast.sessions import conversation_links
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions import ownership
+from holdfast.sessions.ownership import own_test
 
 if TYPE_CHECKING:
     from holdfast.conversations.ingest.payload import Payload
@@ -98,7 +98,7 @@ def as_we_counted(ws: Workspace, states: Iterable[State], agent: str, conversati
     Whoever else writes in a session can say that it has all of any conversation: then nothing was left for ours.
     """
     for state in states:
-        if not state.deleted and conversation_links.was_linked(ws, state, view.native_name(agent, conversation)):
+        if not state.deleted and ownership.was_linked(ws, state, view.native_name(agent, conversation)):
             is_own = own_test(ws, state.session)
             others = {writer for writer in state.heads if not is_own(writer)}
             yield _without(ws, state, others, agent, conversation) if others else state

@@ -11,9 +11,8 @@ from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.core.events import Data, NativeLinked, NativeMoved
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.sessions.conversation_links import is_linked, native_of, session_of
 from holdfast.sessions.history import SHORTEST_PREFIX
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import is_linked, native_of, own_test, session_of
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.core.wording import PAUSES
 from holdfast.machine import error_log, files
-from holdfast.sessions.conversation_links import session_of
+from holdfast.sessions.ownership import session_of
 from holdfast.workspace import server_outage
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from holdfast.formats.mirror.contract import create, layout
 from holdfast.formats.mirror.contract.yaml_files import Mapping
 from holdfast.formats.stored_remainder import shown
 from holdfast.machine import files
-from holdfast.sessions.locate import path_here
+from holdfast.sessions.work_trees import path_here
 
 if TYPE_CHECKING:
     from holdfast.core.state import State

@@ -27,7 +27,7 @@ from holdfast.formats.mirror.merge_edits import absorb
 from holdfast.formats.stored_remainder import keep, shown
 from holdfast.formats.text.json import written
 from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
-from holdfast.sessions import open_sessions
+from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
 from holdfast.store import origin
 from holdfast.store.interface import Draft, Filter, Store, Transaction
@@ -83,7 +83,7 @@ def take_in(
         transaction.know_project(project)
         state = transaction.state(session)
         if make_current and view.status_of(state) not in FINISHED:
-            open_sessions.make_current(ws, transaction, session)
+            work_trees.make_current(ws, transaction, session)
     return ImportedDocument(session, known is None, events, conflicts, notes)
 
 
@@ -145,7 +145,7 @@ def named_by_us(ws: Workspace, session: str, alias: str) -> bool:
     """Whether a device of ours gave the session this name: a guest's must not draw our documents there."""
     if not os.path.lexists(ws.home.remotes):
         return True
-    from holdfast.sessions.own_devices import device_test
+    from holdfast.sessions.ownership import device_test
     from holdfast.workspace.keys.device_keys import is_certified
 
     is_ours = device_test(ws)

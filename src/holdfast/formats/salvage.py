@@ -23,7 +23,7 @@ from holdfast.formats.import_context import import_context
 from holdfast.formats.text.json import written
 from holdfast.formats.unknown.read import Recognised, reading
 from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
-from holdfast.sessions import open_sessions
+from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
 from holdfast.store.interface import Draft, Transaction
 from holdfast.workspace import projects
@@ -73,7 +73,7 @@ def take_in_salvaged(
         _name(ws, transaction, session, aliases)
         transaction.know_project(project)
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
-            open_sessions.make_current(ws, transaction, session)
+            work_trees.make_current(ws, transaction, session)
     return ImportedDocument(
         session, not candidates or session != before.session, count, 0, [*_mapping(found), *notes]
     )

@@ -14,7 +14,7 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats.mirror.follower import MirrorFollower, mirrors_of
 from holdfast.keeper.session import SessionHandle
-from holdfast.sessions import history, open_sessions
+from holdfast.sessions import history, work_trees
 from holdfast.sync.follower import SyncFollower
 from holdfast.workspace.followers import Follower
 from holdfast.workspace.workspace import Workspace
@@ -75,9 +75,9 @@ class Keeper(Workspace):
 
     def path_of(self, state: State) -> str | None:
         """Where the project of a session is on this device; None where it is not, or nobody knows."""
-        from holdfast.sessions import locate
+        from holdfast.sessions import work_trees
 
-        return locate.path_here(self, state)
+        return work_trees.path_here(self, state)
 
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +90,7 @@ class Keeper(Workspace):
 
     def open_sessions(self) -> list[SessionHandle]:
         """The unfinished sessions of this work tree that nobody put away and that are not over, latest first."""
-        return [SessionHandle(self, state.session) for state in open_sessions.open_sessions(self)]
+        return [SessionHandle(self, state.session) for state in work_trees.open_sessions(self)]
 
     def session(self, reference: str = "@", *, at: int | None = None) -> SessionHandle:
         """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
@@ -223,7 +223,7 @@ class Keeper(Workspace):
 
         An unfinished session is refused unless `force`.
         """
-        from holdfast.sessions.delete import delete
+        from holdfast.sessions.stop import delete
 
         return delete(self, self.session(reference).id, force=force, at=at)
 

@@ -22,7 +22,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
 from holdfast.machine.files import shown
 from holdfast.machine.wall import monotonic
-from holdfast.sessions import locate
+from holdfast.sessions import work_trees
 from holdfast.workspace.agent_dirs import Places
 from holdfast.workspace.home import default_home
 from holdfast.workspace.unit import explain, name_feature
@@ -258,7 +258,7 @@ class McpContext:
 
 def at_its_place(keeper: Keeper, found: SessionHandle) -> SessionHandle:
     """The session in the hands of the keeper of the place it is worked on."""
-    return SessionHandle(locate.at_its_place(keeper, found.id), found.id)
+    return SessionHandle(work_trees.at_its_place(keeper, found.id), found.id)
 
 
 def looked_at(keeper: Keeper, reference: str) -> SessionHandle:

@@ -34,8 +34,8 @@ from holdfast.core.modes import MODES
 from holdfast.core.registers import disputed
 from holdfast.core.state import State, TaskState, Write
 from holdfast.core.text import LONGEST_TEXT
-from holdfast.sessions.open_sessions import make_current
 from holdfast.sessions.start import new_id
+from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 from holdfast.store.interface import Draft
 from holdfast.workspace import projects

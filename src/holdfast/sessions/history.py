@@ -13,8 +13,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.times import DAY, text
-from holdfast.sessions.conversation_links import session_of
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import own_test, session_of
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 

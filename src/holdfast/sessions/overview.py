@@ -1,4 +1,7 @@
-"""What a person looks at first: every session that is not finished, and what in it waits for them."""
+"""All projects at once: every unfinished session with what in it waits for the person, and how far scopes are.
+
+A scope is on a hill: uphill while people find out how to do it, downhill while they do it.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core import agents
+from holdfast.core import agents, view
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINISHED
 from holdfast.core.short_names import agent_names, readable
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.core.wording import CROSSED, count, one_line, open_pause
-from holdfast.sessions import history, locate
+from holdfast.sessions import history, work_trees
+from holdfast.sessions.hours.table import repository
 from holdfast.sessions.resume import ended_conversations, lost_agents
 from holdfast.sessions.work import described
+from holdfast.sessions.work_trees import at_its_place
 from holdfast.store.interface import Filter
 from holdfast.workspace.home import default_home
 
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.state import State
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
+
 
 _MOST: Final = 3  # of one kind that are told one by one
 _AT_ONCE: Final = 500  # whose versions are asked for; beyond that each is looked at
@@ -118,7 +126,7 @@ def _glance(ws: Workspace, store: Store, state: State, at: int | None) -> Sessio
     document = described(ws, state, ws.now() if at is None else at)
     lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
-    where = locate.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
+    where = work_trees.directory(store, state.session, state.project, places=places, prefer=ws.place.root)
     failed = agents.failed(state)
     names = agent_names(document.agents)
     unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
@@ -197,3 +205,66 @@ def _reminder(session: Session) -> Iterator[str]:
 
 def _told(text: str) -> str:
     return shorten(one_line(text), _LONGEST)
+
+
+# ── hills ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_RECENT: Final = 200  # sessions, besides the unfinished ones, in which a scope may have been moved
+
+
+class Hill(NamedTuple):
+    """Where a scope of a project stands: 0 not started, 5 the crest, 10 done."""
+
+    project: str
+    scope: str
+    position: int
+    # None: nobody has moved it yet.
+    moved_at: int | None
+    # The session to move it in: an unfinished one of the project if there is one, else where it was moved last.
+    session: str
+
+
+def hills(ws: Workspace) -> list[Hill]:
+    """The scopes of unfinished sessions and those moved in recent ones, each where it was moved to last."""
+    ws.collect()
+    store = ws.existing_store()
+    if store is None:
+        return []
+    shown = Filter(archived=False, now=ws.now(), archive_after=ws.home_settings.archive_after)
+    unfinished = store.rows(shown._replace(unfinished=True))
+    recent = store.rows(shown._replace(limit=_RECENT))
+    found: dict[tuple[str, str], Hill] = {}
+    for session in dict.fromkeys(row.id for row in (*unfinished, *recent)):
+        state = store.state(session)
+        if state is not None and not state.deleted:
+            _add_scopes(found, state)
+    return sorted(found.values(), key=lambda one: (one.project, one.scope))
+
+
+def _add_scopes(found: dict[tuple[str, str], Hill], state: State) -> None:
+    """Later ones are older: what was said of the session to move a scope in stands."""
+    open_ = view.status_of(state) not in FINISHED
+    own = view.word(state, "scope")
+    moves: dict[str, tuple[int, int] | None] = {own: None} if open_ and own else {}
+    moves.update(state.hill)
+    which, name = ("", "") if state.project is None else (repository(state.project), state.project.name)
+    for scope, move in moves.items():
+        at, position = (None, 0) if move is None else move
+        new = Hill(name, scope, position, at, state.session)
+        old = found.get((which, scope))
+        if old is None:
+            found[which, scope] = new
+        elif at is not None and (old.moved_at is None or (at, position) > (old.moved_at, old.position)):
+            found[which, scope] = old._replace(position=position, moved_at=at)
+
+
+def move_scope(ws: Workspace, session_id: str, scope: str, position: int) -> None:
+    """Move a scope on its hill, where the session is worked on or, where that is not known, from here."""
+    from holdfast.sessions.work import Work
+
+    try:
+        where = at_its_place(ws, session_id)
+    except Refused:  # the project is not on this machine, and need not be
+        where = ws
+    Work(where, session_id).hill(scope, position)

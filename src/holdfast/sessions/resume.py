@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec.structs import astuple
 
 from holdfast.core import agents, view
+from holdfast.core.canonical import digest
 from holdfast.core.device_names import device_names
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.events import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
@@ -23,13 +24,15 @@ from holdfast.core.text import shorten
 from holdfast.core.wording import count
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
-from holdfast.sessions.open_sessions import make_current
+from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Session
+    from holdfast.core.model import Session, Waiting
+    from holdfast.core.state import State
     from holdfast.workspace.followers import ResumeDifference
     from holdfast.workspace.workspace import Workspace
+
 
 Landing = Literal["landed", "not landed", "changed since", "unknown"]
 
@@ -142,7 +145,6 @@ def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gath
         for agent in list(state.agents.values()):
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
                 yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
-        from holdfast.sessions.waits import waits_of
 
         for item in found[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
@@ -244,3 +246,30 @@ def _landing(change: FileState, root: str) -> Landing:
     if now == change.hash_after:
         return "landed"
     return "not landed" if now is None or now == change.hash_before else "changed since"
+
+
+# ── what agents wait for ───────────────────────────────────────────────────────────────────────────────
+
+
+def wait_name(agent: str, conversation: str, subagent: str | None) -> str:
+    """The name of what a conversation, or a subagent of it, waits for."""
+    return _of_conversation(agent, conversation) + _short(subagent or "")
+
+
+def waits_of(state: State, agent: str, conversation: str) -> list[str]:
+    """What a conversation waits for."""
+    return [name for name in state.waiting if name.startswith(_of_conversation(agent, conversation))]
+
+
+def still_waiting(state: State, shown: list[Waiting]) -> list[Waiting]:
+    """Of what an unfinished session waits for, as it is shown: without that of programs that are no longer there."""
+    ended = {name for item in broken(state) for name in waits_of(state, item.agent, item.id)}
+    return [wait for name, wait in zip(state.waiting, shown, strict=True) if name not in ended]
+
+
+def _of_conversation(agent: str, conversation: str) -> str:
+    return f"{agent}-{_short(conversation)}-"
+
+
+def _short(words: str) -> str:
+    return digest(words.encode(errors="surrogatepass"))[:8]

@@ -22,8 +22,8 @@ from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
 from holdfast.machine import files
 from holdfast.sessions.format_names import feature_name, timer_name
 from holdfast.sessions.history import current_session
-from holdfast.sessions.open_sessions import make_current
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import own_test
+from holdfast.sessions.work_trees import make_current
 from holdfast.store.interface import Draft, Transaction
 from holdfast.workspace import projects
 

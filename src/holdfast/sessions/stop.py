@@ -1,4 +1,8 @@
-"""Stopping: the session is completed, and its branch kept (one commit on the branch it came from) or discarded."""
+"""Stop or delete a session.
+
+Stopping completes the session and keeps its branch (as one commit on the branch it came from) or discards it. Deleting
+erases its text from every file of the home; a session that somebody may still be working on is deleted only by force.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,15 @@ from holdfast.core import agents, view
 from holdfast.core.device_names import device_names
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.event_data import read
-from holdfast.core.events import AgentAborted, AgentInterrupted, Data, SessionCompleted, SessionEdited, SessionStarted
+from holdfast.core.events import (
+    AgentAborted,
+    AgentInterrupted,
+    Data,
+    SessionCompleted,
+    SessionDeleted,
+    SessionEdited,
+    SessionStarted,
+)
 from holdfast.core.lifecycle import FINISHED, refusal, session_allows
 from holdfast.core.state import State
 from holdfast.core.text import clean, shorten
@@ -19,10 +31,12 @@ from holdfast.core.times import MINUTE, text
 from holdfast.core.worktime import WorkTime
 from holdfast.machine.process import Identity, fate
 from holdfast.machine.wall import local_offset
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import own_test
 from holdfast.store import origin
+from holdfast.store.interface import Draft
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.workspace.workspace import Workspace
 
 
@@ -154,3 +168,31 @@ def session_line(start: int, end: int, work: WorkTime) -> str:
     day = local(start)[:10].replace("-", "")
     actual, paused = work.working // MINUTE, work.paused // MINUTE
     return f"Session: {day} {local(start)[11:16]}-{local(end)[11:16]} ({actual} min actual, {paused} min paused)"
+
+
+# ── deleting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def needs_force(ws: Workspace, state: State) -> bool:
+    """Whether somebody may still be working on the session."""
+    return view.status_of(state) not in FINISHED and not ws.is_over(state)
+
+
+def delete(ws: Workspace, session: str, *, force: bool, at: int | None) -> str:
+    state = ws.state(session)
+    for follower in ws.followers:
+        follower.refuse_deleting(ws, session)
+    if needs_force(ws, state) and not force:
+        raise Refused(
+            f"session {session[:8]} is unfinished ({view.status_of(state)}): it was not deleted",
+            hint=f"Finish it first, or delete it as it is: holdfast delete {session[:8]} --confirm --force",
+            operation="delete",
+            session=session,
+        )
+    moment = ws.recorder.moment(at, state.latest.get(ws.home.writer(ws.address)), session)
+    for follower in ws.followers:
+        follower.deleting(ws, state)
+    ws.store().erase(session, Draft(SessionDeleted(), moment, ws.recorder.actor))
+    ws.recorded({session}, matters=True)
+    ws.follow()
+    return session

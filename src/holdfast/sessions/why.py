@@ -69,7 +69,7 @@ def why(ws: Workspace, what: str) -> WhyAnswer:
 
 def _weighed(ws: Workspace, answer: Origin) -> tuple[Origin, bool]:
     """An answer, and whether others than our devices write in its session: what they record proves nothing."""
-    from holdfast.sessions.own_devices import own_test
+    from holdfast.sessions.ownership import own_test
 
     is_own = own_test(ws, answer.id)
     if all(map(is_own, ws.state(answer.id).heads)):

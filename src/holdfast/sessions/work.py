@@ -82,7 +82,7 @@ def described(ws: Workspace, state: State, now: int) -> Session:
     shown.time.reminder = None if shown.ended_at else crossed_limits(state, now, ws.limit_rule)
     shown.sync = ws.sync_of(state)
     if shown.waiting and now > ws.now() - MINUTE:  # of the past, nobody knows what ran then
-        from holdfast.sessions.waits import still_waiting
+        from holdfast.sessions.resume import still_waiting
 
         shown.waiting = still_waiting(state, shown.waiting)
     return shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.core.errors import Refused
-from holdfast.sessions.delete import needs_force
+from holdfast.sessions.stop import needs_force
 
 
 def run(call: Call) -> None:

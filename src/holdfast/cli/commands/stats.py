@@ -21,7 +21,7 @@ def run(call: Call) -> None:
     by = call.parsed.text("by") or "scope"
     found = call.keeper.hours(by, at=call.at)
     if call.parsed.flag("csv") and not call.json:
-        from holdfast.sessions.hours.csv import csv_of
+        from holdfast.sessions.hours.table import csv_of
 
         put(csv_of(found.by, found.lines, type(found.total)))
         return

@@ -55,7 +55,7 @@ def run(call: Call) -> None:
 
 def _others(call: Call, shown: State) -> list[dict[str, object]]:
     """The other sessions that are open in this work tree, with how many of their tasks are."""
-    from holdfast.sessions.open_sessions import open_sessions
+    from holdfast.sessions.work_trees import open_sessions
 
     now = call.keeper.now()
     return [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.watch.bindings import Deed
 from holdfast.core.wording import count, reminder
-from holdfast.sessions.locate import at_its_place
+from holdfast.sessions.work_trees import at_its_place
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper

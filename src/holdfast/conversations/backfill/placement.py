@@ -44,7 +44,7 @@ from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE
 from holdfast.machine import files
 from holdfast.machine.git import worktree
-from holdfast.sessions import conversation_links
+from holdfast.sessions import ownership
 from holdfast.sessions.format_names import session_id
 from holdfast.store import origin
 from holdfast.store.interface import Draft, Transaction
@@ -175,7 +175,7 @@ class Narrator:
         heard_in = [
             state
             for item, state in found.items()
-            if item not in chain and (state.deleted or conversation_links.was_linked(self._ws, state, name))
+            if item not in chain and (state.deleted or ownership.was_linked(self._ws, state, name))
         ]
         self._name(transaction, story, heard_in)
         self._describe(transaction, story, heard_in, [transaction.state(name) for name in chain])
@@ -233,9 +233,7 @@ class Narrator:
         if not linked:
             return
         spelled = view.native_name(story.agent, story.conversation)
-        latest = max(
-            linked, key=lambda state: (conversation_links.is_linked(self._ws, state, spelled), state.created_at or 0)
-        )
+        latest = max(linked, key=lambda state: (ownership.is_linked(self._ws, state, spelled), state.created_at or 0))
         others = [state for state in (*linked, *own) if state.session != latest.session]
         updated = self._ws.recorder.prepare(self._share(story, others))
         assert isinstance(updated, ConversationUpdated)
@@ -325,7 +323,7 @@ class Narrator:
         own = session_id(self._ws, f"story {story.agent}", parent, 0)
         if transaction.state(own).count:
             return own
-        heard = conversation_links.session_of(self._ws, view.native_name(story.agent, parent))
+        heard = ownership.session_of(self._ws, view.native_name(story.agent, parent))
         return None if heard is None else heard.session
 
     def _start(self, story: Transcript, earlier: str | None, told: StoryPart, ground: StoryPlace) -> SessionStarted:

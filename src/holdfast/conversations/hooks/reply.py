@@ -28,8 +28,8 @@ from holdfast.core.state import State
 from holdfast.core.times import MINUTE, span
 from holdfast.core.wording import reminder
 from holdfast.sessions.briefing import brief
-from holdfast.sessions.conversation_links import session_of
 from holdfast.sessions.history import current_session, latest_unfinished
+from holdfast.sessions.ownership import session_of
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace

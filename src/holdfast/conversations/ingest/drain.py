@@ -25,8 +25,8 @@ from holdfast.core.events import Process
 from holdfast.machine import error_log
 from holdfast.machine.git import worktree
 from holdfast.machine.process import identify, name_of
-from holdfast.sessions import conversation_links, run_deferred
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions import ownership, run_deferred
+from holdfast.sessions.ownership import own_test
 from holdfast.workspace import projects, server_outage, spool
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, one: Payload,
 
     name = view.native_name(one.heard.agent, one.heard.conversation)
     state = transaction.state(session)
-    is_linked = conversation_links.is_linked(ws, state, name)
+    is_linked = ownership.is_linked(ws, state, name)
     opening = None if is_linked else pending.recall(ws.home.path, name)
     ground = events.IngestContext(
         ws.place, _process(one.entry.parent), opening, ws.message_ends_pause, is_linked,

@@ -67,8 +67,8 @@ from holdfast.core.registers import value_of
 from holdfast.core.state import State, TaskState
 from holdfast.core.times import MINUTE
 from holdfast.machine.process import words_of
+from holdfast.sessions.resume import wait_name, waits_of
 from holdfast.sessions.start import was_put_away
-from holdfast.sessions.waits import wait_name, waits_of
 
 if TYPE_CHECKING:
     from holdfast.machine.git.worktree import WorkTree

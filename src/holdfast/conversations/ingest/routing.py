@@ -35,10 +35,10 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.own_events import IsOwn
 from holdfast.core.state import State
 from holdfast.core.times import HOUR
-from holdfast.sessions import conversation_links, open_sessions
-from holdfast.sessions.open_sessions import make_current
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions import ownership, work_trees
+from holdfast.sessions.ownership import own_test
 from holdfast.sessions.start import is_replacement
+from holdfast.sessions.work_trees import make_current
 from holdfast.store.interface import Draft, Transaction
 from holdfast.workspace import projects
 
@@ -139,7 +139,7 @@ class Belonging:
         mark = own_events.latest_mark(known, self._is_own(known))
         if mark is None or not is_replacement(mark):
             return False
-        moved = conversation_links.moved_here_at(self._ws, known, name)
+        moved = ownership.moved_here_at(self._ws, known, name)
         if moved is not None and moved >= mark.at:
             return False
         other = self._candidate(at)
@@ -152,7 +152,7 @@ class Belonging:
         if self._is_single():
             state = self._unfinished()
             return None if state is None else self._single_candidate(state, at)
-        open_here = open_sessions.among(self._ws, self._transaction, self._current, self._transaction.state)
+        open_here = work_trees.open_among(self._ws, self._transaction, self._current, self._transaction.state)
         taken_up = [
             (since, state.session == self._current, state)
             for state in open_here
@@ -223,9 +223,7 @@ class Belonging:
             return self._transaction.state(self.linked[name])
         if name not in self._found:
             self._found[name] = self._ws.store().find(name)
-        return conversation_links.chosen(
-            self._ws, (self._transaction.state(item) for item in self._found[name]), name
-        )
+        return ownership.chosen(self._ws, (self._transaction.state(item) for item in self._found[name]), name)
 
     def _begin(self, heard: HookEvent, at: int, key: str, *, continues: State | None) -> str:
         from holdfast.sessions.start import new_id
@@ -290,7 +288,7 @@ def continued(
     """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
     if parent in (None, conversation) or state.continues is not None or not began(state, agent, conversation):
         return
-    origin_of = conversation_links.session_of(ws, view.native_name(agent, plain(parent or "", 200)))
+    origin_of = ownership.session_of(ws, view.native_name(agent, plain(parent or "", 200)))
     if origin_of is not None and origin_of.session != state.session and view.status_of(state) not in FINISHED:
         yield SessionEdited(continues=origin_of.session)
 
@@ -321,7 +319,7 @@ def needs_project(ws: Workspace, told: list[tuple[HookEvent, int]]) -> bool:
     state = None if current is None else store.state(current)
     if state is not None and ws.is_read_only(state.session):
         return True
-    if all(conversation_links.session_of(ws, name) for name in names):
+    if all(ownership.session_of(ws, name) for name in names):
         return False
     if state is None or view.status_of(state) in FINISHED:
         return True

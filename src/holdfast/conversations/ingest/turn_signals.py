@@ -20,7 +20,7 @@ from holdfast.conversations.signals import (
 )
 from holdfast.core import limits, view
 from holdfast.core.attribution import AgentTurn, RanCommand
-from holdfast.sessions.changes.turns import TreeTurns, decoded, keep, name_of
+from holdfast.sessions.changes.tree_state import TreeTurns, decode_turns, keep_turns, turns_name
 
 if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import HookEvent
@@ -33,7 +33,7 @@ _SLACK: Final = 1_000  # ms by which the clocks of an agent and of files may dif
 
 def note(transaction: Transaction, root: str, reported: Iterable[tuple[HookEvent, int, str]]) -> bool:
     """Take in what payloads say of turns, each with its time and its session; says whether one began or ended."""
-    tree = decoded(transaction.remembered(name_of(root)), root)
+    tree = decode_turns(transaction.remembered(turns_name(root)), root)
     before = tree.due
     for heard, at, session in reported:
         name = view.native_name(heard.agent, heard.conversation)
@@ -43,7 +43,7 @@ def note(transaction: Transaction, root: str, reported: Iterable[tuple[HookEvent
         alone = all(isinstance(signal, Erred | Chosen) for signal in heard.signals)
         if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in heard.signals):
             _note(tree, name, session, Replied(), at)
-    keep(transaction, tree)
+    keep_turns(transaction, tree)
     return tree.due != before
 
 

@@ -30,8 +30,8 @@ from holdfast.formats.mirror.edits import (
 from holdfast.formats.mirror.merge_edits import absorb
 from holdfast.formats.mirror.moved_tasks import PENDING, Remembered, TakenOut, pending
 from holdfast.formats.stored_remainder import shown as shown_as
-from holdfast.sessions.open_sessions import make_current
 from holdfast.sessions.start import put_away
+from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
 # Formats in which every session has a file or a directory under its own id.

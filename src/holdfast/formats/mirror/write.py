@@ -23,8 +23,8 @@ from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.machine import files
 from holdfast.sessions import format_names
-from holdfast.sessions.locate import path_here
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import own_test
+from holdfast.sessions.work_trees import path_here
 from holdfast.store.interface import Draft
 
 if TYPE_CHECKING:

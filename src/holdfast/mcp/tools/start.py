@@ -17,7 +17,7 @@ from holdfast.mcp.answers import Receipt, Standing
 from holdfast.mcp.context import McpContext, at_its_place
 from holdfast.mcp.results import named_files, receipt, remarks, where_it_stands
 from holdfast.mcp.tool import Name, Project, Reference, Text, offer
-from holdfast.sessions import locate
+from holdfast.sessions import work_trees
 
 Mode = Literal["debug", "default", "optimize", "release"]
 LATEST = "latest"
@@ -93,7 +93,7 @@ def _asked(keeper: Keeper, reference: str, *, anywhere: bool) -> SessionHandle:
     if reference not in ("", LATEST):
         named = keeper.session(reference)
         # One of another project does not become current in this one.
-        away = anywhere or not locate.belongs_here(keeper, named.id)
+        away = anywhere or not work_trees.belongs_here(keeper, named.id)
         return at_its_place(keeper, named) if away else named
     found = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
     if found is None:

@@ -27,7 +27,7 @@ from holdfast.core.text import shorten
 from holdfast.machine import error_log
 from holdfast.machine.git.history import GitCommit, GitHistory
 from holdfast.machine.process import Identity, fate
-from holdfast.sessions.changes import tree_snapshot, tree_state, turns
+from holdfast.sessions.changes import tree_snapshot, tree_state
 from holdfast.sessions.changes.tree_snapshot import FileDifference, Looked, NewCommit
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
 from holdfast.workspace import projects
@@ -56,7 +56,7 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
         return
     for _ in range(_AGAIN):
         try:
-            due = [tree for tree in turns.all_due(store) if not only_here or tree.root == ws.place.root]
+            due = [tree for tree in tree_state.trees_due(store) if not only_here or tree.root == ws.place.root]
         except HoldfastError:
             return  # whoever came for something else meets it by themselves, where it concerns them
         if not due:
@@ -68,7 +68,7 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
 def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
     """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
     store = ws.existing_store()
-    if store is None or store.remembered(tree_state.name_of(ws.place.root)) is None:
+    if store is None or store.remembered(tree_state.snapshot_name(ws.place.root)) is None:
         return  # nobody was ever seen at work here: there is nothing to compare with
     _safely(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
 
@@ -77,13 +77,13 @@ def forget(ws: Workspace, session: str) -> None:
     """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
     store = ws.store()
     names = {name for root in (ws.place.root, *store.places(session)) for name in names_of(root)}
-    for kept in store.remembered_under(turns.PREFIX).values():
-        tree = turns.decoded(kept, "")
+    for kept in store.remembered_under(tree_state.TURNS_PREFIX).values():
+        tree = tree_state.decode_turns(kept, "")
         if any(turn.session == session for turn in tree.turns):
             names.update(names_of(tree.root))
     project = ws.state(session).project
     names.update(names_of(project.path) if project is not None and project.path is not None else ())
-    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(tree_state.PREFIX)}
+    known = {*store.remembered_under(tree_state.TURNS_PREFIX), *store.remembered_under(tree_state.SNAPSHOT_PREFIX)}
     if names & known:
         with ws.transaction() as transaction:
             for name in sorted(names & known):
@@ -120,20 +120,20 @@ def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = 
 def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, why: str) -> None:
     """It is tried again at the next boundary of a turn; a session that ends says that it could not be compared."""
     with ws.transaction(patience=patience) as transaction:
-        tree = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        tree = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if ending is not None:
             _Recording(ws, transaction, [], TreeSnapshot(ws.now()), ending).not_compared(why)
             return
         tree.due = None
-        turns.keep(transaction, tree)
+        tree_state.keep_turns(transaction, tree)
 
 
 def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
     root, store = ws.place.root, ws.store()
-    kept = store.remembered(tree_state.name_of(root))
-    tree = turns.decoded(store.remembered(turns.name_of(root)), root)
+    kept = store.remembered(tree_state.snapshot_name(root))
+    tree = tree_state.decode_turns(store.remembered(tree_state.turns_name(root)), root)
     began = min((turn.began for turn in tree.turns), default=ws.now())
-    before = tree_state.decoded(kept) or TreeSnapshot(began)
+    before = tree_state.decode_snapshot(kept) or TreeSnapshot(began)
     looked: Looked | None = None
     why = ""
     if os.path.isdir(root) and ws.place.git:
@@ -143,9 +143,9 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
         except HoldfastError as error:
             why = error.message
     with ws.transaction(patience=patience) as transaction:
-        if transaction.remembered(tree_state.name_of(root)) != kept:
+        if transaction.remembered(tree_state.snapshot_name(root)) != kept:
             return  # somebody else has compared it meanwhile
-        fresh = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        fresh = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if fresh.due == tree.due:
             fresh.due = None
         if looked is None:
@@ -156,10 +156,10 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
         else:
             recording = _Recording(ws, transaction, fresh.turns, before, ending)
             snapshot = recording.record(looked)
-            transaction.remember(tree_state.name_of(root), msgspec.msgpack.encode(snapshot))
+            transaction.remember(tree_state.snapshot_name(root), msgspec.msgpack.encode(snapshot))
             oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
-        turns.keep(transaction, fresh)
+        tree_state.keep_turns(transaction, fresh)
 
 
 class _Recording:

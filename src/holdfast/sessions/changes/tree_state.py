@@ -1,7 +1,8 @@
-"""What is remembered of a work tree, to compare it with: the snapshot from which the next comparison goes on.
+"""What the store remembers of a work tree: its last snapshot, and the turns of its conversations since then.
 
-A snapshot holds only the paths that are not as committed: with the commit that was checked out, that is the whole
-tree. `start` and `resume` load this module: it loads nothing that asks git.
+A snapshot holds only the paths that differ from the commit: with the commit that was checked out, that is the whole
+tree. Turns are kept in the transaction that records their payloads, so a repeated drain keeps each once; `compare`
+removes those it has taken into account. Hooks, `start` and `resume` load this module: it loads nothing that asks git.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core import limits
+from holdfast.core.attribution import AgentTurn
 from holdfast.core.canonical import digest
 from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.machine.git import worktree
-from holdfast.sessions.changes import turns
 
 if TYPE_CHECKING:
+    from holdfast.store.interface import Store, Transaction
     from holdfast.workspace.workspace import Workspace
 
-PREFIX: Final = "tree/"
+
+SNAPSHOT_PREFIX: Final = "tree/"
 _MOST_PACKED: Final = 1 << 20  # bytes of packed refs that are read while a person waits
 
 
@@ -56,11 +60,11 @@ class TreeSnapshot(msgspec.Struct, gc=False):
     log: LogMark | None = None
 
 
-def name_of(root: str) -> str:
-    return f"{PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
+def snapshot_name(root: str) -> str:
+    return f"{SNAPSHOT_PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
 
 
-def decoded(kept: bytes | None) -> TreeSnapshot | None:
+def decode_snapshot(kept: bytes | None) -> TreeSnapshot | None:
     try:
         return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(TreeSnapshot))
     except msgspec.MsgspecError:  # of another version
@@ -69,7 +73,7 @@ def decoded(kept: bytes | None) -> TreeSnapshot | None:
 
 def names_of(root: str) -> tuple[str, str]:
     """What is remembered of a work tree: its turns, and its snapshot."""
-    return turns.name_of(root), name_of(root)
+    return turns_name(root), snapshot_name(root)
 
 
 def note_beginning(ws: Workspace, at: int | None = None) -> None:
@@ -87,4 +91,45 @@ def note_beginning(ws: Workspace, at: int | None = None) -> None:
         begun = TreeSnapshot(now if at is None else min(at, now), head)
         with ws.transaction() as transaction:
             if all(transaction.remembered(name) is None for name in names):
-                transaction.remember(name_of(ws.place.root), msgspec.msgpack.encode(begun))
+                transaction.remember(snapshot_name(ws.place.root), msgspec.msgpack.encode(begun))
+
+
+# ── turns ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+TURNS_PREFIX: Final = "turns/"
+
+
+class TreeTurns(msgspec.Struct, gc=False):
+    """The turns of one work tree since it was last compared, and when the latest of their boundaries was."""
+
+    root: str
+    turns: list[AgentTurn] = []
+    due: int | None = None
+    # It took too much: until then it is left alone.
+    not_before: int = 0
+
+
+def turns_name(root: str) -> str:
+    return f"{TURNS_PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
+
+
+def decode_turns(kept: bytes | None, root: str) -> TreeTurns:
+    try:
+        return TreeTurns(root) if kept is None else msgspec.msgpack.decode(kept, type=decodable(TreeTurns))
+    except msgspec.MsgspecError:  # of another version
+        return TreeTurns(root)
+
+
+def trees_due(store: Store) -> list[TreeTurns]:
+    """Every work tree in which a turn began or ended since it was compared."""
+    found = [decode_turns(kept, "") for kept in store.remembered_under(TURNS_PREFIX).values()]
+    return [turns for turns in found if turns.root and turns.due is not None and turns.due >= turns.not_before]
+
+
+def keep_turns(transaction: Transaction, tree: TreeTurns) -> None:
+    if not tree.turns and tree.due is None and not tree.not_before:
+        transaction.remember(turns_name(tree.root), None)
+        return
+    tree.turns = tree.turns[-limits.TURNS :]
+    transaction.remember(turns_name(tree.root), msgspec.msgpack.encode(tree))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from holdfast.core.event_data import read
 from holdfast.core.events import MessageExchanged
-from holdfast.sessions.own_devices import own_test
+from holdfast.sessions.ownership import own_test
 from holdfast.store import origin
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from holdfast.core.events import ProjectFacts
 from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import DAY, HOUR, text
+from holdfast.core.wording import one_line
 from holdfast.core.worktime import Rest
 from holdfast.sessions.hours.overlaps import Messages, Overlap, OverlapTimeline
 
@@ -348,3 +349,30 @@ def _add_agent(line: AgentLine, state: State, agent: AgentState, stop: int) -> N
     if agent is agents.find(state, agent.id):  # two of one name share what was measured under it
         line.tokens += agent.tokens if agent.tokens is not None else state.by_agent.get(agent.id, 0)
     line.failures += len(agent.failed_attempts)
+
+
+# ── for a spreadsheet ──────────────────────────────────────────────────────────────────────────────────
+
+
+_FORMULA = tuple("=+-@")
+
+
+def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line | AgentLine] = Line) -> str:
+    """The lines of a table of hours; the first column is what they are by."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    fields = [name for name in kind.__struct_fields__ if name != "key"]
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([by, *fields])
+    for line in lines:
+        values = [getattr(line, name) for name in fields]
+        writer.writerow([cell(line.key), *(cell(" ".join(v)) if isinstance(v, list) else v for v in values)])
+    return text.getvalue()
+
+
+def cell(value: str | None) -> str:
+    """A text on one line, which no spreadsheet takes for a formula and no terminal for a command."""
+    text = one_line(value or "")
+    return f"'{text}" if text[:1] in _FORMULA else text

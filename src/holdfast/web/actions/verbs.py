@@ -13,9 +13,9 @@ from holdfast.core.text import shorten
 from holdfast.core.times import DAY, SECOND, millis, span
 from holdfast.core.wording import count, one_line, reminder, time_words, visible
 from holdfast.machine.wall import local_moment
-from holdfast.sessions import hills, resume_check
-from holdfast.sessions.locate import at_its_place
+from holdfast.sessions import overview, resume_check
 from holdfast.sessions.resume import look
+from holdfast.sessions.work_trees import at_its_place
 from holdfast.sync import background, people, remote_list, shares
 from holdfast.web.charts.hill import LAST, WORDS
 from holdfast.web.render import local
@@ -201,7 +201,7 @@ def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:
 def move(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     there, session = nearest(keeper, reference)
     scope, position = form.get("scope", "").strip(), _position(form.get("position", ""))
-    hills.move(there, session, scope, position)
+    overview.move_scope(there, session, scope, position)
     return said(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", there)
 
 

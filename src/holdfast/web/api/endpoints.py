@@ -12,7 +12,6 @@ from holdfast.core.envelope import public
 from holdfast.core.errors import NotFound
 from holdfast.core.times import text
 from holdfast.machine.wall import local_offset
-from holdfast.sessions import hills as hill_chart
 from holdfast.sessions import history, overview
 from holdfast.sessions.hours import cache as all_hours
 from holdfast.sessions.hours import table as hours_table
@@ -114,7 +113,7 @@ def hills(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.HillList:
             project=hill.project, scope=hill.scope, position=hill.position, session=hill.session,
             moved_at=None if hill.moved_at is None else text(hill.moved_at),
         )
-        for hill in hill_chart.hills(keeper)
+        for hill in overview.hills(keeper)
     ])  # fmt: skip
 
 

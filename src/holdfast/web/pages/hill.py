@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 from holdfast.core.times import DAY
 from holdfast.core.wording import one_line
-from holdfast.sessions.hills import Hill, hills
 from holdfast.sessions.history import latest
+from holdfast.sessions.overview import Hill, hills
 from holdfast.web.charts import hill as chart
 from holdfast.web.pages import Page, PageRequest, Shot
 from holdfast.web.render import render

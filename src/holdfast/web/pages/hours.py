@@ -14,8 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.times import MINUTE
 from holdfast.machine.wall import midnight
 from holdfast.sessions.hours.cache import CachedHours, HoursMemo, hours
-from holdfast.sessions.hours.csv import csv_of
-from holdfast.sessions.hours.table import Line, worked_days
+from holdfast.sessions.hours.table import Line, csv_of, worked_days
 from holdfast.web.charts import heat
 from holdfast.web.charts import sum as sums
 from holdfast.web.pages import Page, PageExtra, PageRequest, Shot

@@ -11,7 +11,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import EARLIEST, LATEST, asked, text
 from holdfast.core.wording import one_line
 from holdfast.machine.wall import local_offset, midnight
-from holdfast.sessions import locate, overview
+from holdfast.sessions import overview, work_trees
 from holdfast.sessions.conflicts import Disagreement
 from holdfast.web.encoding import encoded
 from holdfast.web.pages import Page, PageExtra, PageRequest, Shot, session_log
@@ -89,7 +89,7 @@ def _root(keeper: Keeper, session: str, one: SessionCard, at: int | None) -> str
     if at is not None or not one.here:
         return None
     try:
-        return locate.at_its_place(keeper, session).place.root
+        return work_trees.at_its_place(keeper, session).place.root
     except HoldfastError:
         return None
 
