@@ -22,7 +22,7 @@ from holdfast.core.envelope import StreamHead, public
 from holdfast.core.events import Data, DecisionMade, MessageExchanged, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft
-from holdfast.sync import devices, open_vault, remote_add
+from holdfast.sync import devices, open_vault, remote_setup
 from holdfast.sync.remotes import index
 from holdfast.sync.remotes.base import ObjectInfo, RemoteStore
 from holdfast.sync.sync import sync
@@ -58,7 +58,7 @@ def _first(scratch: Path) -> list[Figure]:
                 for event in keeper.store().events(session):
                     file.write(msgspec.json.encode(public(event)) + b"\n")
         recipient = devices.public(keeper).age
-        remote_add.add(keeper, "remote", f"folder:{place}")
+        remote_setup.add(keeper, "remote", f"folder:{place}")
     holdfast = str(Path(sys.executable).parent / "holdfast")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["HOLDFAST_HOME"] = str(home)
@@ -209,7 +209,7 @@ def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
         for keeper in fleet:
             # By hand alone: a sync of its own in between would be measured too.
             keeper.settings._values["sync.background"] = False  # noqa: SLF001
-            remote_add.add(keeper, "remote", url)
+            remote_setup.add(keeper, "remote", url)
             if keeper is not fleet[0]:
                 devices.approve(fleet[0], devices.public(keeper).words)
             sync(keeper)

@@ -15,7 +15,7 @@ class Several(Calling):
         super().__init__(root, monkeypatch, capsys)
         self.root = root
         # What is out of reach here stays so: trying it again need not take time.
-        monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)
+        monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)
         self.folder = root / "remote"
         self.url = f"folder:{self.folder}"
         self.repository()

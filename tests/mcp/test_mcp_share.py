@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.sync import devices, people, remote_add, shares
+from holdfast.sync import devices, people, remote_setup, shares
 from mcp import Client
 from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
@@ -46,11 +46,11 @@ class Asked:
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AtWork]:
-    monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)  # trying again need not take time here
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)  # trying again need not take time here
     at_work = AtWork(tmp_path, request.param)
     with at_work.keeper() as keeper:
         keeper.start("Build the shop")
-        remote_add.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
+        remote_setup.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
         for email in (ADA, EVE):
             with Keeper.open(str(tmp_path), home=str(tmp_path / email)) as theirs:
                 people.add(keeper.home, email, devices.public(theirs).age)

@@ -10,7 +10,7 @@ from holdfast import Keeper
 from holdfast.core.envelope import Event
 from holdfast.core.events import Data
 from holdfast.store.interface import Draft
-from holdfast.sync import devices, open_vault, outgoing, remote_add, remote_list, vault_shares
+from holdfast.sync import devices, open_vault, outgoing, remote_list, remote_setup, vault_shares
 from holdfast.sync.sync import sync
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
@@ -39,9 +39,9 @@ class Fleet:
 
     def joined(self, name: str) -> Keeper:
         keeper = self.keeper(name)
-        remote_add.add(keeper, "shelf", self.url)
+        remote_setup.add(keeper, "shelf", self.url)
         devices.approve(self.laptop, devices.public(keeper).words)
-        remote_add.confirm(keeper, "shelf", None)
+        remote_setup.confirm(keeper, "shelf", None)
         sync(keeper)
         return keeper
 

@@ -13,12 +13,13 @@ from holdfast.core.events import Data, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.core.state import State, freeze
 from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
-from holdfast.sync import create_vault, device_removal, join_vault, sync_remote, vault_shares
+from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
 from holdfast.sync.protocol import heads, packs
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.read_heads import look
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import Published
+from holdfast.sync.sync import sync_vault
 from holdfast.sync.sync_report import SyncReport
 from holdfast.sync.vault import ThisDevice, Vault
 from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer, certifies
@@ -167,7 +168,7 @@ class Device:
 
     def approve(self, other: Device, *, admin: bool = False) -> None:
         vault = self.vault()
-        sync_remote.sync(vault)
+        sync_vault(vault)
         found = join_vault.requests(vault, look(self.remote.list("h/"), vault.tag).joins)
         join_vault.approve(
             vault, next(request for request in found if request.keys.id == other.keys.public.id), admin=admin
@@ -176,20 +177,20 @@ class Device:
 
     def remove(self, *others: Device) -> None:
         vault = self.vault()
-        sync_remote.sync(vault)
+        sync_vault(vault)
         device_removal.remove(vault, [other.keys.public.id for other in others]).commit()
         self.sync()
 
     def share(self, session: str, guest: Device, *, write: bool = True) -> None:
         main = self.vault()
-        sync_remote.sync(main)
+        sync_vault(main)
         small = vault_shares.begin(main, session)
         vault_shares.invite(small, f"{guest.name}@example.org", [guest.keys.public.age], write=write, expires=None)
         self.sync()
 
     def revoke(self, session: str, guest: Device) -> None:
         main = self.vault()
-        sync_remote.sync(main)
+        sync_vault(main)
         small = vault_shares.shared(main, session)
         assert small is not None
         vault_shares.uninvite(small, f"{guest.name}@example.org")
@@ -203,7 +204,7 @@ class Device:
 
     def sync(self, *, put_back: bool = False) -> SyncReport:
         self.time += 1000
-        return sync_remote.sync(self.vault(), put_back=put_back)
+        return sync_vault(self.vault(), put_back=put_back)
 
     def start(self, session: str, goal: str = "Keep what matters") -> str:
         project = ProjectFacts(id="p1", name="project")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sync import sync_remote
 from holdfast.sync.remotes.base import ObjectInfo
-from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit
+from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from tests.support.vault_devices import Device, settle
 from tests.sync.adversary import Endless, Three, Watched, Window, reasons, turned
@@ -130,7 +130,7 @@ def test_very_long_listings_are_refused_in_words(three: Three) -> None:
         ObjectInfo(f"h/{number:016x}.00000000000000000000-000000000001", 1) for number in range(1_000_000)
     ]
     with pytest.raises(OverLimit, match="lists more than"):
-        sync_remote.sync(_limited(three.cleo))
+        sync_vault(_limited(three.cleo))
     three.open_all()
     three.flows()
 
@@ -169,7 +169,7 @@ def test_one_sync_has_limits_and_the_next_goes_on(three: Three) -> None:
     vault = three.cleo.vault()
     vault.remote = LimitedRemote(three.cleo.remote, requests=6)
     with pytest.raises(OverLimit):
-        sync_remote.sync(vault)
+        sync_vault(vault)
     came = len(three.cleo.notes("s1"))
     assert 3 < came < len(three.written)
     assert three.cleo.sync().rejected == []

@@ -33,8 +33,9 @@ from holdfast.core.events import (
     TaskDropped,
     TaskStarted,
 )
-from holdfast.sync import accept_late, device_removal, sync_remote, vault_shares
+from holdfast.sync import accept_late, device_removal, vault_shares
 from holdfast.sync.protocol.sealing import vault_tag
+from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
 
 NAMES: Final = ("anna", "ben", "cleo", "dora", "emil")
@@ -143,7 +144,7 @@ class World:
     def _admit(self, device: Device, session: str, what: int) -> None:
         """An admin takes in what removed devices wrote since, as far as it knows of them."""
         me = device.keys.public.id
-        sync_remote.sync(device.vault())
+        sync_vault(device.vault())
         main = device.vault()
         for vault in (
             main,
@@ -262,8 +263,8 @@ def test_one_approves_while_another_removes(tmp_path: Path) -> None:
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     dora = Device(str(tmp_path), "dora", anna.remote).ask()
     first, second = anna.vault(), ben.vault()
-    sync_remote.sync(first)
-    sync_remote.sync(second)
+    sync_vault(first)
+    sync_vault(second)
     frozen = dict(anna.remote.objects)  # type: ignore[attr-defined]
     device_removal.remove(first, [cleo.keys.public.id]).commit()
     anna.note("s1", "with a key that dora was not given")
@@ -323,7 +324,7 @@ def test_what_came_too_late_is_taken_out_and_can_be_let_in(tmp_path: Path) -> No
     """Events that one device had read and the remover had not are held back, until an admin accepts them."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     vault = anna.vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     cleo.note("s1", "late")
     cleo.sync()
     ben.sync()
@@ -334,7 +335,7 @@ def test_what_came_too_late_is_taken_out_and_can_be_let_in(tmp_path: Path) -> No
     assert ben.notes("s1") == []
     assert any("held back" in refused.reason for refused in ben.sync().rejected)
     vault = ben.vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     accept_late.admit_at_vault(vault, cleo.keys.public.id)
     settle([ben, anna])
     same([anna, ben])
@@ -345,7 +346,7 @@ def test_a_device_that_is_let_in_again_has_lost_nothing(tmp_path: Path) -> None:
     """Removed by mistake, and approved again: all that it wrote meanwhile arrives."""
     anna, ben, cleo = fleet(tmp_path, "anna", "ben", "cleo")
     vault = anna.vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     cleo.note("s1", "read by ben only")
     cleo.sync()
     ben.sync()
@@ -369,7 +370,7 @@ def test_what_a_guest_wrote_and_an_admin_passed_on_stays(tmp_path: Path) -> None
     gus.accept()
     settle([anna, ben, cleo, gus])
     main = anna.vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.shared(main, "s1")
     assert small is not None
     gus.note("s1", "passed on")

@@ -14,7 +14,7 @@ from holdfast.core.errors import Failed, Unreachable
 from holdfast.keeper.keeper import Keeper
 from holdfast.sessions import history
 from holdfast.store.interface import Filter
-from holdfast.sync import background, devices, devices_overview, open_vault, remote_add, sync
+from holdfast.sync import background, devices, devices_overview, open_vault, remote_setup, sync
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.sync import Synced
 
@@ -44,7 +44,7 @@ def desk(pair: Pair) -> Iterator[Keeper]:
     """A device with a session and a vault that has it."""
     with pair.keeper("desk") as keeper:
         keeper.start("Open the shop")
-        remote_add.add(keeper, "home", pair.url)
+        remote_setup.add(keeper, "home", pair.url)
         sync.sync(keeper)
         yield keeper
 
@@ -72,7 +72,7 @@ def test_what_waits_to_be_sent_is_counted(desk: Keeper) -> None:
 def test_what_came_from_others_does_not_wait(desk: Keeper, pair: Pair) -> None:
     """Events that were received are there already."""
     with pair.keeper("laptop") as laptop:
-        remote_add.add(laptop, "home", pair.url)
+        remote_setup.add(laptop, "home", pair.url)
         devices.approve(desk, devices.public(laptop).words)
         laptop.start("Paint the sign", replace=True)
         sync.sync(laptop)
@@ -94,7 +94,7 @@ def test_who_asks_and_who_belongs_is_told_without_the_remote(
 ) -> None:
     """After one sync everything is known here; the one who asks is told what it waits for."""
     with pair.keeper("laptop") as laptop:
-        remote_add.add(laptop, "home", pair.url)
+        remote_setup.add(laptop, "home", pair.url)
         sync.sync(desk)
         monkeypatch.setattr(open_vault, "open_remote", _away)
         (told,) = devices_overview.there(desk)

@@ -17,9 +17,10 @@ import pytest
 
 from holdfast.core.errors import NotFound
 from holdfast.core.events import EventErased
-from holdfast.sync import create_vault, device_removal, join_vault, sync_remote, vault_shares
+from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
 from holdfast.sync.read_heads import look
 from holdfast.sync.remotes.base import ObjectInfo
+from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
 
 # Every step in every way when there is time; a few of them in the usual run, others for each way to die.
@@ -141,7 +142,7 @@ def ask(world: World) -> None:
 
 def approve(world: World) -> None:
     vault = world["anna"].vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     dora = world["dora"].keys.public.id
     if not vault.membership.is_member(dora):
         waiting = join_vault.requests(vault, look(world["anna"].remote.list("h/"), vault.tag).joins)
@@ -155,7 +156,7 @@ def arrive(world: World) -> None:
 
 def remove(world: World) -> None:
     vault = world["anna"].vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     cleo = world["cleo"].keys.public.id
     if vault.membership.is_member(cleo):
         device_removal.remove(vault, [cleo]).commit()
@@ -173,7 +174,7 @@ def new_key(world: World) -> None:
 
 def share(world: World) -> None:
     main = world["anna"].vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.begin(main, "s2")
     gus = world["gus"]
     if not any(invite.live for invite in small.membership.invites):
@@ -189,7 +190,7 @@ def accept(world: World) -> None:
 
 def revoke(world: World) -> None:
     main = world["anna"].vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.shared(main, "s1")
     assert small is not None
     with suppress(NotFound):  # done before

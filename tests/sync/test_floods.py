@@ -13,13 +13,14 @@ import pytest
 
 from holdfast.core.envelope import seal
 from holdfast.core.events import NoteAdded
-from holdfast.sync import device_removal, find_wraps, join_vault, outbox, sync_remote, vault_shares
+from holdfast.sync import device_removal, find_wraps, join_vault, outbox, vault_shares
 from holdfast.sync.outbox import Batch, signed
-from holdfast.sync.protocol import entries, entry_limits, heads, packs, sealing, wraps
+from holdfast.sync.protocol import ancestry, entries, heads, packs, sealing, wraps
 from holdfast.sync.protocol.entries import ShareEntry, Signed, VaultFounded
 from holdfast.sync.protocol.wraps import Wrapped
 from holdfast.sync.push import Publishing
 from holdfast.sync.read_heads import look
+from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, new_box
@@ -559,7 +560,7 @@ def test_idle_sync_asks_for_little_when_entries_name_parents_that_nobody_has(
 ) -> None:
     """Also where what names them is kept: of what is not there, the listing of the remote says so."""
     if kept:
-        monkeypatch.setattr(entry_limits, "_MOST_MISSING", 100_000)
+        monkeypatch.setattr(ancestry, "_MOST_MISSING", 100_000)
     cleo = fleet.cleo.vault()
     for _ in range(3):
         _rename(cleo, [*cleo.membership.tips, *_made_up(2_001)])
@@ -616,7 +617,7 @@ def test_largest_removal_is_read(fleet: Fleet) -> None:
 
 def test_device_that_says_too_much_is_kept_to_its_measure(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
-    monkeypatch.setattr(entry_limits, "_MOST_OF_DEVICE", 20_000)
+    monkeypatch.setattr(ancestry, "_MOST_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
     said = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
     report = fleet.anna.sync()
@@ -646,7 +647,7 @@ def test_what_an_admins_entry_follows_is_kept_whoever_said_it(fleet: Fleet, monk
     own = entries.hash_of(first)
     assert own in fleet.anna.vault().known
     fleet.anna.remove(fleet.ben)
-    monkeypatch.setattr(entry_limits, "_MOST_OF_DEVICE", 1_000)
+    monkeypatch.setattr(ancestry, "_MOST_OF_DEVICE", 1_000)
     fleet.cleo.sync()
     assert own in fleet.cleo.vault().known
     assert not _is_member(fleet.cleo, fleet.ben)
@@ -699,6 +700,6 @@ def test_large_event_goes_in_a_push_of_its_own(fleet: Fleet, monkeypatch: pytest
             break
     assert all(sum(some) < 10_000 or len(some) == 1 for some in sizes)
     assert sum(map(len, sizes)) == 3
-    sync_remote.sync(main)
+    sync_vault(main)
     fleet.ben.sync()
     assert fleet.ben.notes("s1") == ["small", "x" * 9_900, "after"]

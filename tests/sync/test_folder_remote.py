@@ -15,9 +15,8 @@ import pytest
 from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
 from holdfast.sync.remotes import folder_directory
 from holdfast.sync.remotes.base import Missing, RemoteStore
-from holdfast.sync.remotes.claude_desktop import data_directory, open_claude_desktop
 from holdfast.sync.remotes.conformance import RemoteConformance
-from holdfast.sync.remotes.folder import FolderRemote
+from holdfast.sync.remotes.folder import FolderRemote, data_directory, open_claude_desktop
 
 DAY = 86_400
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes, links and pipes")

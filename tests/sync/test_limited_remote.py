@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.sync.remotes.base import Missing, ObjectTooLarge, RemoteStore
 from holdfast.sync.remotes.folder import FolderRemote
-from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit
 
 
 @pytest.fixture

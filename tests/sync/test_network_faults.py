@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Unreachable
-from holdfast.sync.remotes.retry import Patient
+from holdfast.sync.remotes.wrappers import Patient
 from tests.support.scale import scale
 from tests.support.vault_devices import Device, Shelf, join, settle
 from tests.sync.adversary import Faulty

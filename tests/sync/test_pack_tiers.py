@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.sync import outbox, push, sync_remote
+from holdfast.sync import outbox, push
 from holdfast.sync.protocol.heads import Indexed
 from holdfast.sync.remotes.base import Missing
+from holdfast.sync.sync import sync_vault
 from tests.support.scale import scale
 from tests.support.vault_devices import Device, Shelf, join, named, opened, settle
 
@@ -224,7 +225,7 @@ def test_a_sync_that_is_interrupted_between_pushes_goes_on(
     broken.objects = shelf.objects
     anna.remote = broken
     with pytest.raises(Missing):
-        sync_remote.sync(anna.vault())
+        sync_vault(anna.vault())
     anna.remote = shelf
     assert anna.sync().pushed == 10
     ben.sync()

@@ -13,8 +13,7 @@ from holdfast.core.errors import Busy, Failed, HoldfastError, Invalid, Refused, 
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.remotes.conformance import RemoteConformance
 from holdfast.sync.remotes.folder import FolderRemote
-from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
-from holdfast.sync.remotes.retry import Patient
+from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit, Patient
 
 GONE = Unreachable("the server does not answer")
 

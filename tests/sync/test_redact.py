@@ -11,10 +11,9 @@ import pytest
 from holdfast.core import events
 from holdfast.core.events import FileChanged, NoteAdded
 from holdfast.store.interface import UNSEEN
-from holdfast.sync import outgoing, people, remote_add
+from holdfast.sync import outgoing, people, remote_setup
 from holdfast.sync import shares as giving
-from holdfast.sync.outgoing import cleanse
-from holdfast.sync.redact import leaving
+from holdfast.sync.outgoing import cleanse, leaving
 from holdfast.sync.sync import Synced, sync
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support import secret_corpus
@@ -34,7 +33,7 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 def test_planted_secrets_are_nowhere_after_a_sync(fleet: Fleet) -> None:
     """One of each kind of the corpus, recorded as it stands: in no pack, in no file, and counted by kind."""
     keeper = fleet.laptop
-    remote_add.add(keeper, "shelf", fleet.url)
+    remote_setup.add(keeper, "shelf", fleet.url)
     session = keeper.start("Deploy").id
     samples = list({secret.kind: secret for secret in secret_corpus.secrets()}.values())
     plant(keeper, session, *(NoteAdded(text=sample.text) for sample in samples))
@@ -54,7 +53,7 @@ def test_planted_secrets_are_nowhere_after_a_sync(fleet: Fleet) -> None:
 
 def test_what_was_sent_before_the_rule_is_taken_back(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The packs that held it are written anew, on every device, and the old ones are gone from the remote."""
-    remote_add.add(fleet.laptop, "shelf", fleet.url)
+    remote_setup.add(fleet.laptop, "shelf", fleet.url)
     desktop = fleet.joined("desktop")
     session = fleet.laptop.start("Deploy").id
     with monkeypatch.context() as patch:
@@ -87,7 +86,7 @@ def test_what_was_sent_before_the_rule_is_taken_back(fleet: Fleet, monkeypatch: 
 def test_what_was_shared_is_taken_back_too(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The packs of a shared session are written anew like those of the vault, once and not with every sync."""
     keeper = fleet.laptop
-    remote_add.add(keeper, "shelf", fleet.url)
+    remote_setup.add(keeper, "shelf", fleet.url)
     session = keeper.start("Deploy").id
     people.add(keeper.home, "ben@example.org", DeviceKeys.generate().public.age)
     with monkeypatch.context() as patch:
@@ -107,7 +106,7 @@ def test_what_was_shared_is_taken_back_too(fleet: Fleet, monkeypatch: pytest.Mon
 
 def test_what_an_older_device_sends_is_cut_as_it_comes_in(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the transaction that takes it in; and nothing else is looked at for that."""
-    remote_add.add(fleet.laptop, "shelf", fleet.url)
+    remote_setup.add(fleet.laptop, "shelf", fleet.url)
     session = fleet.laptop.start("Deploy").id
     sync(fleet.laptop)
     desktop = fleet.joined("desktop")
@@ -131,7 +130,7 @@ def test_a_restored_backup_is_looked_through(fleet: Fleet) -> None:
     session = old.start("Deploy").id
     plant(old, session, NoteAdded(text=f"The key is {TOKEN}"))
     old.backup(str(fleet.root / "backup"))
-    remote_add.add(fleet.laptop, "shelf", fleet.url)
+    remote_setup.add(fleet.laptop, "shelf", fleet.url)
     fleet.laptop.start("Something else")
     fleet.laptop.restore(str(fleet.root / "backup"))
     assert notes(fleet.laptop, session) == [f"The key is {TOKEN}"]
@@ -176,7 +175,7 @@ def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
     assert [secret._asdict() for secret in found.found] == [{"kind": "github_token", "where": "notes"}]
     assert TOKEN not in repr(found)
     assert leaving(keeper, session) == found
-    remote_add.add(keeper, "shelf", fleet.url)
+    remote_setup.add(keeper, "shelf", fleet.url)
     sync(keeper)
     after = leaving(keeper, session)
     assert (after.events, after.found) == (0, [])
@@ -190,7 +189,7 @@ def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
 
 def test_no_word_of_the_vocabulary_is_left_out() -> None:
     """Every field with a text has a place among what is shown, for each type of event."""
-    from holdfast.sync.redact import texts_of
+    from holdfast.sync.outgoing import texts_of
 
     for kind, known in events.KINDS.items():
         for field in known.data.__struct_encode_fields__:

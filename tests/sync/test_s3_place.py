@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
 from holdfast.sync.remotes.s3 import S3Remote
-from holdfast.sync.remotes.s3_address import (
+from holdfast.sync.remotes.s3_server import (
     S3Keys,
     read_certificates,
     read_keys,

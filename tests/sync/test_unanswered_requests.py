@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sync import join_vault, sync_remote, vault_shares
+from holdfast.sync import join_vault, vault_shares
+from holdfast.sync.sync import sync_vault
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support.vault_devices import Device, Shelf
 
@@ -54,7 +55,7 @@ def test_a_request_whose_invitation_expired(pair: tuple[Device, Device, Shelf]) 
     """What ends by itself is the same."""
     anna, gus, shelf = pair
     main = anna.vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.begin(main, "s1")
     vault_shares.invite(small, "gus@example.org", [gus.keys.public.age], write=True, expires=anna.time + 5000)
     (offer,) = vault_shares.offers(shelf, [gus.keys.identity])

@@ -16,9 +16,10 @@ from holdfast.core.events import EventErased, NoteAdded, ProjectFacts, SessionDe
 from holdfast.core.state import State, freeze
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.sync import accept_late, device_removal, join_vault, provenance, sync_remote, vault_shares
+from holdfast.sync import accept_late, device_removal, join_vault, provenance, vault_shares
 from holdfast.sync.protocol import entries, heads, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename
+from holdfast.sync.sync import _one, sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, PublicKeys, certified_writer
@@ -191,7 +192,7 @@ def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     main = fleet.ben.vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.begin(main, "s2")
     hidden = DeviceKeys.generate()
     change = small.change()
@@ -206,7 +207,7 @@ def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
 def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
     """Other devices publish nothing there, and admit nobody."""
     main = fleet.ben.vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     small = vault_shares.begin(main, "s1")
     guest = DeviceKeys.generate()
     vault_shares.invite(small, "gus@example.org", [guest.public.age], write=True, expires=None)
@@ -274,7 +275,7 @@ def test_admin_of_the_second_vault_does_not_decide(fleet: Fleet, tmp_path: Path)
     fleet.anna.sync()
     vault = fleet.ben.vault()
     vault.here = here
-    report = sync_remote.sync(vault)
+    report = sync_vault(vault)
     assert any("may delete it" in refused.reason for refused in report.rejected)
     fleet.stands(fleet.ben)
 
@@ -302,7 +303,7 @@ def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet
         stranger.start("s9", f"by {stranger.name}")
         stranger.share("s9", device)
         (offer,) = vault_shares.offers(stranger.remote, [device.keys.identity])
-        sync_remote.sync(vault_shares.accept(device.here(), stranger.remote, offer))
+        sync_vault(vault_shares.accept(device.here(), stranger.remote, offer))
     settle(fleet.all, 3)
     (share,) = {origin.share_of(device.store, "s9") for device in (fleet.ben, fleet.cleo)}
     assert share is not None
@@ -328,7 +329,7 @@ def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
 def _flood(device: Device, number: int) -> None:
     """So many entries at once that none of them follows another, in heads that others can read."""
     vault = device.vault()
-    sync_remote.sync(vault)
+    sync_vault(vault)
     key = vault.sealing_key()
     assert key is not None
     tips = tuple(sorted(vault.membership.tips))
@@ -404,7 +405,7 @@ def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkey
         small = vault_shares.opened(main, shared.vault, shared.founding)
         with monkeypatch.context() as patch:
             patch.setattr("holdfast.sync.key_maintenance.tend", lambda *_, **__: None)
-            sync_remote._one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
+            _one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
 
     counter = device_removal.remove(
         vault_shares.opened(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
@@ -614,7 +615,7 @@ def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, k
     for device in (fleet.anna, fleet.cleo):
         assert "precious" in device.notes("s7")
     main = fleet.ben.vault()
-    sync_remote.sync(main)
+    sync_vault(main)
     vault_shares.begin(main, "s7")
     fleet.ben.sync()
     assert any("neither began" in refused.reason for refused in fleet.anna.sync().rejected)

@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 from holdfast.core import times
 from holdfast.core.envelope import Event
 from holdfast.core.events import EventErased
-from holdfast.sync import device_removal, sync_remote, vault_shares
+from holdfast.sync import device_removal, vault_shares
 from holdfast.sync.protocol import sealing
 from holdfast.sync.protocol.entries import Invite, NewKey, Uninvite
 from holdfast.sync.protocol.membership import evaluate
+from holdfast.sync.sync import sync_vault
 from holdfast.workspace.keys.device_keys import POSSESSION, DeviceKeys
 from tests.support.vault_devices import Device, Shelf, join, settle
 from tests.sync import independent_members, independent_vault, membership_acts
@@ -255,7 +256,7 @@ def test_the_guest_of_the_vault_that_was_written_down_is_read_by_holdfast(tmp_pa
         shelf.objects = objects_of(vector)
         (offer,) = vault_shares.offers(shelf, [guest.keys.identity])
         vault = vault_shares.accept(guest.here(), shelf, offer)
-        assert sync_remote.sync(vault).rejected == []
+        assert sync_vault(vault).rejected == []
         assert all_of(guest, (SHARED,)) == by_hash(vector["vaults"][vault.id])
         assert guest.events(MAIN) == []
 

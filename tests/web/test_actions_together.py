@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.sync import devices, people, remote_add
+from holdfast.sync import devices, people, remote_setup
 from holdfast.sync.shares import accept, offers
 from holdfast.workspace import projects
 from tests.web.dashboard_actions import Room, entered, git_in, repository
@@ -112,7 +112,7 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
     room.page.keyboard.press("Escape")
     shelf = f"folder:{room.ground.top / 'shelf'}"
     with room.ground.keeper("sharing") as keeper:
-        remote_add.add(keeper, "team", shelf)
+        remote_setup.add(keeper, "team", shelf)
     expect(room.dialog("share")).to_contain_text("holdfast people add")
     room.page.keyboard.press("Escape")
     place = room.ground.top / "tove"

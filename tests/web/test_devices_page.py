@@ -66,9 +66,9 @@ def founded(top: Path) -> Vaults:
 def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looked) -> None:
     """This device, the vault's words, members and removed ones, who asks, what waits and what was turned away."""
     with there.vaults.ground.keeper() as keeper:
-        from holdfast.sync import devices, remote_status
+        from holdfast.sync import devices, remote_setup
 
-        mine, met = devices.public(keeper).words, remote_status.all_met(keeper)[0]
+        mine, met = devices.public(keeper).words, remote_setup.all_met(keeper)[0]
     with opened(browser, there.dashboard) as page:
         expect(page.locator("#devices-here")).to_contain_text("desk")
         expect(page.locator("#devices-here")).to_contain_text(mine)
@@ -154,7 +154,7 @@ def test_a_remote_that_is_gone_is_told(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
-    monkeypatch.setattr("holdfast.sync.remotes.retry._FIRST", 0.0)
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)
     vaults = founded(tmp_path_factory.mktemp("gone"))
     aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
     with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.sync import devices, people, remote_add, sync
+from holdfast.sync import devices, people, remote_setup, sync
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.web.dashboard import Ground
 from tests.web.samples import HOSTILE
@@ -30,13 +30,13 @@ class Vaults:
 
     def found(self) -> None:
         with self.ground.keeper() as keeper:
-            remote_add.add(keeper, "home", self.url)
+            remote_setup.add(keeper, "home", self.url)
             sync.sync(keeper)
 
     def ask(self, name: str, number: int) -> str:
         """This device asks to join; gives its fingerprint."""
         with self.other(name, number) as keeper:
-            remote_add.add(keeper, "home", self.url)
+            remote_setup.add(keeper, "home", self.url)
             return devices.public(keeper).words
 
     def join(self, name: str, number: int) -> None:

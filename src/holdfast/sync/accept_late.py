@@ -15,20 +15,20 @@ from msgspec.structs import replace
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
 from holdfast.core.wording import count
-from holdfast.sync import devices, retired_writers, unaccepted
+from holdfast.sync import device_removal, devices, retired_writers
 from holdfast.sync.protocol.entries import Cut, Restore
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.pull import read_pack
 from holdfast.sync.read_heads import HeadListing, look, name_of
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.base import Missing
-from holdfast.sync.remotes.limited import OverLimit
+from holdfast.sync.remotes.wrappers import OverLimit
 from holdfast.sync.state import ReadPosition
 from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
+    from holdfast.sync.device_removal import Unaccepted
     from holdfast.sync.protocol.membership import RemovedDevice
-    from holdfast.sync.unaccepted import Unaccepted
     from holdfast.workspace.workspace import Workspace
 
 
@@ -48,7 +48,7 @@ class _Admission:
     def __init__(self, vault: Vault, device: str) -> None:
         self._vault = vault
         self._memory = vault.memory
-        self._author = unaccepted.RemovedAuthor(vault, device)
+        self._author = device_removal.RemovedAuthor(vault, device)
         self._device = device
         self._before = vault.membership.removed[device].cut
         self._cut: Cut = {}
@@ -74,11 +74,11 @@ class _Admission:
 
     def _kept(self) -> None:
         """What was read before, and kept aside."""
-        for session, writer, stretch in list(unaccepted.kept(self._memory)):
+        for session, writer, stretch in list(device_removal.kept(self._memory)):
             if stretch.device == self._device:
                 rest = self._take([(session, writer, stretch.events)])
                 with self._vault.here.transaction() as transaction:
-                    unaccepted.keep(self._memory, transaction, session, writer, self._device, rest)
+                    device_removal.keep(self._memory, transaction, session, writer, self._device, rest)
 
     def _life(self, life: str, cursor: ReadPosition, listing: HeadListing) -> int:
         """Everything of one life that was not read, as far as it goes; how many pushes are left."""
@@ -247,7 +247,7 @@ def _gone(vaults: Sequence[Vault], which: str) -> str | None:
     }
     if len(found) > 1:
         # The one of which something waits is meant, if it is one.
-        some = [device for device in found if any(device in unaccepted.waiting(vault.memory) for vault in vaults)]
+        some = [device for device in found if any(device in device_removal.waiting(vault.memory) for vault in vaults)]
         if len(some) != 1:
             choices = ", ".join(device.keys.words for device in found.values())
             raise Conflict(

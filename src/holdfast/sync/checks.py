@@ -118,10 +118,10 @@ def _last(ws: Workspace, remote: KnownRemote) -> str:
 
 def _remembered(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:
     """What is known of it here: where this device stands, and what was turned away."""
-    from holdfast.sync import open_vault, session_status, unaccepted
+    from holdfast.sync import device_removal, open_vault, session_status
     from holdfast.sync.accept_late import held_back
     from holdfast.sync.read_heads import name_of
-    from holdfast.sync.remote_status import advice, met
+    from holdfast.sync.remote_setup import advice, met
     from holdfast.sync.state import VaultState
 
     stands = met(ws, remote)
@@ -133,7 +133,7 @@ def _remembered(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str |
         )
     memory = VaultState(ws.store(), remote.vault)
     vault = open_vault.remembered(ws, remote)
-    for device, waits in unaccepted.waiting(memory).items():
+    for device, waits in device_removal.waiting(memory).items():
         name = name_of(vault, device)
         yield (
             f"{name} was removed, and what it wrote since is held back ({held_back(waits)})",

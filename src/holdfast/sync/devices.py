@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.core.text import clean
-from holdfast.sync import device_removal, join_vault, open_vault, remote_list, sync_remote, unaccepted, vault_shares
+from holdfast.sync import device_removal, join_vault, open_vault, remote_list, vault_shares
+from holdfast.sync.device_removal import Unaccepted
 from holdfast.sync.protocol.entries import Admit, Rename
 from holdfast.sync.read_heads import look
 from holdfast.sync.remote_list import KnownRemote
-from holdfast.sync.remote_status import met
-from holdfast.sync.unaccepted import Unaccepted
+from holdfast.sync.remote_setup import met
+from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import words
 
@@ -125,7 +126,7 @@ def _members(ws: Workspace, vault: Vault, remote: KnownRemote) -> list[KnownDevi
         found.append(
             KnownDevice(remote.name, member.name, member.keys.words, kind, member.admin and not stale, this, word)
         )
-    waits = unaccepted.waiting(vault.memory)
+    waits = device_removal.waiting(vault.memory)
     found += [
         KnownDevice(remote.name, item.name, item.keys.words, "removed", admin=False, this=device == vault.me,
               last_word=heard.get(device), held=waits.get(device))
@@ -145,7 +146,7 @@ def _guests_held_back(vault: Vault, remote: KnownRemote) -> list[KnownDevice]:
     """Guests of shared sessions that were removed, where something of them waits for somebody to decide."""
     found: dict[str, KnownDevice] = {}
     for small in shares(vault):
-        for device, waits in unaccepted.waiting(small.memory).items():
+        for device, waits in device_removal.waiting(small.memory).items():
             gone = small.membership.removed.get(device)
             if gone is not None and device not in vault.membership.removed:
                 before = found[device].held if device in found else None
@@ -185,10 +186,10 @@ def at_each(ws: Workspace, act: Callable[[KnownRemote, Vault], bool], *, name: s
         for remote in found:
             try:
                 with open_vault.vault(ws, remote) as vault:
-                    sync_remote.sync(vault)
+                    sync_vault(vault)
                     if act(remote, open_vault.again(vault)):
                         done = True
-                        sync_remote.sync(open_vault.again(vault))
+                        sync_vault(open_vault.again(vault))
             except Unreachable as error:
                 away = away or error
     if away is not None and not done:
@@ -337,7 +338,7 @@ def rename(ws: Workspace, name: str) -> list[str]:
             change.write_down()
             try:
                 with open_vault.vault(ws, remote) as reached:
-                    sync_remote.sync(reached)
+                    sync_vault(reached)
             except Unreachable:
                 later.append(remote.name)
     return later

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text import shorten
-from holdfast.sync import devices, join_vault, open_vault, people, remote_list, remote_status, session_status
+from holdfast.sync import devices, join_vault, open_vault, people, remote_list, remote_setup, session_status
 from holdfast.sync.session_status import Unsent
 from holdfast.sync.state import Turned, VaultState
 from holdfast.workspace.keys import key_files
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.sync.join_vault import Asks
     from holdfast.sync.people import Person
     from holdfast.sync.remote_list import KnownRemote
-    from holdfast.sync.remote_status import Met
+    from holdfast.sync.remote_setup import Met
     from holdfast.workspace.keys.device_keys import PublicKeys
     from holdfast.workspace.workspace import Workspace
 
@@ -104,9 +104,9 @@ def _login(url: str) -> str:
 def _told(ws: Workspace, remote: KnownRemote) -> There:
     shown = There(remote, address(remote))
     try:
-        met = remote_status.met(ws, remote)
+        met = remote_setup.met(ws, remote)
         public = key_files.public(ws.home.path)
-        advice = remote_status.advice(met, "FINGERPRINT" if public is None else public.words)
+        advice = remote_setup.advice(met, "FINGERPRINT" if public is None else public.words)
         memory = VaultState(ws.store(), remote.vault)
         shown = shown._replace(
             met=met,

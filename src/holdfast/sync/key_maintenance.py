@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.sync import authority, create_vault, device_removal, join_vault, vault_shares
 from holdfast.sync.protocol import entries, sealing
+from holdfast.sync.protocol.ancestry import followed
 from holdfast.sync.protocol.entries import Admit, Header, Invite, Remove, Rename
-from holdfast.sync.protocol.entry_limits import followed
 from holdfast.sync.read_heads import HeadListing
 from holdfast.sync.vault import Vault
 

@@ -29,7 +29,7 @@ from holdfast.sync.protocol.membership import Invited, Membership
 from holdfast.sync.protocol.wraps import Wrapped
 from holdfast.sync.pull import Pull
 from holdfast.sync.read_heads import look
-from holdfast.sync.remotes.limited import LimitedRemote, OverLimit
+from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit
 from holdfast.sync.vault import ThisDevice, Vault
 from holdfast.workspace.keys.device_keys import PublicKeys
 

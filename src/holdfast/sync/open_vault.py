@@ -15,8 +15,7 @@ from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.base import ObjectInfo
 from holdfast.sync.remotes.base import RemoteStore as Place
 from holdfast.sync.remotes.index import open_remote
-from holdfast.sync.remotes.limited import LimitedRemote
-from holdfast.sync.remotes.retry import Patient
+from holdfast.sync.remotes.wrappers import LimitedRemote, Patient
 from holdfast.sync.vault import ThisDevice, Vault
 from holdfast.workspace import projects
 from holdfast.workspace.keys import key_files

@@ -25,7 +25,7 @@ from holdfast.sync.protocol.heads import Claimed, HeadName, Indexed, PublishedHe
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.protocol.sealing import Unsealable, life_tag
 from holdfast.sync.read_heads import HELD_BACK, HeadListing, Hearing, name_of
-from holdfast.sync.remotes.limited import OverLimit
+from holdfast.sync.remotes.wrappers import OverLimit
 from holdfast.sync.state import Gap, ReadPosition
 from holdfast.sync.sync_report import Deleted, Progress, silent
 from holdfast.sync.vault import Vault

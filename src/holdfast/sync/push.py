@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid, Unreachable
-from holdfast.sync import retired_writers, unaccepted
+from holdfast.sync import device_removal, retired_writers
 from holdfast.sync.outbox import Batch, Due, signed
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, Indexed, PublishedHead, SeenHead, WantedPushes
@@ -215,7 +215,7 @@ class Publishing:
             batch = self._due.next(self.own, events=events)
             adopted, still = self._due.adopted()
             if batch.purge:
-                unaccepted.scrub(self.vault, batch.purge)
+                device_removal.scrub(self.vault, batch.purge)
                 retired_writers.rewrite(self, self._listing, batch.purge)
             rewritten = again | self._holding(batch.purge)
             news = self.own.tips != self.tips() or self.own.wanting != self._wanting()

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError
-from holdfast.sync import unaccepted
+from holdfast.sync import device_removal
 from holdfast.sync.outbox import signed
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.heads import HeadName, Indexed, PublishedHead
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.pull import read_pack
-from holdfast.sync.remotes.limited import OverLimit
+from holdfast.sync.remotes.wrappers import OverLimit
 from holdfast.sync.state import Published, ReadPosition, StreamSpan
 from holdfast.workspace.keys.device_keys import certifies
 
@@ -323,8 +323,8 @@ def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
     True when nothing is to be decided: all that the head names was read, and is in the log.
     """
     known = True
-    author, room = unaccepted.RemovedAuthor(vault, device), _LOOKED_THROUGH
-    erased: dict[str, unaccepted.Erased] = {}
+    author, room = device_removal.RemovedAuthor(vault, device), _LOOKED_THROUGH
+    erased: dict[str, device_removal.Erased] = {}
     for pack in head.packs:
         room -= pack.size
         if room < 0:
@@ -337,9 +337,9 @@ def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
             known = False  # nobody can say what is in it
             continue
         for session in {stretch.session for stretch in stretches} - erased.keys():
-            erased[session] = unaccepted.erased(vault, session)
+            erased[session] = device_removal.erased(vault, session)
         known = known and all(len(_as_kept(vault, stretch)) == len(stretch.events) for stretch in stretches)
-        left = [(stretch, unaccepted.without(erased[stretch.session], stretch.events)) for stretch in stretches]
+        left = [(stretch, device_removal.without(erased[stretch.session], stretch.events)) for stretch in stretches]
         if all(list(rest.events) == events for rest, events in left):
             continue
         with vault.here.transaction() as transaction:
@@ -347,7 +347,7 @@ def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
                 there = {known.hash for known in _as_kept(vault, rest)}
                 unknown = [event for event in events if event.hash not in there]
                 if unknown and author.objection(rest) is None:
-                    unaccepted.add(vault.memory, transaction, rest.session, rest.writer, device, unknown)
+                    device_removal.add(vault.memory, transaction, rest.session, rest.writer, device, unknown)
             vault.memory.write(transaction, True, "purged", pack.name)
         vault.remote.put([], remove=[vault.pack_name(pack.name)])
     return known

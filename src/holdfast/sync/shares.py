@@ -20,7 +20,6 @@ from holdfast.sync import (
     people,
     remote_list,
     shared_with_me,
-    sync_remote,
     vault_shares,
 )
 from holdfast.sync import offers as offering
@@ -29,6 +28,7 @@ from holdfast.sync.protocol import wraps
 from holdfast.sync.protocol.wraps import Wrapped
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.index import checked_url
+from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def share(
     with open_vault.alone(ws):
         remote = _home_of(ws, name)
         with open_vault.vault(ws, remote) as main:
-            sync_remote.sync(main)
+            sync_vault(main)
             if not main.membership.is_member(main.me):
                 raise Refused(
                     "this device does not belong to the vault",
@@ -99,7 +99,7 @@ def share(
             vault = vault_shares.begin(main, session)
             vault_shares.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
             vault_shares.invite(vault, person.email, person.keys, write=write, expires=expires)
-            sync_remote.sync(open_vault.again(main))
+            sync_vault(open_vault.again(main))
     ws.remotes_changed()
     words = open_vault.keys(ws).public.words
     return ShareResult(person.email, remote.name, remote.url, write, expires, words)
@@ -115,10 +115,10 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
                 continue
             try:
                 with open_vault.vault(ws, remote) as main:
-                    sync_remote.sync(main)
+                    sync_vault(main)
                     vault = vault_shares.shared(main, session)
                     if vault is not None and vault_shares.uninvite(vault, email):
-                        sync_remote.sync(open_vault.again(main))
+                        sync_vault(open_vault.again(main))
                         done.append(remote.name)
             except Unreachable as error:
                 away = away or error
@@ -283,7 +283,7 @@ def _accept(ws: Workspace, place: Place, where: str, offer: Wrapped, gone: list[
         return None
     # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
     vault = vault_shares.accept(here, place, replace(offer, secret=None))
-    sync_remote.sync(vault)
+    sync_vault(vault)
     if not known and ws.store().state(session) is None:
         _forget(ws, vault, session)  # it was taken back: what its keys open is gone
         return None

@@ -1,28 +1,45 @@
-"""Syncing with every remote of this device, one after the other: what fails at one does not hold up the next."""
+"""Sync with every remote of this device, or one vault with its remote.
+
+Remotes are synced one after the other: what fails at one does not hold up the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+import gc
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from holdfast.core import view
-from holdfast.core.errors import HoldfastError
-from holdfast.core.text import shorten
+from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.core.text import printable, shorten
 from holdfast.store import origin
 from holdfast.sync import (
+    authority,
     create_vault,
+    device_removal,
     join_vault,
+    key_maintenance,
     open_vault,
+    provenance,
     remote_list,
+    retired_writers,
     session_status,
     shared_with_me,
-    sync_remote,
+    vault_shares,
 )
+from holdfast.sync.protocol import heads
+from holdfast.sync.pull import Pull
+from holdfast.sync.push import Publishing
+from holdfast.sync.read_heads import look, name_of
 from holdfast.sync.remote_list import KnownRemote
-from holdfast.sync.state import VaultState
+from holdfast.sync.remotes.base import ObjectInfo, foreign_at, replace_unreadable
+from holdfast.sync.state import Turned, VaultState
 from holdfast.sync.sync_report import Progress, SyncReport, silent
+from holdfast.sync.vault import Vault
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
@@ -77,7 +94,7 @@ def sync(
                 continue
             try:
                 with open_vault.vault(ws, remote, hurried=not patient) as vault:
-                    report.add(sync_remote.sync(vault, progress=progress, patient=patient, put_back=put_back))
+                    report.add(sync_vault(vault, progress=progress, patient=patient, put_back=put_back))
                     wrong = create_vault.replaced(vault) if patient and remote.kind == "vault" else None
                     if wrong is not None:
                         report.reject(create_vault.PUBLIC, "", wrong)
@@ -137,3 +154,288 @@ def _remember_gone(ws: Workspace, report: SyncReport) -> None:
         with ws.transaction() as transaction:
             for place, rest in left:
                 transaction.remember(session_status.GONE + place, f"{rest.session}\n{rest.device}".encode())
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Within this, nothing looks for cycles: it would look at every object again and again, and find none."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+_TAKEN_BACK: Final = (
+    "what others write lately cannot be opened here: the session may no longer be shared with you,"
+    " or, if you accepted it with --identity, accept it so again"
+)
+_NOT_THEIRS: Final = "it shares a session that it neither began nor decides over"
+_FOREIGN: Final = "somebody put there what is not Holdfast's, under a name that no object can have"
+_ONLY_TO_READ: Final = (
+    "The session {0} is shared with you to read from now on: what you had sent by then is in it."
+    " To go on with a copy of your own: holdfast fork {0}"
+)
+_UNPLACED: Final = (
+    "An admin removed somebody, and the remote lacks what that follows: nothing is sent until it has it."
+    " On a device of that admin: holdfast sync --put-back"
+)
+_LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
+
+
+def sync_vault(
+    main: Vault, *, progress: Progress = silent, patient: bool = True, put_back: bool = False
+) -> SyncReport:
+    """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again.
+
+    `put_back`: a remote that lost anything gets all of it again that this device has; without a person's word, an
+    empty one is none of ours.
+    """
+    if put_back:
+        replace_unreadable(main.remote)
+    found = main.remote.list("h/")
+    if not found and not put_back:
+        _refuse_emptied(main)
+    report = SyncReport()
+    report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
+    for share in vault_shares.followed(main) if main.membership.is_member(main.me) else ():
+        if not authority.may_share(main, share.by, share.session):
+            main.report.reject("", name_of(main, share.by), _NOT_THEIRS)
+            continue
+        vault = vault_shares.opened(main, share.vault, share.founding)
+        report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
+    for name in foreign_at(main.remote):
+        main.report.reject(printable(name), "", _FOREIGN)
+    if any(refused.reason in (_NOT_THEIRS, _FOREIGN) for refused in main.report.rejected):
+        _remember_rejected(main, whole=True)
+        for refused in main.report.rejected:
+            report.reject(*refused)
+    return report
+
+
+def _refuse_emptied(main: Vault) -> None:
+    """An empty place is most often a disk that is not mounted, or another bucket: nothing is written there."""
+    published = main.memory.own(main.here.writer()).counter or main.memory.cursors()
+    if published and create_vault.missing(main.remote):
+        raise Unreachable(
+            "the vault is not at this remote any more",
+            hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
+        )
+
+
+def _one(
+    vault: Vault,
+    found: Sequence[ObjectInfo],
+    main: Vault | None,
+    progress: Progress,
+    *,
+    patient: bool,
+    put_back: bool,
+) -> SyncReport:
+    if not _belongs(vault):
+        _note_reached(vault)
+        return vault.report
+    try:
+        error, shut_out = _exchange(vault, found, main, progress, patient=patient, put_back=put_back)
+    except HoldfastError:
+        _remember_rejected(vault, whole=False)
+        raise
+    _remember_rejected(vault, whole=True)
+    _note_standing(vault, main, error, shut_out=shut_out)
+    return vault.report
+
+
+def _exchange(
+    vault: Vault,
+    found: Sequence[ObjectInfo],
+    main: Vault | None,
+    progress: Progress,
+    *,
+    patient: bool,
+    put_back: bool,
+) -> tuple[str | None, bool]:
+    """All of it; gives what is to be said about it from now on, should something be wrong, and whether we are out.
+
+    `put_back`: the remote lost something, and is to have it again, whatever it shows.
+    """
+    listing = look(found, vault.tag)
+    if vault.membership.session is not None and main is None and not _comes_through(vault):
+        return None, False
+    vault.flush()
+    push = Publishing(vault, listing, progress=progress)
+    push.settle()
+    pull = Pull(vault, listing, progress=progress, patient=patient)
+    pull.hearing.listen()
+    vault.reject_entries()
+    if main is not None and not vault.membership.is_admin(vault.me) and _has_strangers(vault):
+        return None, False
+    device_removal.obey(vault, lambda: _beside(vault, main))
+    if vault.membership.session is None and vault.membership.is_member(vault.me):
+        provenance.agree(vault)
+    pull.packs()
+    authority.settle_guests(vault)
+    device_removal.remember_unread(vault, listing)
+    if pull.own_seen > push.own.counter:
+        # Others have seen more of us than this store knows, though the remote does not show it.
+        push.renew()
+    _withheld(vault, pull)
+    lost = push.lost()
+    if lost and vault.membership.is_member(vault.me):  # of who was removed it is taken away
+        where = heads.name_of(vault.id, push.writer, push.own.there)
+        vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
+    key_maintenance.tend(vault, listing, main, lost=lost or put_back)
+    join_vault.remember(vault, listing)
+    if vault.removes_unplaced() or (main is not None and main.removes_unplaced()):
+        vault.report.note(_UNPLACED)  # who was removed has the present key
+    elif vault.membership.is_member(vault.me) and not (main is not None and _has_strangers(vault)):
+        if lost or put_back or retired_writers.is_wanted(vault, push.writer, pull.wanted):
+            retired_writers.restore(push, listing, pull.wanted)
+        if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
+            push.look_again()  # it may vouch for more than before
+        before = vault.report.pushed
+        with uncollected():
+            push.everything(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
+        if pull.hearing.shut_out:
+            # Others use a key that we were not given: what we wrote lies there, and is taken in by nobody.
+            vault.report.pushed = before
+    elif vault.me in vault.membership.removed and _still_reads(vault):
+        if vault.memory.standing().place == "member":
+            vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
+    elif vault.me in vault.membership.removed:
+        vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
+    vault.reject_planted()
+    if pull.hearing.locked_out:
+        as_guest = vault.membership.session is not None and main is None
+        said = _TAKEN_BACK if as_guest else _LOCKED_OUT
+        vault.report.note(f"{said[0].upper()}{said[1:]}.")
+        return said, pull.hearing.shut_out
+    return None, False
+
+
+def _has_strangers(share: Vault) -> bool:
+    """Nothing is exchanged in a share of ours while a device has a part in it that does not belong to the vault."""
+    found = authority.has_strangers(share)
+    if found:
+        session = str(share.membership.session)[:8]
+        share.report.reject(
+            "", name_of(share, share.membership.founder),
+            f"its share of session {session} has devices that do not belong to the vault, and is not followed",
+        )  # fmt: skip
+    return found
+
+
+def _comes_through(vault: Vault) -> bool:
+    """Nothing is exchanged with a share once a session of its id is our own."""
+    session = vault.membership.session
+    assert session is not None
+    if origin.share_of(vault.here.store, session) == vault.id:
+        return True
+    with vault.here.transaction() as transaction:
+        good = provenance.comes_through(transaction, vault.here, session, vault.id)
+    if not good:
+        vault.report.reject("", "", f"a share has the id of your own session {session[:8]}, and is not followed")
+    return good
+
+
+def _remember_rejected(vault: Vault, *, whole: bool) -> None:
+    """Keep what was turned away for the doctor; what is in order again, after a whole sync, is forgotten."""
+    now = {hashlib.sha256("\n".join(refused).encode()).hexdigest()[:16]: refused for refused in vault.report.rejected}
+    before = vault.memory.raw_under("turned").keys()
+    new = now.keys() - before
+    over = before - now.keys() if whole else set()
+    if not new and not over:
+        return
+    with vault.here.transaction() as transaction:
+        for name in over:
+            vault.memory.forget(transaction, "turned", name)
+        for name in new:
+            turned = Turned(**now[name]._asdict(), at=vault.here.now())
+            vault.memory.write(transaction, turned, "turned", name)
+
+
+def _note_reached(vault: Vault) -> None:
+    """Nothing could be read, and nothing failed: what failed before is over."""
+    standing = vault.memory.standing()
+    if standing.error is not None:
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, replace(standing, error=None), "standing")
+
+
+def _note_standing(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
+    """What can be told of it later without asking the remote, and without any key."""
+    standing, members = vault.memory.standing(), vault.membership
+    gone = "reader" if _still_reads(vault) else "out"
+    place = "member" if members.is_member(vault.me) else gone if vault.me in members.removed else standing.place
+    now = replace(
+        standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
+        shut_out=shut_out, device=vault.me,
+    )  # fmt: skip
+    people = tuple(sorted({invite.email for invite in members.invites if invite.live}))
+    with vault.here.transaction() as transaction:
+        vault.memory.write(transaction, now, "standing")
+        if members.session is not None:
+            within = vault if main is None else main
+            if people != (within.memory.read(tuple[str, ...], "shared", members.session) or ()):
+                within.memory.write(transaction, people, "shared", members.session)
+
+
+def _still_reads(vault: Vault) -> bool:
+    """Whether this device was given the key of a shared session that nobody has who does not belong there."""
+    return vault.membership.session is not None and vault.sealing_key() is not None
+
+
+def _belongs(vault: Vault) -> bool:
+    """Whether there is anything to read for us: a request may have been heard since."""
+    standing = vault.memory.standing()
+    if join_vault.under_other_keys(vault):
+        return join_vault.arrived(vault)  # whoever asked says what is to be done
+    if standing.place == "pending":
+        if join_vault.arrived(vault):
+            return True
+        vault.report.note(
+            "This device waits to be let in. On one that belongs to the vault:"
+            f" holdfast device approve {vault.here.keys.public.words}"
+        )
+        return False
+    if not vault.wrapped():
+        vault.ask_for_wraps()
+        vault.learn_anew()
+    elif standing.request is not None:
+        vault.learn_anew()
+        if vault.membership.is_member(vault.me):
+            join_vault.arrived(vault)
+    return bool(vault.wrapped())
+
+
+def _beside(vault: Vault, main: Vault | None) -> list[Vault]:
+    """The other vaults through which the same sessions travel."""
+    if main is not None:
+        return [main]
+    return [vault_shares.opened(vault, session.vault, session.founding) for session in vault_shares.followed(vault)]
+
+
+def _has_readers(vault: Vault) -> bool:
+    """A shared session that is shared with nobody any more need not be written for anybody."""
+    members = vault.membership
+    if members.session is None:
+        return True
+    return any(invite.live for invite in members.invites) or any(
+        member.kind == "guest" for member in members.members.values()
+    )
+
+
+def _withheld(vault: Vault, pull: Pull) -> None:
+    """Say which devices' words are missing. Looked at twice: a head may have been replaced while we looked."""
+    hearing = pull.hearing
+    if not hearing.withheld() and not hearing.absent:
+        return
+    hearing.listing = look(vault.remote.list("h/"), vault.tag)
+    for life, device in hearing.withheld():
+        name = name_of(vault, device) if device else ""
+        vault.report.reject(f"h/{vault.tag}.{life}", name, "newer word of a device is not shown by the remote")
+    for some in hearing.listing.rivals.values():
+        for item in some:
+            if item.name in hearing.absent:
+                vault.report.reject(item.name, "", "the remote lists a head that is not there")

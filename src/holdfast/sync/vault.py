@@ -19,9 +19,8 @@ from holdfast.core.text import printable
 from holdfast.store.interface import Store, Transaction
 from holdfast.sync import find_wraps
 from holdfast.sync.protocol import entries, heads, sealing, wraps
-from holdfast.sync.protocol.ancestry import trace
+from holdfast.sync.protocol.ancestry import followed, names_too_much, said_too_much, trace
 from holdfast.sync.protocol.entries import MembershipEntry, NewKey, Signed
-from holdfast.sync.protocol.entry_limits import followed, names_too_much, said_too_much
 from holdfast.sync.protocol.membership import Membership, evaluate
 from holdfast.sync.protocol.sealing import NO_KEY, Unsealable
 from holdfast.sync.protocol.wraps import Wrapped

@@ -13,7 +13,7 @@ from holdfast.core.wording import ago, count
 if TYPE_CHECKING:
     from holdfast.sync.accept_late import TakenIn
     from holdfast.sync.devices import KnownDevice
-    from holdfast.sync.remote_status import Met
+    from holdfast.sync.remote_setup import Met
 
 _STATUSES = {
     "member": "belongs here", "recovery": "a code on paper", "guest": "a guest", "removed": "was removed",
@@ -28,10 +28,10 @@ def show(call: Call) -> None:
 
 
 def _this(call: Call) -> tuple[dict[str, object], Painted]:
-    from holdfast.sync import devices, remote_status
+    from holdfast.sync import devices, remote_setup
 
     keys, name = devices.public(call.keeper), call.keeper.device()
-    met = remote_status.all_met(call.keeper)
+    met = remote_setup.all_met(call.keeper)
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
         "vaults": [

@@ -10,7 +10,7 @@ from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.wording import count
 
 if TYPE_CHECKING:
-    from holdfast.sync.redact import Leaving, OutgoingText
+    from holdfast.sync.outgoing import Leaving, OutgoingText
 
 # In the order in which a person wants to see them; the rest follows.
 _ORDER: Final = (
@@ -21,7 +21,7 @@ _MOST: Final = 20  # of one kind; --json has all
 
 
 def run(call: Call) -> None:
-    from holdfast.sync.redact import NEVER, leaving
+    from holdfast.sync.outgoing import NEVER, leaving
 
     session = call.keeper.session(call.parsed.text("id") or "@")
     call.keeper.state(session.id)  # one that is erased is not found

@@ -14,8 +14,7 @@ from holdfast.core.wording import ago, count
 from holdfast.sync.remotes.index import caveat
 
 if TYPE_CHECKING:
-    from holdfast.sync.remote_add import Added
-    from holdfast.sync.remote_status import Met
+    from holdfast.sync.remote_setup import Added, Met
 
 _LONGEST_CODE = 1000
 _STATUSES = {
@@ -30,16 +29,16 @@ _STATUSES = {
 
 
 def add(call: Call) -> None:
-    from holdfast.sync import devices, remote_add, remote_status
+    from holdfast.sync import devices, remote_setup
 
     parsed = call.parsed
-    done = remote_add.add(
+    done = remote_setup.add(
         call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
         expected=parsed.text("vault"), code=_code(call) if parsed.flag("recover") else None,
     )  # fmt: skip
     fingerprint = devices.public(call.keeper).words
     call.answer(
-        {"remote": _public(remote_status.met(call.keeper, done.remote)), "what": done.what, "held": done.held,
+        {"remote": _public(remote_setup.met(call.keeper, done.remote)), "what": done.what, "held": done.held,
          "fingerprint": fingerprint},
         lambda paint: "" if call.quiet else _added(paint, done, fingerprint, recovered=parsed.flag("recover")),
     )  # fmt: skip
@@ -103,26 +102,26 @@ def _next(done: Added) -> list[str]:
 
 
 def list_(call: Call) -> None:
-    from holdfast.sync import remote_status
+    from holdfast.sync import remote_setup
 
-    found = remote_status.all_met(call.keeper)
+    found = remote_setup.all_met(call.keeper)
     now = call.keeper.now()
     call.answer({"remotes": [_public(met) for met in found]}, lambda paint: _listed(paint, found, now))
 
 
 def confirm(call: Call) -> None:
-    from holdfast.sync import remote_add, remote_list, remote_status
+    from holdfast.sync import remote_list, remote_setup
 
     name, expected = call.parsed.need("name"), call.parsed.text("words")
     remote = remote_list.named(call.keeper.home, name)
-    if expected is None and not _same_words(call, remote_status.spelled(remote.vault)):
+    if expected is None and not _same_words(call, remote_setup.spelled(remote.vault)):
         raise Refused(
             "nothing was confirmed",
             hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
         )
-    released = remote_add.confirm(call.keeper, name, expected)
+    released = remote_setup.confirm(call.keeper, name, expected)
     call.answer(
-        {"remote": _public(remote_status.met(call.keeper, remote)), "released": released},
+        {"remote": _public(remote_setup.met(call.keeper, remote)), "released": released},
         lambda paint: "" if call.quiet else paint.join(
             paint.green("Confirmed "), paint.bold(name),
             f": {count(released, 'earlier session')} will be sent" if released else "",
@@ -139,9 +138,9 @@ def _same_words(call: Call, words: str) -> bool:
 
 
 def remove(call: Call) -> None:
-    from holdfast.sync import remote_add
+    from holdfast.sync import remote_setup
 
-    gone = remote_add.remove(call.keeper, call.parsed.need("name"))
+    gone = remote_setup.remove(call.keeper, call.parsed.need("name"))
     call.answer(
         {"removed": gone.name, "url": gone.url},
         lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(gone.name)),

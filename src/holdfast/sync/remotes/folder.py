@@ -2,6 +2,8 @@
 
 `NAME` is the file `NAME` in the folder, created whole or not at all. What is being written has a name no object can
 have, in the folder itself. A folder that is not there is never made by the way: its disk is just not plugged in.
+
+Claude Desktop's data directory is one such folder.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -259,3 +261,47 @@ def _remove(root: Directory, names: Sequence[str]) -> None:
             if here is not None:
                 here.remove(last)
                 here.sync()
+
+
+URL: Final = "claude-desktop:"
+CAVEAT: Final = (
+    "Claude Desktop does not copy this folder to other devices: sessions reach another one only if something else"
+    " carries it there (a synchronised profile, a sync program, a backup)."
+)
+
+
+def data_directory(environ: Mapping[str, str], system: str) -> str:
+    """Where Claude Desktop keeps its data: `system` as `sys.platform` says it. The surface read the environment."""
+    if system == "win32":
+        roaming = environ.get("APPDATA", "").strip()
+        return os.path.join(roaming or os.path.join(_home(environ, "USERPROFILE"), "AppData", "Roaming"), "Claude")
+    if system == "darwin":
+        return os.path.join(_home(environ, "HOME"), "Library", "Application Support", "Claude")
+    config = environ.get("XDG_CONFIG_HOME", "").strip()
+    # The XDG rules say that a path which is not absolute counts as unset.
+    return os.path.join(
+        config if os.path.isabs(config) else os.path.join(_home(environ, "HOME"), ".config"), "Claude"
+    )
+
+
+def _home(environ: Mapping[str, str], variable: str) -> str:
+    home = environ.get(variable, "").strip()
+    if not home:
+        raise Refused(
+            "it is not known where Claude Desktop keeps its data: this account has no home directory",
+            hint=f"Set {variable}, or use a folder: remote.",
+        )
+    return os.path.abspath(home)
+
+
+def open_claude_desktop(environ: Mapping[str, str], *, system: str, create: bool = False) -> FolderRemote:
+    """The folder in Claude Desktop's data directory; `Refused` where there is no Claude Desktop."""
+    base = data_directory(environ, system)
+    if not os.path.isdir(base):
+        raise Refused(
+            f"Claude Desktop is not set up here: there is no {shown(base)}",
+            hint="Install and start Claude Desktop once, or use another remote (folder:, s3:, git:).",
+            operation="open",
+            file=base,
+        )
+    return FolderRemote(os.path.join(base, "holdfast"), url=URL, create=create)

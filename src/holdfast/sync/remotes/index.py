@@ -33,7 +33,7 @@ def open_remote(url: str, *, scratch: str, create: bool = False, environ: Mappin
 
         remote = FolderRemote(rest, create=create)
     elif scheme == "claude-desktop":
-        from holdfast.sync.remotes.claude_desktop import open_claude_desktop
+        from holdfast.sync.remotes.folder import open_claude_desktop
 
         remote = open_claude_desktop(environ, system=sys.platform, create=create)
     elif scheme == "git":
@@ -57,7 +57,7 @@ def caveat(url: str) -> str | None:
     """What a person must know who expects such a remote to reach other devices; None when there is nothing."""
     if backend_of(url) != "claude-desktop":
         return None
-    from holdfast.sync.remotes.claude_desktop import CAVEAT
+    from holdfast.sync.remotes.folder import CAVEAT
 
     return CAVEAT
 
@@ -112,7 +112,7 @@ def _folder(path: str) -> str:
 
 
 def _s3(url: str) -> str:
-    from holdfast.sync.remotes.s3_address import read_place
+    from holdfast.sync.remotes.s3_server import read_place
 
     # The region stands for whatever the environment will say: how an address is written does not depend on it.
     return read_place(url, {"AWS_REGION": "us-east-1"}).url

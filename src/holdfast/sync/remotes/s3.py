@@ -1,8 +1,4 @@
-"""What the S3 client reports, in the terms of a remote.
-
-The client gives one long text: method, address, status, the server's answer, its own insides. Only the status and the
-server's short code are taken from it. The rest is never shown: servers put signatures and keys into their answers.
-"""
+"""An S3 bucket as a remote."""
 
 from __future__ import annotations
 
@@ -11,132 +7,35 @@ import contextlib
 import re
 import secrets
 import threading
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from holdfast.core import extras
-from holdfast.core.errors import Failed, HoldfastError, NotFound, Refused, Unreachable
+from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
+from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
-from holdfast.sync.remotes.s3_address import (
+from holdfast.sync.remotes.s3_server import (
+    NOWHERE,
     S3Address,
     S3Keys,
     goes_through_proxy,
+    is_missing,
+    is_unlistable,
     read_certificates,
     read_keys,
     read_place,
     refuse_endpoint_elsewhere,
+    status_of,
+    translated,
 )
-from holdfast.sync.remotes.s3_listing import ListingFailed, keys_below, opener_for
 
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from urllib.request import OpenerDirector
+
     from obstore.store import ClientConfig, S3Credential, S3CredentialProvider, S3Store
-
-# Requests that a server sends elsewhere end here, at a port where nothing answers: see `s3.py`.
-NOWHERE: Final = "127.0.0.1:1"
-
-_STATUS: Final = re.compile(r"status code: (\d{3})\b")
-_CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>|\(code: ([A-Za-z0-9]{1,60})\)")
-_WRONG_KEYS: Final = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidClientTokenId"})
-_OLD_KEYS: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired"})
-_OTHER_REGION: Final = frozenset(
-    {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException", "TemporaryRedirect"}
-)
-_LATER: Final = frozenset({"RequestTimeout", "SlowDown", "OperationAborted", "ConditionalRequestConflict"})
-_BUSY: Final = frozenset({408, 409, 425, 429})
-_AGAIN: Final = "Try again later."
-_ELSEWHERE: Final = "Add the bucket's region to the address (?region=…), or check its endpoint."
-
-
-def status_of(error: BaseException) -> int | None:
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
-
-
-def code_of(error: BaseException) -> str:
-    """The server's own short word for it, or nothing."""
-    found = _CODE.search(str(error))
-    return (found[1] or found[2]) if found else ""
-
-
-def is_missing(error: BaseException) -> bool:
-    """The object is not there; that the bucket is not there is another matter."""
-    code = code_of(error)
-    return code != "NoSuchBucket" and (isinstance(error, FileNotFoundError) or code == "NoSuchKey")
-
-
-def is_unlistable(error: BaseException) -> bool:
-    """The server listed something that the client cannot read."""
-    return type(error).__name__ == "InvalidPathError" or "Got invalid list response" in str(error)
-
-
-def translated(error: BaseException, bucket: str) -> HoldfastError:
-    status, code, text = status_of(error), code_of(error), str(error)
-    known = _by_code(code, bucket)
-    if known is not None:
-        return known
-    said = f" ({code or status})" if code or status else ""
-    if NOWHERE in text or "Received redirect without LOCATION" in text or (status and 300 <= status < 400):
-        return Refused("the S3 server points elsewhere; it is not followed there with your keys", hint=_ELSEWHERE)
-    if "InvalidCertificate" in text:
-        return Refused(
-            "the certificate of the S3 server cannot be verified, so nothing was sent",
-            hint="Check the endpoint; for an authority of your own, let AWS_CA_BUNDLE name its certificate.",
-        )
-    if "the listing is none" in text:
-        return Failed("what the S3 server lists cannot be read", hint="Check the address of the remote.")
-    if status in {401, 403} or code == "AccessDenied":
-        return Refused(
-            f"the S3 server does not allow it{said}",
-            hint=f"The keys need GetObject, PutObject and DeleteObject in bucket {bucket!r}, and ListBucket on it.",
-        )
-    if status == 404:
-        return _no_bucket(bucket)
-    if status == 501:
-        return _unable(said)
-    if status is not None and 400 <= status < 500 and status not in _BUSY:
-        return Failed(f"the S3 server does not understand the request{said}", hint="Check the address of the remote.")
-    if "kind: Timeout" in text or "TimedOut" in text:
-        return Unreachable("the S3 server did not answer in time", hint=_AGAIN)
-    return Unreachable(
-        f"the S3 server could not be reached{said}" if status is None else f"the S3 server failed{said}", hint=_AGAIN
-    )
-
-
-def _by_code(code: str, bucket: str) -> HoldfastError | None:
-    if code in _WRONG_KEYS:
-        return Failed(
-            f"the S3 server does not accept the keys ({code})",
-            hint="Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
-        )
-    if code in _OLD_KEYS:
-        return Failed(f"the S3 keys are no longer valid ({code})", hint="Get new ones, and check AWS_SESSION_TOKEN.")
-    if code == "RequestTimeTooSkewed":
-        return Failed("the S3 server finds that this machine's clock is wrong", hint="Set the clock, then try again.")
-    if code in _OTHER_REGION:
-        return Failed(f"the bucket is in another region ({code})", hint=_ELSEWHERE)
-    if code == "NoSuchBucket":
-        return _no_bucket(bucket)
-    if code == "NotImplemented":
-        return _unable(f" ({code})")
-    if code in _LATER:
-        return Unreachable(f"the S3 server asks to come back later ({code})", hint=_AGAIN)
-    return None
-
-
-def _no_bucket(bucket: str) -> NotFound:
-    return NotFound(
-        f"there is no bucket {bucket!r} at the S3 server",
-        hint="Make it there (it may stay private and empty), or check the address of the remote.",
-    )
-
-
-def _unable(said: str) -> Refused:
-    return Refused(
-        f"the S3 server cannot do what is needed{said}",
-        hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
-    )
-
 
 _T = TypeVar("_T")
 
@@ -468,3 +367,103 @@ def _interruptible(ask: Callable[[], _T]) -> _T:
     if troubles:
         raise troubles[0]
     return answers[0]
+
+
+_LARGEST_PAGE: Final = 16 << 20  # 1,000 keys of 1,024 bytes, each byte as %XX
+_CHUNK: Final = 1 << 16
+# What XML has no room for, as bytes or as references: keys with it are none of ours, and must not hide the others.
+_NOT_XML: Final = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-9a-f]|1[0-9a-f])|0*[12]?[0-9]|0*3[01]);", re.IGNORECASE
+)
+
+
+class ListingFailed(Exception):
+    """In the form of the client's own errors: `s3_errors` takes the status and the code from it."""
+
+
+def keys_below(
+    prefix: str, sign: Callable[[Mapping[str, str]], str], opener: OpenerDirector, seconds: float
+) -> Iterator[tuple[str, int]]:
+    """Every key that begins so, with its size; `sign` gives the address of a request with these parameters."""
+    token = None
+    while True:
+        query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
+        body = _page(sign(query if token is None else {**query, "continuation-token": token}), opener, seconds)
+        found, following = _read(body)
+        for key, size in found:
+            # Servers differ in whether a space is `+` or `%20`.
+            names = (urllib.parse.unquote(key), urllib.parse.unquote_plus(key))
+            yield next((name for name in names if name.startswith(prefix)), key), size
+        if following is None or following == token:
+            return
+        token = following
+
+
+def opener_for(certificates: bytes | None, *, proxied: bool) -> OpenerDirector:
+    """Checks certificates, and follows no redirect: a signed address is for one host."""
+    import ssl
+    import urllib.request
+
+    class NoRedirect(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    trusted = ssl.create_default_context()
+    if certificates is not None:
+        trusted.load_verify_locations(cadata=certificates.decode("ascii", "ignore"))
+    proxies = urllib.request.ProxyHandler() if proxied else urllib.request.ProxyHandler({})
+    return urllib.request.build_opener(proxies, NoRedirect(), urllib.request.HTTPSHandler(context=trusted))
+
+
+def _page(url: str, opener: OpenerDirector, seconds: float) -> str:
+    import http.client
+    import ssl
+    import urllib.error
+
+    until = monotonic() + seconds
+    try:
+        with opener.open(url, timeout=seconds) as answer:
+            return _body(answer, until)
+    except urllib.error.HTTPError as error:
+        with error:
+            said = error.read(_CHUNK).decode("utf-8", "replace")
+        raise ListingFailed(f"status code: {error.code} {said}") from None
+    except (OSError, http.client.HTTPException) as error:
+        why = error.reason if isinstance(error, urllib.error.URLError) else error
+        kind = "InvalidCertificate" if isinstance(why, ssl.SSLCertVerificationError) else "not reached"
+        raise ListingFailed("kind: Timeout" if isinstance(why, TimeoutError) else kind) from None
+
+
+def _body(answer: HTTPResponse, until: float) -> str:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := answer.read(_CHUNK):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _LARGEST_PAGE or monotonic() > until:
+            raise ListingFailed("kind: Timeout")
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _read(body: str) -> tuple[list[tuple[str, int]], str | None]:
+    """The keys of a page, as addresses have them, with sizes; and what to ask for the next one."""
+    from xml.etree import ElementTree as ET
+
+    if "<!" in body:  # declarations of entities could make much of little; a listing has none
+        raise ListingFailed("the listing is none")
+    try:
+        root = ET.fromstring(_NOT_XML.sub("?", body))  # noqa: S314 (no declarations, bounded)
+        found = []
+        following = None
+        is_encoded = any(element.tag.rpartition("}")[2] == "EncodingType" for element in root)
+        for element in root:
+            tag = element.tag.rpartition("}")[2]
+            if tag == "Contents":
+                fields = {field.tag.rpartition("}")[2]: field.text or "" for field in element}
+                key = fields["Key"]
+                found.append((key if is_encoded else urllib.parse.quote(key), int(fields["Size"])))
+            elif tag == "NextContinuationToken":
+                following = element.text or None
+    except (ET.ParseError, KeyError, ValueError):
+        raise ListingFailed("the listing is none") from None
+    return found, following

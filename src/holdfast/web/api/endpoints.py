@@ -119,7 +119,7 @@ def hills(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.HillList:
 
 def devices(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.OneDevice:
     """As `holdfast device show --json`: what this device knows, without asking any remote."""
-    from holdfast.sync import remote_status
+    from holdfast.sync import remote_setup
     from holdfast.workspace.keys import key_files
 
     keys = key_files.public(keeper.home.path)
@@ -128,7 +128,7 @@ def devices(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.OneDevice:
             remote=met.remote.name, id=met.remote.vault, words=met.words, status=met.status, confirmed=met.confirmed,
             last_sync=None if met.last_sync is None else text(met.last_sync), error=met.error, held=met.held,
         )
-        for met in remote_status.all_met(keeper)
+        for met in remote_setup.all_met(keeper)
     ]  # fmt: skip
     fingerprint, age, signing = (None,) * 3 if keys is None else (keys.words, keys.age, keys.signing.hex())
     return d.OneDevice(
