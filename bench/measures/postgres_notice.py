@@ -24,7 +24,7 @@ def measure(ground: Ground, database: str, person: str) -> list[Figure]:
 def _heard(ground: Ground, database: str, person: str, listeners: int) -> Figure:
     store = opened(ground.address(database, person), "teller", lambda: time.time_ns() // 1000)
     session = begun(ground.url(database, person), "teller")
-    ear = store.listening()
+    ear = store.listen()
     assert ear is not None
     others = [ground.connect(database, person) for _ in range(listeners - 1)]
     for line in others:
@@ -32,12 +32,12 @@ def _heard(ground: Ground, database: str, person: str, listeners: int) -> Figure
     stop = threading.Event()
     crowd = threading.Thread(target=_crowd, args=(others, stop))
     crowd.start()
-    while ear.heard(0.2):
+    while ear.wait(0.2):
         pass
     taken = []
     for number in range(CHANGES):
         times: list[float] = []
-        listening = threading.Thread(target=lambda: times.append(time.perf_counter() if ear.heard(5) else -1.0))  # noqa: B023
+        listening = threading.Thread(target=lambda: times.append(time.perf_counter() if ear.wait(5) else -1.0))  # noqa: B023
         listening.start()
         time.sleep(0.002)
         with store.transaction() as transaction:

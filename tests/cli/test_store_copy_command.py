@@ -164,13 +164,13 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
     other = f"sqlite:///{tmp_path}/other.db"
     whole, portion = store_copy_module.copy, store_copy_module.PORTION
 
-    def stopped(*stores: Store, told: Callable[[Progress], None]) -> CopyResult:
+    def stopped(*stores: Store, on_progress: Callable[[Progress], None]) -> CopyResult:
         def telling(far: Progress) -> None:
-            told(far)
+            on_progress(far)
             if far.doing == "copying":
                 raise KeyboardInterrupt
 
-        return whole(*stores, told=telling)
+        return whole(*stores, on_progress=telling)
 
     monkeypatch.setattr(store_copy_module, "PORTION", 2)
     monkeypatch.setattr(store_copy_module, "copy", stopped)

@@ -536,7 +536,7 @@ def test_project_is_not_joined_to_another_by_who_shares_a_session_of_it(attacked
         assert project is not None
         keeper.start("Elsewhere", replace=True)  # the store knows another project by its address
         with keeper.transaction() as transaction:
-            transaction.know_project(
+            transaction.remember_project(
                 ProjectFacts(id="other", name="public", remote="example.org/public", path="/public")
             )
     attacked.at("mallory")
@@ -555,5 +555,5 @@ def test_project_is_not_joined_to_another_by_who_shares_a_session_of_it(attacked
     attacked.document("sync")
     with Keeper.open(str(attacked.project), home=str(attacked.root / "home-laptop")) as keeper:
         store = keeper.store()
-        assert store.project_at("remote", "example.org/public") == ["other"]
+        assert store.projects_with("remote", "example.org/public") == ["other"]
         assert ("remote", "example.org/public") not in store.evidence(project.id)

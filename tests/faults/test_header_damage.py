@@ -68,7 +68,7 @@ def furnished(ground: Ground) -> Ground:
     store = SqliteStore(str(ground.home / "store.db"), writer=lambda: "c" * 20, wall=lambda: AT * 1000)
     with store.transaction() as transaction:
         transaction.set_current("/somewhere/else", ground.main)
-        transaction.know_project(a_project())
+        transaction.remember_project(a_project())
         transaction.remember("vault/1/cursor", b"7")
         transaction.remember(f"origin/share/{ground.other}", b"another")
         transaction.remember(f"origin/share/{ground.other}", b"its vault")

@@ -1,4 +1,4 @@
-"""Following: whoever runs for long hears of every change, whoever made it and however, and stops at once."""
+"""ChangeFeed: whoever runs for long hears of every change, whoever made it and however, and stops at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.keeper import change_feed
-from holdfast.keeper.change_feed import Changes, Following
+from holdfast.keeper.change_feed import ChangeFeed, Changes
 from holdfast.workspace import spool
 
 DEADLINE = 10.0
@@ -89,7 +89,7 @@ def test_events_are_told_with_their_session_and_place(ground: Ground, keeper: Ke
     first = keeper.start("Build the shop")
     second = Keeper.start(keeper, "Paint it", replace=True)
     listener = Listener()
-    with Following(ground.open, listener) as following:
+    with ChangeFeed(ground.open, listener) as following:
         assert following.place == keeper.store().latest_place()
         second.note("blue")
         told = listener.of(second.id)
@@ -100,9 +100,9 @@ def test_events_are_told_with_their_session_and_place(ground: Ground, keeper: Ke
 
 @pytest.mark.usefixtures("installed")
 def test_a_store_that_is_not_there_yet_is_followed_once_it_is(ground: Ground) -> None:
-    """Following makes nothing by itself; the first session of a new home is told."""
+    """ChangeFeed makes nothing by itself; the first session of a new home is told."""
     listener = Listener()
-    with Following(ground.open, listener) as following:
+    with ChangeFeed(ground.open, listener) as following:
         assert following.place == 0
         time.sleep(0.1)
         assert not ground.home.exists()
@@ -124,7 +124,7 @@ def test_several_follow_in_one_process_and_hear_their_own_process_too(ground: Gr
                 own.session(session.id).note("heard")
 
     one, other = Listener(), Listener()
-    with Following(ground.open, answer), Following(ground.open, other):
+    with ChangeFeed(ground.open, answer), ChangeFeed(ground.open, other):
         session.note("hello")
         for listener in (one, other):
             listener.until(lambda changes: bool(changes) and changes[-1].place == keeper.store().latest_place())
@@ -144,7 +144,7 @@ def test_changes_beyond_events_are_told_as_such(ground: Ground, keeper: Keeper) 
     ]
     for step in steps:
         listener = Listener()
-        with Following(ground.open, listener):
+        with ChangeFeed(ground.open, listener):
             step()
             assert [change.sessions for change in listener.beyond()] == [frozenset()]
 
@@ -163,7 +163,7 @@ def test_a_pointer_that_moves_together_with_events_is_told_with_them(ground: Gro
     """Starting a session does both at once: neither hides the other."""
     keeper.start("Build the shop")
     listener = Listener()
-    with Following(ground.open, listener):
+    with ChangeFeed(ground.open, listener):
         session = keeper.start("Paint it", replace=True)
         told = listener.of(session.id)
     assert any(change.beyond for change in told)
@@ -174,7 +174,7 @@ def test_payloads_of_hooks_are_taken_in_and_told(ground: Ground, keeper: Keeper)
     """The spool is not there at first; what hooks leave becomes events though nobody runs a command."""
     keeper.start("Build the shop")
     listener = Listener()
-    with Following(ground.open, listener):
+    with ChangeFeed(ground.open, listener):
         said = {"session_id": "talk-1", "cwd": str(ground.project), "hook_event_name": "UserPromptSubmit"}
         payload = json.dumps({**said, "prompt": "Add OAuth"}).encode()
         spool.hand_over(str(ground.home), "claude", "user", 1, payload)
@@ -186,7 +186,7 @@ def test_mirrored_files_of_every_work_tree_are_taken_in(ground: Ground) -> None:
     """Of projects that the follower is not in, of a mirror switched on later, and of a folder that was made again."""
     early = ground.mirrored("early")
     listener = Listener()
-    with Following(ground.open, listener):
+    with ChangeFeed(ground.open, listener):
         for place in (early, ground.mirrored("late")):
             with Keeper.open(str(place), home=str(ground.home)) as keeper:
                 session = keeper.start("Build it", scope=place.name)
@@ -207,7 +207,7 @@ def test_what_happens_between_absorbing_and_telling_reaches_the_mirrored_files(
     with Keeper.open(str(place), home=str(ground.home)) as keeper:
         session = keeper.start("Build it").id
     file = place / ".claude" / "orchestrator-session.json"
-    absorb, goals = change_feed._absorb, ["Sell it"]
+    absorb, goals = change_feed._collect, ["Sell it"]
 
     def then_somebody_edits(*of: Any) -> None:
         absorb(*of)
@@ -215,8 +215,8 @@ def test_what_happens_between_absorbing_and_telling_reaches_the_mirrored_files(
             with ground.open() as other:
                 other.session(session).edit(goal=goals.pop())
 
-    monkeypatch.setattr(change_feed, "_absorb", then_somebody_edits)
-    with Following(ground.open, Listener()):
+    monkeypatch.setattr(change_feed, "_collect", then_somebody_edits)
+    with ChangeFeed(ground.open, Listener()):
         _until(lambda: "Sell it" in file.read_text())
 
 
@@ -243,7 +243,7 @@ def test_a_damaged_store_is_told_of_once_it_is_repaired(ground: Ground, keeper: 
     sound = (ground.home / "store.db").read_bytes()
     (ground.home / "store.db").write_bytes(b"")
     listener = Listener()
-    with Following(ground.open, listener) as following:
+    with ChangeFeed(ground.open, listener) as following:
         assert following.place == 0
         time.sleep(0.1)
         assert listener.changes == []
@@ -260,7 +260,7 @@ def test_a_store_that_is_replaced_is_told_whole(ground: Ground, keeper: Keeper) 
     """A repair puts another file in its place: all of it may be different now, and what comes after is told too."""
     session = keeper.start("Build the shop")
     listener = Listener()
-    with Following(ground.open, listener):
+    with ChangeFeed(ground.open, listener):
         time.sleep(0.1)
         keeper.close()
         copy = ground.home / "copy"
@@ -279,7 +279,7 @@ def test_it_stops_at_once(ground: Ground, keeper: Keeper) -> None:
     """Whether it waits or was about to look: its thread is gone when the block is left."""
     keeper.start("Build the shop")
     for pause in (0.0, 0.2):
-        with Following(ground.open, Listener()) as following:
+        with ChangeFeed(ground.open, Listener()) as following:
             time.sleep(pause)
         assert not following._thread.is_alive()
 
@@ -294,7 +294,7 @@ def test_nothing_is_missed_when_other_processes_write_all_the_time(ground: Groun
         "    for number in range(40):\n"
         "        keeper.session(sys.argv[3]).note(str(number))\n"
     )
-    with Following(ground.open, listener):
+    with ChangeFeed(ground.open, listener):
         command = [sys.executable, "-c", writing, str(ground.project), str(ground.home), session.id]
         writers = [subprocess.Popen(command) for _ in range(2)]
         assert [writer.wait(60) for writer in writers] == [0, 0]

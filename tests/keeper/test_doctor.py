@@ -120,15 +120,15 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "home").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", [name for name, _ in doctor._LOOKS])
+@pytest.mark.parametrize("name", [name for name, _ in doctor._CHECKS])
 def test_a_check_that_breaks_is_a_failed_check(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Whatever goes wrong inside one look is its own result; all others are made."""
 
     def broken(*_: object) -> Check:
         raise RuntimeError(name)
 
-    looks = tuple((item, broken if item == name else look) for item, look in doctor._LOOKS)
-    monkeypatch.setattr(doctor, "_LOOKS", looks)
+    looks = tuple((item, broken if item == name else look) for item, look in doctor._CHECKS)
+    monkeypatch.setattr(doctor, "_CHECKS", looks)
     assert wrong(keeper) == {name: "failed"}
 
 

@@ -19,7 +19,7 @@ from holdfast.conversations.backfill.progress import BackfillProgress, which
 from holdfast.conversations.connect.apply import connect
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.keeper import background_sync, doctor
-from holdfast.keeper.change_feed import Changes, Following, state_of_things
+from holdfast.keeper.change_feed import ChangeFeed, Changes, state_fingerprint
 from holdfast.machine import background_process
 from holdfast.sessions import overview
 from holdfast.store.address import Address, PostgresAddress
@@ -97,7 +97,7 @@ def test_what_is_told_of_it_is_without_the_password(ground: Ground, keeper: Keep
     status_cache_writer.asked(keeper, "claude:talk", str(ground.project), store=URL)
     session.note("x")
     assert ground.holding() == {}
-    assert SECRET not in f"{doctor.examine(keeper)} {state_of_things(keeper)} {keeper.address}"
+    assert SECRET not in f"{doctor.examine(keeper)} {state_fingerprint(keeper)} {keeper.address}"
 
 
 def test_the_doctor_looks_at_what_there_is(keeper: Keeper) -> None:
@@ -193,7 +193,7 @@ def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
         if session.id in change.sessions:
             heard.set()
 
-    with Following(ground.open, told):
+    with ChangeFeed(ground.open, told):
         session.note("blue")
         assert heard.wait(10)
 

@@ -60,7 +60,7 @@ def test_a_vaults_name_comes_back_from_the_address(name: str) -> None:
     """However it is spelled, whoever is given the address means the same vault."""
     for plain in (SERVER, PostgresAddress(f"{SERVER.secret}?sslmode=require")):
         named = store_admin._of_vault(plain, name)
-        assert named.said == {**plain.said, "vault": name}
+        assert named.parameters == {**plain.parameters, "vault": name}
         assert store_admin._of_vault(named, name) == named
         assert store_admin._of_vault(named, None) == named
 

@@ -18,7 +18,7 @@ from holdfast import Keeper
 from holdfast.formats.mirror import fingerprint
 from holdfast.formats.mirror.mirrors import Mirrors
 from holdfast.keeper import change_feed
-from holdfast.keeper.change_feed import Changes, Following
+from holdfast.keeper.change_feed import ChangeFeed, Changes
 from holdfast.keeper.session import SessionHandle
 from holdfast.machine import files
 from tests.support.mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
@@ -342,10 +342,10 @@ def test_an_edit_is_absorbed_while_something_follows(
         if session.id in change.sessions:
             changed.set()
 
-    with Following(project.open, heard) as follower:
+    with ChangeFeed(project.open, heard) as follower:
         place = follower.place
         project.edit(ORCHESTRATOR, lambda document: document.update(goal="Sell the shop"))
         assert changed.wait(10)
         assert follower.place > place
     assert session.document().goal == "Sell the shop"
-    assert change_feed.PATIENCE < 1
+    assert change_feed.POLL_INTERVAL < 1

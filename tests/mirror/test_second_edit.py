@@ -16,7 +16,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.model import Session
 from holdfast.formats.mirror import read_back
 from holdfast.formats.mirror.contract import history
-from holdfast.keeper.change_feed import Changes, Following
+from holdfast.keeper.change_feed import ChangeFeed, Changes
 from holdfast.machine.wall import Wall
 from tests.mirror.mirror_calls import Calls
 from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project, git
@@ -347,7 +347,7 @@ def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
         settled = tree.files[edited.name][edited.path].as_of == state.last[3]
         return settled and edited.words(view.session(state, state.updated_at)) == words
 
-    with Following(edited.project.open, told.append):
+    with ChangeFeed(edited.project.open, told.append):
         for words in ("Words 0", "Words 1", "Words 2"):
             edited.write(words)
             until(lambda words=words: taken_in(words))  # type: ignore[misc]

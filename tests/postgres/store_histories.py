@@ -245,8 +245,8 @@ class Story:
     def _beside(self) -> None:
         with self._store.transaction() as transaction:
             transaction.set_current(self._chance.choice(PLACES), self._chance.choice((*SESSIONS, None)))
-            transaction.know_project(self._project())
-            transaction.know_evidence(KnownProject(self._text(1), self._text(1), (("root", self._text(1)),)))
+            transaction.remember_project(self._project())
+            transaction.remember_evidence(KnownProject(self._text(1), self._text(1), (("root", self._text(1)),)))
             name = self._chance.choice(("", "a/", "a/b", "A/")) + self._text(1)
             transaction.remember(name, self._chance.choice((b"", b"\0\xff", None)))
 
@@ -348,7 +348,7 @@ def _portions(store: Store) -> Iterator[list[Event]]:
 
 
 def _shown_beside(store: Store) -> dict[str, Any]:
-    beside = store.beside()
+    beside = store.local_state()
     memory = {name: value for name, value in beside.memory.items() if name != UNSEEN}
     found: dict[str, Any] = {
         "beside": (list(beside.places.items()), beside.projects, list(memory.items()), UNSEEN in beside.memory)
@@ -356,11 +356,11 @@ def _shown_beside(store: Store) -> dict[str, Any]:
     for prefix in ("a", "a/", "A", "\0", "\1", "%", "arrivals/"):
         found[f"memory {prefix}"] = list(store.remembered_under(prefix))
     for place in PLACES:
-        found[f"current {place}"] = (store.current(place), store.project_at("path", place))
+        found[f"current {place}"] = (store.current(place), store.projects_with("path", place))
     for project in [project.id for project in beside.projects]:
         found[f"evidence {project!r}"] = store.evidence(project)
     for value in ("r1", "r2", "github.com/x/shop", *WORDS):
-        found[f"at {value!r}"] = (store.project_at("root", value), store.project_at("remote", value))
+        found[f"at {value!r}"] = (store.projects_with("root", value), store.projects_with("remote", value))
     return found
 
 

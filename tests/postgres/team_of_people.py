@@ -115,7 +115,7 @@ class Team:
                     transaction.record(session, draft(note(f"Secret{label} {number}")))
                 transaction.set_current(f"/home/{owner}/{label}", session)
                 transaction.remember(f"of {label}", b"Secret")
-                transaction.know_project(project)
+                transaction.remember_project(project)
             store.close()
         found = {str(id_): int(ref) for id_, ref in self.said("postgres", "SELECT id, ref FROM holdfast.sessions")}
         self.refs = {label: found[self.id(label)] for label in _SESSIONS}

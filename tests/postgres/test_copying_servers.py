@@ -43,7 +43,7 @@ source, target = (
     open_store(address(url), writer=lambda: "b" * 20, wall=lambda: 1, here=lambda _: "copying")
     for url in sys.argv[1:]
 )
-store_copy.copy(source, target, told=lambda progress: print(*progress, flush=True))
+store_copy.copy(source, target, on_progress=lambda progress: print(*progress, flush=True))
 """
 
 
@@ -92,7 +92,7 @@ def count(store: Store) -> int:
 
 def own(store: Store) -> tuple[Any, ...]:
     """What stands beside the log, without what is true of one store alone."""
-    found = store.beside()
+    found = store.local_state()
     memory = {name: value for name, value in found.memory.items() if not name.startswith((CURSORS, UNSEEN))}
     return list(found.places.items()), found.projects, memory
 
@@ -183,7 +183,7 @@ def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch
     with closing(team.store()) as served:
         for item, other in ((source, served), (served, back)):
             said: list[Progress] = []
-            copy(item, other, told=said.append)
+            copy(item, other, on_progress=said.append)
             doing = [each.doing for each in said]
             assert list(dict.fromkeys(doing)) == ["checking", "copying", "comparing"]
             assert doing == sorted(doing, key=["checking", "copying", "comparing"].index)
@@ -243,7 +243,7 @@ def test_a_server_that_dies_meanwhile_loses_nothing(source: SqliteStore, monkeyp
         for _ in range(scale(1, 10, 100)):
             blow = threading.Timer(chance.random() / 20, _blow, (server,))
             with suppress(Unreachable), closing(team.store()) as served:
-                copy(source, served, told=_once(blow, chance.randint(1, 200)))
+                copy(source, served, on_progress=_once(blow, chance.randint(1, 200)))
             blow.join()
         with closing(team.store()) as served:
             copy(source, served)
@@ -293,7 +293,7 @@ def test_a_difference_planted_meanwhile_is_found(source: SqliteStore, team: Team
                 assert line.execute(spoil, (chosen,)).rowcount == 1
 
     with closing(team.store()) as served, pytest.raises(Damaged, match=said) as caught:
-        copy(source, served, told=told)
+        copy(source, served, on_progress=told)
     assert caught.value.session == session
 
 
@@ -307,7 +307,7 @@ def test_an_event_that_vanishes_meanwhile_comes_again(source: SqliteStore, team:
             team.server.sql("DELETE FROM holdfast.events WHERE hash = %s", chosen, database=team.name)
 
     with closing(team.store()) as served:
-        assert copy(source, served, told=told).events == count(source) + 1
+        assert copy(source, served, on_progress=told).events == count(source) + 1
         assert everything(served) == everything(source)
         state = served.state(session)
         assert state is not None

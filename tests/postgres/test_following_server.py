@@ -1,4 +1,4 @@
-"""Following on a server: what others record is told over a line, which real networks cut, freeze and lose."""
+"""ChangeFeed on a server: what others record is told over a line, which real networks cut, freeze and lose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.keeper import change_feed
-from holdfast.keeper.change_feed import Following, state_of_things
+from holdfast.keeper.change_feed import ChangeFeed, state_fingerprint
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.postgres import rights
@@ -44,7 +44,7 @@ def team(own: Server) -> Team:
 @pytest.fixture
 def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Who follows: on a line that can be cut. Nobody looks by themselves: what is heard was told."""
-    monkeypatch.setattr(change_feed, "SELDOM", 600.0)
+    monkeypatch.setattr(change_feed, "LOOK_INTERVAL", 600.0)
     desk = Desk(tmp_path, team.url(line), "here")
     with desk.keeper() as keeper:
         keeper.home.prepare()
@@ -67,7 +67,7 @@ def _told(there: Desk, told: Listener, goal: str) -> None:
 def test_what_others_record_is_told(here: Desk, there: Desk) -> None:
     """Whose session it is, and each time; of what is said here too."""
     told = Listener()
-    with Following(here.open, told):
+    with ChangeFeed(here.open, told):
         _told(there, told, "One")
         _told(here, told, "Two")
         _told(there, told, "Three")
@@ -97,7 +97,7 @@ def test_a_line_that_was_lost_is_made_again(
 ) -> None:
     """Also when there was silence for a while; what was recorded meanwhile is told when it is back."""
     told = Listener()
-    with Following(here.open, told):
+    with ChangeFeed(here.open, told):
         _told(there, told, "Before")
         fault(line, own)
         _told(there, told, "After")
@@ -107,7 +107,7 @@ def test_a_line_that_was_lost_is_made_again(
 def test_what_is_recorded_in_the_dark_is_told_later(here: Desk, there: Desk, line: Cutter) -> None:
     """The network is gone without a word, and comes back as another one: the old line never says anything again."""
     told = Listener()
-    with Following(here.open, told):
+    with ChangeFeed(here.open, told):
         _told(there, told, "Before")
         line.freeze()
         with there.keeper() as keeper:
@@ -125,16 +125,16 @@ def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, ow
     colleague = Desk(tmp_path, other.url().replace(other.vault, team.vault), "colleague")
     stranger = Desk(tmp_path, other.url(), "stranger")
     told = Listener()
-    with Following(here.open, told), here.keeper() as looking:
+    with ChangeFeed(here.open, told), here.keeper() as looking:
         _told(there, told, "Ours")
         with there.keeper() as keeper:
             place = keeper.store().latest_place()
         told.until(lambda changes: changes[-1].place >= place)
-        before, known = state_of_things(looking), list(told.changes)
+        before, known = state_fingerprint(looking), list(told.changes)
         for desk in (colleague, stranger):
             with desk.keeper() as keeper:
                 keeper.start("Theirs").note("Not for you")
-        assert state_of_things(looking) == before
+        assert state_fingerprint(looking) == before
         assert [row.goal for row in looking.history(all_projects=True)] == ["Ours"]
         with there.keeper() as keeper:
             keeper.session().note("For you")

@@ -621,7 +621,7 @@ def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared:
             shared.insert_before(late)
 
     with closing(_opened_file(tmp_path / "copy.db")) as copied:
-        done = copy(shared.anna, copied, told=told)
+        done = copy(shared.anna, copied, on_progress=told)
         assert shared.id in [copied.session for copied in done.left_out]
         _nothing_of_annas_is_erased(shared, copied)
 

@@ -207,7 +207,7 @@ def test_damage_of_somebody_else_that_comes_meanwhile(two: Two, tmp_path: Path) 
             two.damage(SESSION)
 
     with closing(opened(tmp_path / "fresh.db", ANNA)) as fresh:
-        done = copy(two.ben, fresh, told=told)
+        done = copy(two.ben, fresh, on_progress=told)
         assert ([copied.session for copied in done.left_out], done.sessions) == ([SESSION], 1)
         assert events(fresh, THIRD) == events(two.home, THIRD)
 
@@ -233,7 +233,7 @@ def test_what_a_repair_missed_is_known_in_the_copy(two: Two, tmp_path: Path) -> 
         OTHER, two.team.vault, database=two.team.name,
     )  # fmt: skip
     two.anna.repair()
-    known = two.anna.beside().missed
+    known = two.anna.local_state().missing_events
     assert len(known) == 1
     with closing(opened(tmp_path / "copy.db")) as copied, closing(opened(tmp_path / "restored.db")) as restored:
         assert copy(two.anna, copied).left_out == ()
@@ -243,14 +243,14 @@ def test_what_a_repair_missed_is_known_in_the_copy(two: Two, tmp_path: Path) -> 
         with closing(server.store()) as back:
             copy(copied, back)
             for store in (two.anna, copied, restored, back):
-                assert store.beside().missed == known
+                assert store.local_state().missing_events == known
                 assert [(damage.check, damage.detail) for damage in store.check()] == [
                     ("aside", "event 2 is missing")
                 ]
         with closing(opened(tmp_path / "whole.db")) as whole:
             put(whole, SESSION, started())
             copy(two.home, whole)
-            assert whole.beside().missed == frozenset()
+            assert whole.local_state().missing_events == frozenset()
 
 
 def test_what_is_there_is_not_said_to_be_missing(two: Two, tmp_path: Path) -> None:
@@ -261,9 +261,9 @@ def test_what_is_there_is_not_said_to_be_missing(two: Two, tmp_path: Path) -> No
         connection = two.home._connection
         connection.execute("DELETE FROM events WHERE seq = 2")
         two.home.repair()
-        assert len(two.home.beside().missed) == 1
+        assert len(two.home.local_state().missing_events) == 1
         copy(two.home, whole)
-        assert whole.beside().missed == frozenset()
+        assert whole.local_state().missing_events == frozenset()
         assert_sound(whole)
 
 

@@ -224,7 +224,7 @@ def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
         some.run(DAMAGES["a digest"], chosen)
         some.run(DAMAGES["a goal"], chosen)
         ben = team.server.role(f"ben_{next(_numbers)}")
-        vault = PostgresAddress(some.served.url).said["vault"]
+        vault = PostgresAddress(some.served.url).parameters["vault"]
         with postgres_admin.connected(
             PostgresAddress(some.served.url.replace(team.person, "postgres")), "admit"
         ) as line:

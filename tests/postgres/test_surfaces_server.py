@@ -17,7 +17,7 @@ from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
 from holdfast.cli.watch import loop
 from holdfast.keeper import Keeper, change_feed
-from holdfast.keeper.change_feed import Following
+from holdfast.keeper.change_feed import ChangeFeed
 from holdfast.machine.terminal import WaitResult
 from holdfast.mcp.context import McpContext, SurfaceFacts
 from holdfast.mcp.server import HoldfastServer
@@ -44,7 +44,7 @@ def team(postgres: Server, database: str) -> Team:
 @pytest.fixture
 def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     """Who looks, on a line that can be cut; nobody looks again by themselves for a long time."""
-    monkeypatch.setattr(change_feed, "SELDOM", 600.0)
+    monkeypatch.setattr(change_feed, "LOOK_INTERVAL", 600.0)
     desk = Desk(tmp_path, team.url(line), "here")
     with desk.keeper() as keeper:
         keeper.home.prepare()
@@ -267,7 +267,7 @@ def test_mirrored_files_show_what_others_do(here: Desk, there: Desk, both: tuple
     assert _shown(here)["goal"] == "Build the shop"
     own.collect()
     assert _shown(here)["goal"] == _shown(there)["goal"] == "Sell the shop"
-    with Following(here.open, lambda _: None):
+    with ChangeFeed(here.open, lambda _: None):
         other.session().edit(goal="Let the shop")
         _soon(lambda: bool(_shown(here)["goal"] == "Let the shop"))
 

@@ -58,9 +58,9 @@ def test_a_replica_reads_and_does_not_write(team: Team) -> None:
                 assert standby.follows(team.server)
                 assert new.version() != before
                 assert_sound(new)
-                listening = new.listening()  # replicas tell nothing: whoever listens looks every now and then
+                listening = new.listen()  # replicas tell nothing: whoever listens looks every now and then
                 assert listening is not None
-                assert not listening.heard(0.01)
+                assert not listening.wait(0.01)
                 listening.close()
         assert len(list(writing.events(session))) == 3
 
@@ -347,9 +347,9 @@ def test_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None
         (session,) = team.begin(["one"])
         done = []
         with closing(team.store("a")) as one, closing(team.store("b")) as two:
-            listening = two.listening()
+            listening = two.listen()
             assert listening is not None
-            waiting = threading.Thread(target=lambda: done.append(listening.heard(30)))
+            waiting = threading.Thread(target=lambda: done.append(listening.wait(30)))
             waiting.start()
             note(one, session, "a 1")
             waiting.join()

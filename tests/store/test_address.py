@@ -148,8 +148,8 @@ def test_whoever_writes_it_properly_is_understood(
     before = f"postgresql://{quote(user, safe='')}"
     after = f"@{host}{port if ',' not in host else ''}/{quote(database, safe='')}"
     found = of_server(f"{before}:{quote(password, safe='')}{after}")
-    assert (found.said.get("user", ""), found.said["password"]) == (user, password)
-    assert found.said.get("dbname", "") == database
+    assert (found.parameters.get("user", ""), found.parameters["password"]) == (user, password)
+    assert found.parameters.get("dbname", "") == database
     assert found.hides
     # The password leaves no trace: shown is what would be shown without it.
     assert found.url == of_server(before + after).url
@@ -173,9 +173,9 @@ def test_what_is_read_is_what_postgresql_reads(rest: str) -> None:
         found = of_server(url)
     except Invalid:
         return
-    assume("vault" not in found.said)
+    assume("vault" not in found.parameters)
     theirs = conninfo.conninfo_to_dict(url)
-    assert _something(found.said) == _something(theirs)
+    assert _something(found.parameters) == _something(theirs)
     shown = conninfo.conninfo_to_dict(found.url)
     assert _something(shown) == {name: value for name, value in _something(theirs).items() if name != "password"}
 

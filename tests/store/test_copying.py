@@ -100,7 +100,7 @@ def source(tmp_path: Path) -> Iterator[SqliteStore]:
     secret = put(store, THIRD, started("Third"), note("secret"))[-1]
     put(store, THIRD, EventErased(hashes=(secret.hash,)))
     with store.transaction() as transaction:
-        transaction.know_project(ProjectFacts(id="p", name="shop", path="/shop", roots=("r",)))
+        transaction.remember_project(ProjectFacts(id="p", name="shop", path="/shop", roots=("r",)))
         transaction.set_current("/shop", SESSION)
         transaction.remember("kept", b"1")
     yield store
@@ -122,8 +122,8 @@ def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_copied(source: SqliteStore, target: SqliteStore) -> None:
     assert everything(target) == everything(source)
-    assert target.beside().places == source.beside().places
-    assert target.beside().projects == source.beside().projects
+    assert target.local_state().places == source.local_state().places
+    assert target.local_state().projects == source.local_state().projects
     assert target.remembered("kept") == source.remembered("kept")
     assert_sound(target)
 
@@ -170,7 +170,7 @@ def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: Sqli
             put(other, fresh, started(f"Session {len(said)}"))
             take(other, [foreign("d" * 20, 1, note("long ago"), clock=len(said), session=fresh)])
 
-    done = copy(source, target, told=told)
+    done = copy(source, target, on_progress=told)
     other.close()
     assert_copied(source, target)
     assert done.sessions == len(list(source.sessions()))
@@ -186,7 +186,7 @@ def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore,
         if progress.doing == "comparing":
             noted.append(put(source, SESSION, note("again"))[0].hash)
 
-    copy(source, target, told=told)
+    copy(source, target, on_progress=told)
     there = {event.hash for event in target.events(SESSION)}
     assert set(noted[:-1]) <= there
     copy(source, target)
@@ -202,7 +202,7 @@ def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore,
         if progress.doing == "copying" and not ends:
             ends.append(copy(second, again))
 
-    first = copy(source, target, told=told)
+    first = copy(source, target, on_progress=told)
     second.close()
     again.close()
     events = sum(len(list(source.events(session))) for session in source.sessions())
@@ -269,7 +269,7 @@ def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, t
             connection.close()
 
     with pytest.raises(Damaged) as caught:
-        copy(source, target, told=told)
+        copy(source, target, on_progress=told)
     assert caught.value.session == OTHER
 
 
@@ -364,7 +364,7 @@ def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Rand
                     raise Killed
 
             try:
-                copy(source, target, told=told)
+                copy(source, target, on_progress=told)
             except Killed:
                 copy(source, target)
             assert everything(target) == everything(source)

@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
     put(store, OTHER, started("Other"), note("long " * 3000))
     with store.transaction() as transaction:
         transaction.set_current("/home/me/shop", SESSION)
-        transaction.know_project(PROJECT)
+        transaction.remember_project(PROJECT)
     store.close()
     return tmp_path / "home" / "store.db"
 
@@ -75,7 +75,7 @@ def test_a_sound_store_stays_as_it_is(path: Path) -> None:
     assert shown(path) == before
     store = opened(path)
     assert store.current("/home/me/shop") == SESSION
-    assert store.project_at("path", "/home/me/shop") == ["project-1"]
+    assert store.projects_with("path", "/home/me/shop") == ["project-1"]
     store.close()
     assert not (path.parent / "aside").exists()
 
@@ -92,7 +92,7 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     assert str(kept[0]) in said[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
     store = opened(path)
-    assert store.project_at("path", "/home/me/shop") == ["project-1"]
+    assert store.projects_with("path", "/home/me/shop") == ["project-1"]
     store.close()
 
 
@@ -296,7 +296,7 @@ def test_an_open_store_repairs_itself(path: Path) -> None:
 
 def test_carving_finds_every_row_of_a_sound_file(path: Path) -> None:
     """Reading pages by themselves gives the same rows as SQLite, overflow pages included."""
-    found = page_scan.carve(pages.read(str(path)))
+    found = page_scan.scan(pages.read(str(path)))
     store = opened(path)
     rows = list(store._connection.execute("SELECT ord, hash, data FROM events ORDER BY ord"))
     store.close()
@@ -315,7 +315,7 @@ def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
     for start in range(0, len(noise), PAGE):
         noise[start] = 13
         noise[start + 3 : start + 5] = b"\x01\xff"
-    found = page_scan.carve(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
+    found = page_scan.scan(pages.Image(bytes(noise), [bytes(noise[:PAGE]), b"", b"\x0d"], bytes(noise)))
     assert all(len(row) == 17 for row in found.events)
     for start in range(0, len(noise), PAGE):
         noise[start] = chance.choice((2, 10))

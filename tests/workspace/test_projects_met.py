@@ -82,7 +82,7 @@ def test_a_foreign_path_says_nothing_here(tmp_path: Path) -> None:
     # The desktop, looking at the very path that the laptop named.
     beside = devices.opened("desktop", devices.here)
     assert beside.history() == []
-    assert beside.store().project_at("path", str(devices.here)) == []
+    assert beside.store().projects_with("path", str(devices.here)) == []
     assert [row.id for row in beside.history(all_projects=True)] == [mine.id]
 
 

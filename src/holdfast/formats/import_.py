@@ -80,7 +80,7 @@ def take_in(
                 known={event.key for event in told},
             )  # fmt: skip
             events, conflicts = taken.events, taken.conflicts
-        transaction.know_project(project)
+        transaction.remember_project(project)
         state = transaction.state(session)
         if make_current and view.status_of(state) not in FINISHED:
             work_trees.make_current(ws, transaction, session)

@@ -71,7 +71,7 @@ def take_in_salvaged(
             heard = beginning(found, clean, here, continues=before.session if candidates else None)
         count = _record(ws, transaction, session, heard, source)
         _name(ws, transaction, session, aliases)
-        transaction.know_project(project)
+        transaction.remember_project(project)
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
             work_trees.make_current(ws, transaction, session)
     return ImportedDocument(

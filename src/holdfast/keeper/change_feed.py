@@ -17,34 +17,34 @@ from holdfast.workspace import spool
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
-    from holdfast.store.interface import Listening, Store
+    from holdfast.store.interface import ChangeListener, Store
     from holdfast.workspace.workspace import Workspace
 
-PATIENCE: Final = 0.5  # seconds between two looks where nothing tells of changes
-_STEP: Final = 100  # milliseconds without a change after which changes are told; also how often it wakes
-_LONGEST: Final = 200  # milliseconds that changes are gathered for
+POLL_INTERVAL: Final = 0.5  # seconds between two looks where nothing tells of changes
+_DEBOUNCE_MS: Final = 100  # milliseconds without a change after which changes are told; also how often it wakes
+_MAX_BATCH_MS: Final = 200  # milliseconds that changes are gathered for
 
 
-class Either:
+class AnyEvent:
     """Set as soon as one of two events is."""
 
-    def __init__(self, one: threading.Event, other: threading.Event) -> None:
-        self._both = (one, other)
+    def __init__(self, first: threading.Event, second: threading.Event) -> None:
+        self._events = (first, second)
 
     def is_set(self) -> bool:
-        return any(event.is_set() for event in self._both)
+        return any(event.is_set() for event in self._events)
 
     def wait(self, seconds: float) -> bool:
         """Whether it was set meanwhile. The first of them is waited for, the other looked at in short steps."""
-        step = _STEP / 1000
+        step = _DEBOUNCE_MS / 1000
         for _ in range(max(1, int(seconds / step))):
             if self.is_set():
                 break
-            self._both[0].wait(step)
+            self._events[0].wait(step)
         return self.is_set()
 
 
-class Ears:
+class FolderWatch:
     """Hears of changes in folders that are there. Where nothing tells of them, it says so twice a second."""
 
     def __init__(self, folders: dict[str, int]) -> None:
@@ -59,12 +59,12 @@ class Ears:
                     ignore_permission_denied=True,
                 )  # fmt: skip
 
-    def heard(self, awake: Either, longest: float) -> list[str]:
+    def wait(self, awake: AnyEvent, longest: float) -> list[str]:
         """Wait; the paths where something changed, or just anywhere if that cannot be known."""
         if self._notify is None:
-            return [""] if not awake.wait(PATIENCE) else []
-        found = self._notify.watch(_LONGEST, _STEP, int(longest * 1000), awake)
-        return [path for _, path in found] if isinstance(found, set) else []
+            return [""] if not awake.wait(POLL_INTERVAL) else []
+        changes = self._notify.watch(_MAX_BATCH_MS, _DEBOUNCE_MS, int(longest * 1000), awake)
+        return [path for _, path in changes] if isinstance(changes, set) else []
 
     def close(self) -> None:
         if self._notify is not None:
@@ -75,38 +75,38 @@ class StoreListener:
     """Listens to a store that tells of changes by itself, in a thread; `news` is set when it did."""
 
     def __init__(self) -> None:
-        self.news = threading.Event()
-        self._over = threading.Event()
+        self.changed = threading.Event()
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._asked = False
+        self._tried = False
 
-    def to(self, store: Store) -> None:
+    def listen_to(self, store: Store) -> None:
         """Listen to this store, if it can be listened to; asked once."""
-        if self._asked:
+        if self._tried:
             return
-        self._asked = True
-        listening = store.listening()
+        self._tried = True
+        listening = store.listen()
         if listening is not None:
-            self._thread = threading.Thread(target=self._listen, args=(listening,), name="line", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(listening,), name="line", daemon=True)
             self._thread.start()
 
-    def _listen(self, listening: Listening) -> None:
+    def _run(self, listening: ChangeListener) -> None:
         try:
-            while not self._over.is_set():
-                if listening.heard(PATIENCE):
-                    self.news.set()
+            while not self._stopped.is_set():
+                if listening.wait(POLL_INTERVAL):
+                    self.changed.set()
         finally:
             listening.close()
 
     def close(self) -> None:
-        self._over.set()
+        self._stopped.set()
         if self._thread is not None:
-            self._thread.join(timeout=2 * PATIENCE)
+            self._thread.join(timeout=2 * POLL_INTERVAL)
 
 
-SILENCE: Final = 5.0  # seconds that a server may take to say something: then it is asked on another line
-SELDOM: Final = 2.0  # seconds between two looks where something tells of changes
-_AT_ONCE: Final = 1_000  # events that are read in one go
+SERVER_TIMEOUT: Final = 5.0  # seconds that a server may take to say something: then it is asked on another line
+LOOK_INTERVAL: Final = 2.0  # seconds between two looks where something tells of changes
+_PORTION: Final = 1_000  # events that are read in one go
 
 
 class Changes(NamedTuple):
@@ -120,7 +120,7 @@ class Changes(NamedTuple):
     beyond: bool
 
 
-def state_of_things(ws: Workspace) -> str:
+def state_fingerprint(ws: Workspace) -> str:
     """What stands in the store, in a few letters: equal before and after a look, it is what was looked at."""
     store = ws.existing_store()
     place = 0 if store is None else store.latest_place()
@@ -128,28 +128,28 @@ def state_of_things(ws: Workspace) -> str:
     return f"{place}.{hashlib.blake2b(known.encode(), digest_size=6).hexdigest()}"
 
 
-class Following:
+class ChangeFeed:
     """Tells of changes, in its thread, from when the block is entered until it is left."""
 
-    def __init__(self, open_keeper: Callable[[], Workspace], heard: Callable[[Changes], None]) -> None:
+    def __init__(self, open_keeper: Callable[[], Workspace], on_change: Callable[[Changes], None]) -> None:
         self._open = open_keeper
-        self._heard = heard
+        self._on_change = on_change
         # The latest place told of. Whoever reads the store once the block is entered misses nothing.
         self.place = 0
-        self._beside = ""
+        self._local_state = ""
         self._file: int | None = None
         # It could not be read for a while: whoever tried meanwhile has only that to show.
-        self._lost = False
+        self._was_unreadable = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
 
     def __enter__(self) -> Self:
         # A store that cannot be read now is told of from its beginning, once it can.
         with contextlib.suppress(HoldfastError), self._open() as ws:
-            ws.hurry = SILENCE
+            ws.hurry = SERVER_TIMEOUT
             self._file = ws.address.stamp()
             store = ws.existing_store()
-            self._beside = _beside(ws, store)
+            self._local_state = _beside(ws, store)
             self.place = 0 if store is None else store.latest_place()
         self._thread.start()
         return self
@@ -164,18 +164,18 @@ class Following:
         while not self._stop.is_set():
             try:
                 with self._open() as ws:
-                    ws.hurry, ws.collects = SILENCE, "each"
-                    self._with(ws)
+                    ws.hurry, ws.collects = SERVER_TIMEOUT, "each"
+                    self._watch(ws)
             except HoldfastError:
-                self._lost = True
-                self._stop.wait(PATIENCE)
+                self._was_unreadable = True
+                self._stop.wait(POLL_INTERVAL)
 
-    def _with(self, ws: Workspace) -> None:
+    def _watch(self, ws: Workspace) -> None:
         """For as long as the store and the settings are the same files: a repair replaces the store."""
         opened = _opened(ws)
         trees = Everywhere(ws)
-        ears, line = Ears({}), StoreListener()
-        looked: int | None = None
+        watch, listener = FolderWatch({}), StoreListener()
+        examined: int | None = None
         version: int | None = None
         due = True
         try:
@@ -183,24 +183,24 @@ class Following:
                 store = ws.existing_store()
                 if store is not None:
                     trees.refresh()
-                    line.to(store)
-                folders = _standing(_folders(ws, trees))
-                if folders != ears.folders:
-                    ears.close()
-                    ears, due = Ears(folders), True  # before looking: nothing slips through in between
+                    listener.listen_to(store)
+                folders = _existing(_folders(ws, trees))
+                if folders != watch.folders:
+                    watch.close()
+                    watch, due = FolderWatch(folders), True  # before looking: nothing slips through in between
                 if due:
                     # Before absorbing: what happens between that and telling is for the next round's files.
-                    looked = None if store is None else store.version()
-                    _absorb(ws, trees)
-                    version = self._tell(ws, store, version)
-                where = ears.heard(Either(self._stop, line.news), SELDOM)
-                line.news.clear()
-                due = any(not _of_store(ws, path) for path in where) or _is_news(ws, store, looked)
+                    examined = None if store is None else store.version()
+                    _collect(ws, trees)
+                    version = self._report(ws, store, version)
+                paths = watch.wait(AnyEvent(self._stop, listener.changed), LOOK_INTERVAL)
+                listener.changed.clear()
+                due = any(not _is_store_file(ws, path) for path in paths) or _has_news(ws, store, examined)
         finally:
-            ears.close()
-            line.close()
+            watch.close()
+            listener.close()
 
-    def _tell(self, ws: Workspace, store: Store | None, version: int | None) -> int | None:
+    def _report(self, ws: Workspace, store: Store | None, version: int | None) -> int | None:
         """Say what changed, if anything did; gives the version of the store that was looked at."""
         if store is None:
             return None
@@ -210,21 +210,26 @@ class Following:
         sessions = set(store.sessions() if replaced else ())
         while True:
             # Before what arrived, or something could slip through; and anew after it, or it would be told twice.
-            now, beside = store.version(), _beside(ws, store)
-            arrived = store.arrived(place, _AT_ONCE)
+            now, local_state = store.version(), _beside(ws, store)
+            arrived = store.arrived(place, _PORTION)
             if not arrived:
                 break
             place = arrived[-1].place
             sessions.update(arrival.event.session for arrival in arrived)
         # Without events, but changed by somebody: events were taken out, or what is derived was made anew.
-        beyond = beside != self._beside or replaced or (now != version is not None and not sessions) or self._lost
-        self.place, self._beside, self._file, self._lost = place, beside, file, False
-        if sessions or beyond:
-            self._heard(Changes(place, frozenset(sessions), beyond))
+        other_changes = (
+            local_state != self._local_state
+            or replaced
+            or (now != version is not None and not sessions)
+            or self._was_unreadable
+        )
+        self.place, self._local_state, self._file, self._was_unreadable = place, local_state, file, False
+        if sessions or other_changes:
+            self._on_change(Changes(place, frozenset(sessions), other_changes))
         return now
 
 
-def _absorb(ws: Workspace, trees: Everywhere) -> None:
+def _collect(ws: Workspace, trees: Everywhere) -> None:
     for workspace in (ws, *trees.trees.values()):
         # Whatever is wrong with what others left, the next command there says so; following goes on.
         with contextlib.suppress(Exception):
@@ -232,7 +237,7 @@ def _absorb(ws: Workspace, trees: Everywhere) -> None:
         workspace.notices.clear()
 
 
-def _is_news(ws: Workspace, store: Store | None, version: int | None) -> bool:
+def _has_news(ws: Workspace, store: Store | None, version: int | None) -> bool:
     """For file systems that do not tell of everything."""
     waits = spool.anything(ws.home.path, ws.spool_tag)
     return waits or (store is not None and store.version() != version)
@@ -244,25 +249,25 @@ def _folders(ws: Workspace, trees: Everywhere) -> Iterable[str]:
     return own | set(trees.folders) | (set() if store is None else {os.path.dirname(store)})
 
 
-def _of_store(ws: Workspace, path: str) -> bool:
+def _is_store_file(ws: Workspace, path: str) -> bool:
     """Whether it is a file of the store: whoever only reads the store touches these too."""
     return ws.address.path is not None and path.startswith(ws.address.path)
 
 
-def _standing(folders: Iterable[str]) -> dict[str, int]:
+def _existing(folders: Iterable[str]) -> dict[str, int]:
     """Those that are there, and which they are: one that was removed and made again is another."""
     return {folder: number for folder in sorted(folders) if (number := _inode(folder)) is not None}
 
 
 def _opened(ws: Workspace) -> tuple[int | None, tuple[int, ...]]:
-    return ws.address.stamp(), _stamp(ws.home.config)
+    return ws.address.stamp(), _file_stamp(ws.home.config)
 
 
 def _beside(ws: Workspace, store: Store | None) -> str:
     """What stands beside the events, in the store and in files."""
     home = ws.home
-    files = [_stamp(path) for path in (home.remotes, home.device, home.people, home.config)]
-    return f"{'' if store is None else store.beside_the_log()} {files}"
+    files = [_file_stamp(path) for path in (home.remotes, home.device, home.people, home.config)]
+    return f"{'' if store is None else store.local_state_version()} {files}"
 
 
 def _inode(path: str) -> int | None:
@@ -272,9 +277,9 @@ def _inode(path: str) -> int | None:
         return None
 
 
-def _stamp(path: str) -> tuple[int, ...]:
+def _file_stamp(path: str) -> tuple[int, ...]:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

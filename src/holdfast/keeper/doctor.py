@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 MIB = 1 << 20
-_LINES = 6
-_ENDINGS = ("", "-wal", "-shm", "-journal")
+_MAX_LINES = 6
+_STORE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
-Look = Callable[["Workspace", Store | None], Check]
+CheckFunction = Callable[["Workspace", Store | None], Check]
 
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -53,14 +53,16 @@ def examine(ws: Workspace) -> list[Check]:
         checks += store_checks.server(store)
     checks += store_checks.within(ws, store, opened)
     unopened = store is None and opened.status == "failed"
-    for name, look in _LOOKS:
+    for name, look in _CHECKS:
         blind = unopened and look in _IN_THE_STORE
         checks.append(Check(name, "warning", UNOPENED) if blind else _guarded(name, look, ws, store, opened))
     checks += sync_checks.remotes(ws, store)
     return checks
 
 
-def _guarded(name: str, look: Look, ws: Workspace, store: Store | None, opened: Check | None = None) -> Check:
+def _guarded(
+    name: str, look: CheckFunction, ws: Workspace, store: Store | None, opened: Check | None = None
+) -> Check:
     try:
         return look(ws, store)
     except Unreachable:
@@ -94,25 +96,25 @@ def _modes(ws: Workspace, _: Store | None) -> Check:
     wide = files.modes(_ours(ws))
     if not wide:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
-    told = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:SHOWN])
+    listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:SHOWN])
     more = f"; and {len(wide) - SHOWN} more" if len(wide) > SHOWN else ""
-    return Check("modes", "warning", f"others can open what should be yours alone: {told}{more}", REPAIR)
+    return Check("modes", "warning", f"others can open what should be yours alone: {listed}{more}", REPAIR)
 
 
 def _ours(ws: Workspace) -> list[str]:
     """Everything in the home, and the store with what lies beside it; links are somebody's choice."""
-    found: list[str] = []
+    paths: list[str] = []
     if os.path.isdir(ws.home.path) and not os.path.islink(ws.home.path):
-        found.append(ws.home.path)
+        paths.append(ws.home.path)
         for place, directories, names in os.walk(ws.home.path):
-            found += [os.path.join(place, name) for name in (*directories, *names)]
+            paths += [os.path.join(place, name) for name in (*directories, *names)]
     store = ws.address.path
     if store is not None:
-        beside = os.path.join(os.path.dirname(store), "aside")
-        found += [store + ending for ending in _ENDINGS]
-        if os.path.isdir(beside):
-            found += [beside, *(os.path.join(beside, name) for name in os.listdir(beside))]
-    return sorted({path for path in found if os.path.lexists(path) and not os.path.islink(path)})
+        quarantine = os.path.join(os.path.dirname(store), "aside")
+        paths += [store + ending for ending in _STORE_SUFFIXES]
+        if os.path.isdir(quarantine):
+            paths += [quarantine, *(os.path.join(quarantine, name) for name in os.listdir(quarantine))]
+    return sorted({path for path in paths if os.path.lexists(path) and not os.path.islink(path)})
 
 
 def _starts(ws: Workspace, _: Store | None) -> Check:
@@ -120,11 +122,11 @@ def _starts(ws: Workspace, _: Store | None) -> Check:
     left = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
     if not left:
         return Check("starts", "ok", "no start was interrupted")
-    said = (
+    detail = (
         "starts on a branch of their own were interrupted" if len(left) > 1 else "a start on a branch was interrupted"
     )
     return Check(
-        "starts", "warning", f"{said} ({', '.join(sorted(left)[:5])})", "The next holdfast start there undoes it."
+        "starts", "warning", f"{detail} ({', '.join(sorted(left)[:5])})", "The next holdfast start there undoes it."
     )
 
 
@@ -154,10 +156,10 @@ def _space(ws: Workspace, _: Store | None) -> Check:
     free = disk.free_space(ws.address.path or ws.home.path)
     if free is None:
         return Check("space", "ok", "the system does not say how much room is left")
-    said = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
+    detail = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
     if free >= 100 * MIB:
-        return Check("space", "ok", said)
-    return Check("space", "warning" if free >= 10 * MIB else "failed", said, f"Free some space at {ws.home.path}")
+        return Check("space", "ok", detail)
+    return Check("space", "warning" if free >= 10 * MIB else "failed", detail, f"Free some space at {ws.home.path}")
 
 
 def _writer(ws: Workspace, store: Store | None) -> Check:
@@ -186,8 +188,8 @@ def _settings(ws: Workspace, _: Store | None) -> Check:
     if not problems:
         return Check("settings", "ok", "all settings can be read")
     own = any(error.file == ws.home.config for error in problems)
-    told = "; ".join(settings.described(error) for error in problems[:SHOWN])
-    return Check("settings", "failed" if own else "warning", told, problems[0].hint)
+    detail = "; ".join(settings.described(error) for error in problems[:SHOWN])
+    return Check("settings", "failed" if own else "warning", detail, problems[0].hint)
 
 
 def _errors(ws: Workspace, _: Store | None) -> Check:
@@ -198,7 +200,7 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
     ours = [line for line in lines if line and not line.startswith("{")]  # the others are told by `doctor_capture`
     if not ours:
         return Check("errors", "ok", "nothing unexpected happened")
-    last = " · ".join(ours[-_LINES:])
+    last = " · ".join(ours[-_MAX_LINES:])
     old = ws.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
         "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
@@ -208,7 +210,7 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
 def _agents(_: Workspace, store: Store | None) -> Check:
     if store is None:
         return Check("agents", "ok", NOTHING)
-    gone: list[str] = []
+    dead: list[str] = []
     for row in store.rows(Filter()):
         state = None if row.status in FINISHED else store.state(row.id)
         for agent in state.agents.values() if state is not None else ():
@@ -217,10 +219,10 @@ def _agents(_: Workspace, store: Store | None) -> Check:
                 continue
             who = Identity(process.pid, process.started, process.boot, process.namespace, process.machine)
             if fate(who) == "gone":
-                gone.append(f"{agent.id} (session {row.id[:8]})")
-    if not gone:
+                dead.append(f"{agent.id} (session {row.id[:8]})")
+    if not dead:
         return Check("agents", "ok", "every agent at work has its process")
-    return Check("agents", "warning", f"recorded as running, but gone: {', '.join(gone[:10])}", "holdfast resume")
+    return Check("agents", "warning", f"recorded as running, but gone: {', '.join(dead[:10])}", "holdfast resume")
 
 
 def _git(ws: Workspace, _: Store | None) -> Check:
@@ -228,18 +230,18 @@ def _git(ws: Workspace, _: Store | None) -> Check:
 
     from holdfast.workspace.projects import observe
 
-    found = which("git")
-    if found is None:
+    program = which("git")
+    if program is None:
         return Check("git", "warning", "there is no git: branches and projects are known by their path alone",
                      "Install git.")  # fmt: skip
     notices: list[str] = []
     observe(ws.place, "", notices)
     if notices:
         return Check("git", "warning", notices[0], None)
-    return Check("git", "ok", found)
+    return Check("git", "ok", program)
 
 
-_LOOKS: tuple[tuple[str, Look], ...] = (
+_CHECKS: tuple[tuple[str, CheckFunction], ...] = (
     ("modes", _modes),
     ("temporaries", _temporaries),
     ("starts", _starts),
@@ -264,7 +266,7 @@ _IN_THE_STORE = (_writer, _agents)
 
 def repair(ws: Workspace) -> list[str]:
     """Put right what can be; sentences say what was done and what could not be saved."""
-    said = [*store_checks.repair(ws)]
+    report = [*store_checks.repair(ws)]
     for step in (
         _close_modes,
         _remove_leftovers,
@@ -272,10 +274,10 @@ def repair(ws: Workspace) -> list[str]:
         mirror_checks.settle_mirrors,
     ):
         try:
-            said += step(ws)
+            report += step(ws)
         except (HoldfastError, OSError) as error:
-            said.append(f"Not everything could be tidied up: {error}.")
-    return said
+            report.append(f"Not everything could be tidied up: {error}.")
+    return report
 
 
 def _close_modes(ws: Workspace) -> Iterator[str]:

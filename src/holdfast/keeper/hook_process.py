@@ -21,22 +21,22 @@ from holdfast.machine.wall import Wall
 from holdfast.workspace import server_outage, spool
 from holdfast.workspace.agent_dirs import Places
 
-_AT_WORK = "drain.lock"  # in the home: held by who takes in what waits
-_NEXT = "drain.next"  # held by who comes after them
-_SOON = 60.0  # seconds to wait for who is at work
+_DRAIN_LOCK = "drain.lock"  # in the home: held by who takes in what waits
+_QUEUE_LOCK = "drain.next"  # held by who comes after them
+_MAX_WAIT = 60.0  # seconds to wait for who is at work
 _Result = TypeVar("_Result")
 
 
 def answered(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
     """The reply to the payload handed over under this name; None when there is nothing to say."""
     asked = name.partition(".")[0]
-    heard = _heard(home, name, asked, payload)
-    if heard is None or heard.occasion is None or heard.agent != asked or server_outage.is_away(home, store):
+    event = _read_event(home, name, asked, payload)
+    if event is None or event.occasion is None or event.agent != asked or server_outage.is_away(home, store):
         return None
-    return _briefly(home, heard.cwd, store, server_outage.HURRY, lambda ws: _answered(ws, heard, store))
+    return _briefly(home, event.cwd, store, server_outage.HURRY, lambda ws: _answered(ws, event, store))
 
 
-def _answered(ws: Keeper, heard: HookEvent, store: str | None) -> Reply | None:
+def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
     home = ws.home.path
     ws.collect()
     if ws.turn_changed:
@@ -44,18 +44,18 @@ def _answered(ws: Keeper, heard: HookEvent, store: str | None) -> Reply | None:
         from holdfast.machine import background_process
 
         background_process.start("holdfast.cli.hooking", "drain", home)
-    agent = index.agent(heard.agent)
-    said = answer(ws, heard, room=agent.room)
-    if said.notify and said.say and not agent.notifies:
+    agent = index.agent(event.agent)
+    response = answer(ws, event, room=agent.room)
+    if response.notify and response.say and not agent.notifies:
         from holdfast.conversations.hooks.notify import notify
 
-        notify(home, "Holdfast", said.say)
-    if heard.occasion == "prompt":
+        notify(home, "Holdfast", response.say)
+    if event.occasion == "prompt":
         # From now on the next prompts can see for themselves that there is nothing to say.
-        name = view.native_name(heard.agent, heard.conversation)
+        name = view.native_name(event.agent, event.conversation)
         if not os.path.lexists(status_cache.of_conversation(home, name)):
-            status_cache_writer.asked(ws, name, heard.cwd or "", store=store or "")
-    return agent.reply(said, heard.event)
+            status_cache_writer.asked(ws, name, event.cwd or "", store=store or "")
+    return agent.reply(response, event.event)
 
 
 def status_of_conversation(home: str, name: str, directory: str, *, store: str) -> Mapping[str, Json] | None:
@@ -113,8 +113,8 @@ def _in_turn(home: str, store: str | None, places: Places | None) -> None:
     waits: begun later than that, it finds all that was left before it began. The others are not needed.
     """
     with ExitStack() as waiting:
-        waiting.enter_context(locked(os.path.join(home, _NEXT), patience=0, what="draining"))
-        with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
+        waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, what="draining"))
+        with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, what="draining"):
             waiting.close()
             if not server_outage.is_away(home, store, server_outage.LEISURE):
                 _briefly(home, None, store, server_outage.LEISURE, lambda ws: _drained(ws, places))
@@ -137,18 +137,18 @@ def _briefly(
     return done
 
 
-def _heard(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
+def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
     """What it says: from memory if possible, because somebody else may take in the file this very moment."""
     if payload is not None:
-        found = decoded(payload) if asked in index.NAMES else None
-        return None if found is None else index.agent(asked).parse(found)
+        fields = decoded(payload) if asked in index.NAMES else None
+        return None if fields is None else index.agent(asked).parse(fields)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.SpoolEntry(path, name, os.lstat(path))
     except FileNotFoundError:
         return None
-    taken = read(entry, Wall().now()).taken
-    return None if taken is None else taken.heard
+    parsed = read(entry, Wall().now()).taken
+    return None if parsed is None else parsed.heard
 
 
 def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:

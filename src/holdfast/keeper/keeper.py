@@ -149,13 +149,13 @@ class Keeper(Workspace):
         rows = everything if by == "project" else self.history(limit=None, at=at, aliases=False)
         shown = {row.id for row in rows}
         states = history.states_of(self, rows, at=at)
-        beside = (
+        overlapping = (
             row
             for row in everything
             if row.id not in shown
             and any(row.created_at <= item.updated_at and item.created_at <= row.updated_at for item in rows)
         )
-        others = history.states_of(self, beside, at=at)
+        others = history.states_of(self, overlapping, at=at)
         now = self.now() if at is None else at
         if store is None:
             return table.table(states, by, now=now, offset=local_offset)
@@ -205,18 +205,18 @@ class Keeper(Workspace):
         return begun
 
     def archive(self, reference: str, *, at: int | None = None) -> SessionHandle:
-        found = self.session(reference)
-        if self.state(found.id).archived:
-            raise Conflict("the session is archived already", session=found.id)
-        self.recorder.record(found.id, lambda _: [SessionArchived()], at=at)
-        return found
+        handle = self.session(reference)
+        if self.state(handle.id).archived:
+            raise Conflict("the session is archived already", session=handle.id)
+        self.recorder.record(handle.id, lambda _: [SessionArchived()], at=at)
+        return handle
 
     def unarchive(self, reference: str, *, at: int | None = None) -> SessionHandle:
-        found = self.session(reference)
-        if not self.is_archived(self.state(found.id)):
-            raise Conflict("the session is not archived", session=found.id)
-        self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
-        return found
+        handle = self.session(reference)
+        if not self.is_archived(self.state(handle.id)):
+            raise Conflict("the session is not archived", session=handle.id)
+        self.recorder.record(handle.id, lambda _: [SessionUnarchived()], at=at)
+        return handle
 
     def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
         """Erase a session: nothing of its text is left in any file of the home. Gives its id.

@@ -10,7 +10,7 @@ from holdfast.core.envelope import Event
 from holdfast.core.event_data import read
 from holdfast.core.events import EventErased
 from holdfast.core.lifecycle import SESSION
-from holdfast.store.interface import CopyResult, Refuses, Store
+from holdfast.store.interface import CopyResult, RefusalCheck, Store
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
@@ -62,18 +62,18 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
     for event in erasing:
         if event.hash in here or _is_ours(ws, event.writer):
             continue
-        said = read(event)
+        data = read(event)
         if event.type == "session.deleted" and event.writer in began:
             continue
-        if isinstance(said, EventErased) and all(
-            name in here and here[name].writer == event.writer for name in said.hashes
+        if isinstance(data, EventErased) and all(
+            name in here and here[name].writer == event.writer for name in data.hashes
         ):
             continue
         return _NOT_THEIRS
     return None if erase or all(event.hash in here for event in erasing) else ERASES
 
 
-def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> Refuses:
+def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> RefusalCheck:
     """Why a session of another store's file is not united with the one of its id in this store.
 
     As with a backup, anybody could have written the file. Only what `is_ours`, by its writer, decides over a session.

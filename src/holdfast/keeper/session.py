@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from holdfast.sessions.stop import StopResult
 
 
-class TakenUp(NamedTuple):
+class ContinuedSession(NamedTuple):
     """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
 
     session: SessionHandle
@@ -122,7 +122,7 @@ class SessionHandle(Work):
 
     def take_up(
         self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
-    ) -> TakenUp:
+    ) -> ContinuedSession:
         """Resume it; where it has ended, begin a session that continues it, with its open tasks."""
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.resume import take_up
@@ -130,7 +130,7 @@ class SessionHandle(Work):
         gathers = gathers and self.keeper.conversation is None
         session, resumed, said = take_up(self.keeper, self.id, device=device, force=force, gathers=gathers, at=at)
         note_beginning(self.keeper, at)
-        return TakenUp(SessionHandle(self.keeper, session), resumed, said)
+        return ContinuedSession(SessionHandle(self.keeper, session), resumed, said)
 
     def import_plan(self, plan: ImportedPlan, *, at: int | None = None) -> Self:
         """Add the phases and tasks of a plan; what is there already stays as it is."""
@@ -243,18 +243,22 @@ class SessionHandle(Work):
         correction = WorkedRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the work", at=at)
 
-    def _correct(self, correction: Data, since: int, until: int, what: str, *, at: int | None) -> Self:
+    def _correct(self, correction: Data, since: int, until: int, subject: str, *, at: int | None) -> Self:
         def build(state: State) -> list[Data]:
             if since >= until:
-                raise Invalid(f"{what} must end after it begins")
+                raise Invalid(f"{subject} must end after it begins")
             start, end = state.time.start, view.ended_at(state)
             if since < start:
-                raise Invalid(f"the session began at {local_text(start)}; {what} must lie within it", session=self.id)
+                raise Invalid(
+                    f"the session began at {local_text(start)}; {subject} must lie within it", session=self.id
+                )
             if end is not None and until > end:
-                raise Invalid(f"the session ended at {local_text(end)}; {what} must lie within it", session=self.id)
+                raise Invalid(
+                    f"the session ended at {local_text(end)}; {subject} must lie within it", session=self.id
+                )
             if until > max(self.keeper.now(), state.updated_at, at or 0):
-                hint = "Use holdfast pause for one that begins now." if what == "the pause" else None
-                raise Invalid(f"{what} would end in the future", hint=hint)
+                hint = "Use holdfast pause for one that begins now." if subject == "the pause" else None
+                raise Invalid(f"{subject} would end in the future", hint=hint)
             return [correction]
 
         return self._record_with(build, at=at)

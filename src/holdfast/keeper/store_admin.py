@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from holdfast.store.postgres import PostgresStore
     from holdfast.workspace.workspace import Workspace
 
-OWN: Final = "home"  # the word for the home's own store, where a URL is expected
-_LONGEST: Final = 63  # characters of a vault's name
+HOME_STORE: Final = "home"  # the word for the home's own store, where a URL is expected
+_MAX_VAULT_LENGTH: Final = 63  # characters of a vault's name
 _OWNER: Final = "Only whoever owns the tables does this: the role that ran holdfast store init."
 _SETTER: Final = (
     "The role needs CREATE on the database, and CREATEROLE; or somebody who may makes the role holdfast_member first."
@@ -60,17 +60,17 @@ class StoreStatus(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        found = []
+        warnings = []
         if self.above:
-            found.append(
+            warnings.append(
                 f"{self.person} is a superuser or has BYPASSRLS: the server shows this person everybody's sessions."
                 " Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name"
             )
         if not self.local and self.encrypted is False:
-            found.append("The line to the server is not encrypted: whoever is on the way reads along (sslmode).")
+            warnings.append("The line to the server is not encrypted: whoever is on the way reads along (sslmode).")
         elif not self.local and self.proven is False:
-            found.append("The line is encrypted, but the server need not prove who it is (sslmode=verify-full).")
-        return found
+            warnings.append("The line is encrypted, but the server need not prove who it is (sslmode=verify-full).")
+        return warnings
 
 
 def show(ws: Workspace) -> StoreStatus:
@@ -91,12 +91,12 @@ def show(ws: Workspace) -> StoreStatus:
     from holdfast.store.postgres import shares as postgres_shares
 
     served = _served(ws, "")
-    found = info.server_info(served)
+    server = info.server_info(served)
     return StoreStatus(
-        where, there=True, version=found.version, sessions=sessions, events=found.events, bytes=found.bytes,
-        server=found.server, vault=found.vault, person=found.person, people=tuple(postgres_shares.people(served)),
-        partitions=found.partitions, above=found.above, local=found.local, encrypted=found.encrypted,
-        proven=found.proven,
+        where, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
+        server=server.server, vault=server.vault, person=server.person, people=tuple(postgres_shares.people(served)),
+        partitions=server.partitions, above=server.above, local=server.local, encrypted=server.encrypted,
+        proven=server.proven,
     )  # fmt: skip
 
 
@@ -147,12 +147,12 @@ def _of_vault(where: PostgresAddress, vault: str | None) -> PostgresAddress:
     """The address with the vault in it, by which members say which they mean."""
     if vault is None:
         return where
-    if not vault.strip() or not vault.isprintable() or len(vault) > _LONGEST:
-        raise Invalid(f"a vault's name is a line of 1 to {_LONGEST} characters")
-    said = where.said.get("vault")
-    if said not in (None, vault):
+    if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
+        raise Invalid(f"a vault's name is a line of 1 to {_MAX_VAULT_LENGTH} characters")
+    named = where.parameters.get("vault")
+    if named not in (None, vault):
         raise Invalid("the URL names another vault than --vault", hint="Leave one of them out.", file=where.url)
-    if said is not None:
+    if named is not None:
         return where
     return PostgresAddress(f"{where.secret}{'&' if '?' in where.secret else '?'}vault={quote(vault, safe='')}")
 
@@ -160,7 +160,7 @@ def _of_vault(where: PostgresAddress, vault: str | None) -> PostgresAddress:
 def for_others(where: PostgresAddress) -> str:
     """The address as another member would write it."""
     rest = where.url.removeprefix("postgresql://")
-    return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in where.said else rest)
+    return "postgresql://PERSON@" + (rest.partition("@")[2] if "user" in where.parameters else rest)
 
 
 def admit(ws: Workspace, person: str) -> bool:
@@ -224,7 +224,7 @@ def _need_driver() -> None:
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Given(NamedTuple):
+class ShareGrant(NamedTuple):
     """Whom a session is shared with, None for every member, and whether they may write."""
 
     person: str | None
@@ -234,7 +234,7 @@ class Given(NamedTuple):
 class StoreShares(NamedTuple):
     session: str
     goal: str
-    shares: list[Given]
+    shares: list[ShareGrant]
 
 
 def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
@@ -257,10 +257,10 @@ def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
     return StoreShares(session, document(ws, session).goal, _shares(store, session))
 
 
-def _shares(store: PostgresStore, session: str) -> list[Given]:
+def _shares(store: PostgresStore, session: str) -> list[ShareGrant]:
     from holdfast.store.postgres import shares as postgres_shares
 
-    return [Given(item.person, item.writes) for item in postgres_shares.shares(store, session)]
+    return [ShareGrant(item.person, item.writes) for item in postgres_shares.shares(store, session)]
 
 
 def _served(ws: Workspace, otherwise: str) -> PostgresStore:
@@ -281,7 +281,9 @@ class MoveResult(NamedTuple):
     copied: CopyResult
 
 
-def copy(home: Home, source: str, target: str, told: Callable[[Progress], None] = lambda _: None) -> MoveResult:
+def copy(
+    home: Home, source: str, target: str, on_progress: Callable[[Progress], None] = lambda _: None
+) -> MoveResult:
     """Copy everything of one store into another, and prove it. Cut off, it goes on when it is done again."""
     taken, given = named(home, source), named(home, target)
     # A file may be reached by two names.
@@ -296,11 +298,11 @@ def copy(home: Home, source: str, target: str, told: Callable[[Progress], None] 
     with _opened(home, taken) as old, _opened(home, given) as new:
         if taken.path is None or taken.path == home.store:
             # A server tells people apart, and the home's own store is one's own.
-            return MoveResult(taken, given, store_copy.copy(old, new, told=told))
+            return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress))
         # Of anybody's words in a file, those are this home's that it wrote there itself.
         here = Home(home.path).known_writer(taken)
         refuses = refuses_copy(new, lambda writer: writer == here)
-        return MoveResult(taken, given, store_copy.copy(old, new, told=told, refuses=refuses))
+        return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress, refuses=refuses))
 
 
 def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
@@ -330,7 +332,7 @@ def _remedy(reasons: Sequence[str], again: str) -> str:
 
 def named(home: Home, word: str) -> Address:
     """The store that a word means: a URL, or `home` for the home's own."""
-    return SqliteAddress(home.store) if word == OWN else address(word)
+    return SqliteAddress(home.store) if word == HOME_STORE else address(word)
 
 
 @contextlib.contextmanager

@@ -42,8 +42,8 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
     shown = ws.address.path or ws.address.url
     if store is None:
         if os.path.lexists(ws.home.binding(ws.address.key)):
-            gone = f"{shown} is gone, although this home has written to it"
-            return None, Check("store", "warning", gone, "holdfast restore FILE brings back a backup.")
+            missing = f"{shown} is gone, although this home has written to it"
+            return None, Check("store", "warning", missing, "holdfast restore FILE brings back a backup.")
         return None, Check("store", "ok", NOTHING)
     return store, Check("store", "ok", f"{shown} opens")
 
@@ -73,30 +73,30 @@ def server(store: Store | None) -> Iterator[Check]:
     from holdfast.store.postgres.info import server_info
 
     try:
-        found = server_info(store)
+        info = server_info(store)
     except HoldfastError as error:
         yield Check("server", "failed", error.message, error.hint)
         return
-    who = one_line(found.person)
-    if found.above:
+    who = one_line(info.person)
+    if info.above:
         yield Check(
             "server", "warning",
             f"{who} is above all rules of the database: no row-level security keeps it from others' sessions",
             "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
         )  # fmt: skip
-    elif not found.local and not found.encrypted:
+    elif not info.local and not info.encrypted:
         yield Check(
             "server", "warning", "what travels to the server and back can be read on the way (no TLS)",
             "Let the server use TLS, and leave sslmode out of HOLDFAST_STORE.",
         )  # fmt: skip
-    elif not found.local and not found.proven:
+    elif not info.local and not info.proven:
         yield Check(
             "server", "warning", "the server need not prove who it is: somebody on the way could pose as it",
             "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
         )  # fmt: skip
     else:
-        said = f"PostgreSQL {found.server}, tables {found.version}, vault {one_line(found.vault)}, as {who}"
-        yield Check("server", "ok", said)
+        detail = f"PostgreSQL {info.server}, tables {info.version}, vault {one_line(info.vault)}, as {who}"
+        yield Check("server", "ok", detail)
 
 
 # ── what stands in it ────────────────────────────────────────────────────────────────────────────────────
@@ -128,25 +128,25 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
         return
     path = ws.address.path
     sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
-    found: dict[str, list[Damage]] = {name: [] for name in _SOUND}
+    damage: dict[str, list[Damage]] = {name: [] for name in _SOUND}
     away: Unreachable | None = None
     try:
         for finding in store.check():
-            found.setdefault(finding.check, []).append(finding)
+            damage.setdefault(finding.check, []).append(finding)
     except Unreachable as error:
         away = error
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
-        found["file"].append(Damage("file", f"the check broke off ({unexpected(ws, error)})"))
-    for name, findings in found.items():
+        damage["file"].append(Damage("file", f"the check broke off ({unexpected(ws, error)})"))
+    for name, findings in damage.items():
         theirs = (
             away is None
             and name in _DERIVED
             and not any(store.may_repair(finding.session or "") for finding in findings)
         )
         if findings and theirs:
-            yield Check(name, "warning", _told(findings), "Somebody else shares these: it is for them to mend.")
+            yield Check(name, "warning", _listed(findings), "Somebody else shares these: it is for them to mend.")
         elif findings:
-            yield Check(name, "warning" if name in WARNINGS else "failed", _told(findings), _mend(ws, name))
+            yield Check(name, "warning" if name in WARNINGS else "failed", _listed(findings), _remedy(ws, name))
         elif away is not None and name == "file":
             yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
         elif away is not None:
@@ -158,13 +158,13 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
             yield Check(name, "ok", sound[name])
 
 
-def _mend(ws: Workspace, name: str) -> str:
+def _remedy(ws: Workspace, name: str) -> str:
     if name == "aside":
         path = ws.address.path
-        gone = "" if path is None else (
+        remedy = "" if path is None else (
             f" When you need it no longer, delete {os.path.join(os.path.dirname(path), 'aside')}"
         )  # fmt: skip
-        return f"holdfast restore FILE adds what a backup has.{gone}"
+        return f"holdfast restore FILE adds what a backup has.{remedy}"
     if name == "clocks":
         return (
             "Nothing is lost: such events are ordered by what they follow. Ask whose device it is to set its clock."
@@ -172,12 +172,12 @@ def _mend(ws: Workspace, name: str) -> str:
     return COPIED if name == "copies" else REPAIR
 
 
-def _told(findings: Iterable[Damage]) -> str:
-    told = [
+def _listed(findings: Iterable[Damage]) -> str:
+    lines = [
         f"session {finding.session}: {finding.detail}" if finding.session else finding.detail for finding in findings
     ]
-    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
-    return "; ".join(told[:SHOWN]) + more
+    more = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+    return "; ".join(lines[:SHOWN]) + more
 
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,7 +195,7 @@ def repair(ws: Workspace) -> Iterator[str]:
 def _repair_on_server(ws: Workspace) -> Iterator[str]:
     try:
         store = ws.store()
-        lost = any(damage.check in ("file", "chain") for damage in store.check())
+        lost = any(item.check in ("file", "chain") for item in store.check())
         try:
             yield from store.repair()
         finally:
@@ -212,14 +212,14 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     from holdfast.store.sqlite import quarantine
     from holdfast.store.sqlite import repair as sqlite_repair
 
-    found = _damage(ws)
+    damage = _damage(ws)
     ws.close()
-    if found is not None and not found:
+    if damage is not None and not damage:
         return  # nor is it touched: where nothing can be written, that is no failure then
     before = (quarantine.kept(path), host.inode(path))
     try:
         yield from sqlite_repair.repair(path)
-        wrong = {damage.session for damage in found or () if damage.check in ("state", "listing", "search")}
+        wrong = {item.session for item in damage or () if item.check in ("state", "listing", "search")}
         if wrong:
             several = count(len(wrong), "session")
             yield f"States, listings and search of {several} were wrong and are rebuilt from the log."
@@ -236,7 +236,7 @@ def _damage(ws: Workspace) -> list[Damage] | None:
     """What a repair has to put right; None when the store cannot even be looked at."""
     try:
         store = ws.existing_store()
-        return [damage for damage in store.check() if damage.check not in WARNINGS] if store is not None else []
+        return [item for item in store.check() if item.check not in WARNINGS] if store is not None else []
     except Exception:  # noqa: BLE001 (it is repaired next)
         return None
 

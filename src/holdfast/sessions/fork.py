@@ -60,7 +60,7 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
         begins = taken.start(project, ws.settings.timer, gathers=gathers)
         begins = _storable(begins)
         transaction.record(forked, Draft(ws.recorder.prepare(begins), moment, ws.recorder.actor))
-        transaction.know_project(project)
+        transaction.remember_project(project)
         ws.recorder.within(transaction, forked, lambda _: map(_storable, taken.rest()), at=at)
         make_current(ws, transaction, forked)
     return forked

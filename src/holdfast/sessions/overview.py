@@ -103,7 +103,7 @@ def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards 
     if store is None or not rows:
         return []
     memo = memo or SessionCards()
-    beside, minute = store.beside_the_log(), ws.now() // MINUTE
+    beside, minute = store.local_state_version(), ws.now() // MINUTE
     versions = store.versions([row.id for row in rows[:_AT_ONCE]])
     found: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
     for row in rows:

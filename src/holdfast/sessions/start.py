@@ -76,7 +76,7 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
 
                 plan = carried(transaction.state(begins.continues), transaction.writer(), ws.device())
                 ws.recorder.within(transaction, session, lambda _: plan, at=at)
-            transaction.know_project(project)
+            transaction.remember_project(project)
             make_current(ws, transaction, session)
             for follower in ws.followers:
                 follower.starting(ws, transaction, session)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _SQLITE: Final = "sqlite:///"
 _SERVERS: Final = ("postgresql://", "postgres://")
 _KINDS: Final = "HOLDFAST_STORE is sqlite:///PATH or postgresql://USER@HOST/DATABASE."
-_LONGEST: Final = 4000  # characters: hooks read no more than that
-_STANDS_FOR_ITSELF: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+_MAX_URL_LENGTH: Final = 4000  # characters: hooks read no more than that
+_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
 _HOST: Final = re.compile(r"(?!\.+\Z)[\w.:-]*|[/@].+")  # a name, a number, or where a socket is
 _PORTS: Final = re.compile(r"[0-9,]*")
 # What libpq takes, and what of that could be a secret: `options` can set anything, also what an extension keeps.
-_SECRET: Final = frozenset({
+_SECRETS: Final = frozenset({
     "password", "passfile", "sslpassword", "options", "scram_client_key", "scram_server_key", "oauth_client_secret",
 })  # fmt: skip
-_HARMLESS: Final = frozenset({
+_PUBLIC: Final = frozenset({
     "user", "host", "hostaddr", "port", "dbname", "service", "servicefile", "application_name",
     "fallback_application_name", "client_encoding", "connect_timeout", "target_session_attrs", "load_balance_hosts",
     "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "replication",
@@ -68,10 +68,10 @@ class SqliteAddress(NamedTuple):
     def stamp(self) -> int | None:
         """Which file it is now, whatever it is called; None when it is gone, or cannot be looked at."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except OSError:
             return None
-        return found.st_dev << 128 | found.st_ino
+        return status.st_dev << 128 | status.st_ino
 
 
 class PostgresAddress(NamedTuple):
@@ -96,14 +96,14 @@ class PostgresAddress(NamedTuple):
         return _shown(self.secret)
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def parameters(self) -> Mapping[str, str]:
         """Everything it says, the password too, by the names that libpq has for it; and our own, `vault`."""
         return _read(self.secret)
 
     @property
     def hides(self) -> bool:
         """Whether there is something in it that must not be seen."""
-        return any(value for name, value in self.said.items() if name in _SECRET)
+        return any(value for name, value in self.parameters.items() if name in _SECRETS)
 
     def is_there(self) -> bool:
         """Whether one can be opened is for the server to say."""
@@ -168,34 +168,34 @@ def open_store(
 @lru_cache(maxsize=16)
 def _read(url: str) -> Mapping[str, str]:
     """What a URL says, by the names that libpq has for it."""
-    if len(url) > _LONGEST:
+    if len(url) > _MAX_URL_LENGTH:
         _refuse("it is too long")
     if not url.isprintable():
         _refuse("it holds characters that cannot be printed")
     rest = url.partition("://")[2]
-    said: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     before, at, after = rest.partition("@")
     if at and "/" not in before:
-        said["user"], _, said["password"] = (_plain(part) for part in before.partition(":"))
+        parameters["user"], _, parameters["password"] = (_plain(part) for part in before.partition(":"))
         rest = after
     if "@" in rest:
         _refuse("a stray @ is in it")
     where, _, query = rest.partition("?")
     hosts, _, database = where.partition("/")
-    said["host"], said["port"] = _hosts(hosts)
-    said["dbname"] = _plain(database)
-    said = {name: value for name, value in said.items() if value}
+    parameters["host"], parameters["port"] = _hosts(hosts)
+    parameters["dbname"] = _plain(database)
+    parameters = {name: value for name, value in parameters.items() if value}
     for pair in query.split("&") if query else ():
         name, equals, value = pair.partition("=")
         name = _plain(name)
-        if not equals or "=" in value or name not in _SECRET | _HARMLESS:
+        if not equals or "=" in value or name not in _SECRETS | _PUBLIC:
             _refuse("after its ? something stands that PostgreSQL has no name for")
-        said[name] = _plain(value)
-    if not all(_HOST.fullmatch(host) for host in said.get("host", "").split(",")):
+        parameters[name] = _plain(value)
+    if not all(_HOST.fullmatch(host) for host in parameters.get("host", "").split(",")):
         _refuse("its host can be none")
-    if not _PORTS.fullmatch(said.get("port", "")):
+    if not _PORTS.fullmatch(parameters.get("port", "")):
         _refuse("its port is not a number")
-    return said
+    return parameters
 
 
 def _hosts(written: str) -> tuple[str, str]:
@@ -217,7 +217,7 @@ def _hosts(written: str) -> tuple[str, str]:
 def _plain(text: str) -> str:
     from urllib.parse import unquote
 
-    if _STANDS_FOR_ITSELF.search(text):
+    if _BAD_ESCAPE.search(text):
         _refuse("a % in it begins no character: written as one, it is %25")
     try:
         return unquote(text, errors="strict")
@@ -237,18 +237,18 @@ def _shown(url: str) -> str:
     """The same without anything secret, written in one way however it was written before."""
     from urllib.parse import quote
 
-    said = {name: value for name, value in _read(url).items() if value and name not in _SECRET}
-    user = quote(said.pop("user", ""), safe="")
-    hosts, ports = said.get("host", "").split(","), said.get("port", "").split(",")
+    parameters = {name: value for name, value in _read(url).items() if value and name not in _SECRETS}
+    user = quote(parameters.pop("user", ""), safe="")
+    hosts, ports = parameters.get("host", "").split(","), parameters.get("port", "").split(",")
     where = ""
     if not any("/" in host or "@" in host for host in hosts) and len(ports) in (1, len(hosts)):
         if len(ports) < len(hosts):
             ports *= len(hosts)
         named = (f"[{host}]" if ":" in host else quote(host, safe="") for host in hosts)
         where = ",".join(f"{host}:{port}" if port else host for host, port in zip(named, ports, strict=True))
-        said = {name: value for name, value in said.items() if name not in ("host", "port")}
-    database = said.pop("dbname", "")
-    query = "&".join(f"{name}={quote(said[name], safe='/,:')}" for name in sorted(said))
+        parameters = {name: value for name, value in parameters.items() if name not in ("host", "port")}
+    database = parameters.pop("dbname", "")
+    query = "&".join(f"{name}={quote(parameters[name], safe='/,:')}" for name in sorted(parameters))
     return "".join((
         "postgresql://", f"{user}@" if user else "", where, f"/{quote(database, safe='')}" if database else "",
         f"?{query}" if query else "",

@@ -45,7 +45,7 @@ def aside(session: str, writer: str, seq: int) -> str:
 def findings(
     session: str,
     events: Sequence[tuple[Event, bool]],
-    kept: StoredSession,
+    stored: StoredSession,
     known: Container[str] = (),
     authors: Mapping[RowKey, str] | None = None,
     unentitled: Sequence[Event] = (),
@@ -77,13 +77,13 @@ def findings(
         yield Damage("erasure", "events were erased, but data of them is still there", session)
     if any(double == (event.hash in counting) for event, double in events):
         yield Damage("state", "events are counted twice, or not at all", session)
-    yield from _added_up(session, log, clocks, counting, kept)
+    yield from _added_up(session, log, clocks, counting, stored)
 
 
 def _added_up(
-    session: str, log: list[Event], clocks: Mapping[str, int], counting: dict[str, Event], kept: StoredSession
+    session: str, log: list[Event], clocks: Mapping[str, int], counting: dict[str, Event], stored: StoredSession
 ) -> Iterator[Damage]:
-    state, found = State(session=session), set[str]()
+    state, indexed = State(session=session), set[str]()
     sound: set[int] = set()
     for event in log:
         counted = counting.get(event.hash)
@@ -93,28 +93,28 @@ def _added_up(
             data = read(counted)
             apply(state, counted, data, clock=clocks.get(event.hash))
             if data is not None and TYPE_OF[type(data)].searched:
-                found.update(words(searched_text(TYPE_OF[type(data)], data)))
+                indexed.update(words(searched_text(TYPE_OF[type(data)], data)))
         count = state.count
-        if count in kept.snapshots and count not in sound and _same(kept.snapshots[count], state):
+        if count in stored.snapshots and count not in sound and _same(stored.snapshots[count], state):
             sound.add(count)
-    for count in sorted(kept.snapshots.keys() - sound):
+    for count in sorted(stored.snapshots.keys() - sound):
         yield Damage("state", f"the snapshot at event {count} differs from the log", session)
-    if kept.listed is not None and all(kept.listed != row for row in _rows_of_earlier_versions(state)):
+    if stored.listed is not None and all(stored.listed != row for row in _rows_of_earlier_versions(state)):
         yield Damage("listing", "the listing does not show what the log adds up to", session)
-    if kept.words is not None and kept.words != (set() if state.deleted else found):
+    if stored.words is not None and stored.words != (set() if state.deleted else indexed):
         yield Damage("search", "the search index does not hold the words of the log", session)
-    if kept.aliases is not None and kept.aliases != (set() if state.deleted else set(view.names(state))):
+    if stored.aliases is not None and stored.aliases != (set() if state.deleted else set(view.names(state))):
         yield Damage("search", "the aliases are not those of the log", session)
     yield from _implausible(session, log, state)
 
 
 def _implausible(session: str, log: list[Event], state: State) -> Iterator[Damage]:
     """Clocks that no machine with a right time gives, by writer. The log is in order all the same."""
-    found: dict[str, list[int]] = {}
+    absurd: dict[str, list[int]] = {}
     for event in log:
         if event.clock > LATEST * 1000:
-            found.setdefault(event.writer, []).append(event.clock)
-    for writer, clocks in found.items():
+            absurd.setdefault(event.writer, []).append(event.clock)
+    for writer, clocks in absurd.items():
         count, largest = f"{len(clocks)} event{'s' * (len(clocks) > 1)}", max(clocks)
         device = state.devices.get(writer) or "unknown device"
         detail = f"{count} of {device} (writer {writer}) with a clock of {text(largest // 1000)[:10]} ({largest})"

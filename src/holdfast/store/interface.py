@@ -94,7 +94,7 @@ class LocalState(NamedTuple):
     projects: list[KnownProject]
     memory: dict[str, bytes]
     # The names (`derived.aside`) of events that a repair could not bring back.
-    missed: frozenset[str] = frozenset()
+    missing_events: frozenset[str] = frozenset()
 
 
 # An event as a row of a store: no two rows of a session have the same.
@@ -105,7 +105,7 @@ def row_key(event: Event) -> RowKey:
     return event.clock, event.hash
 
 
-class Unsound(NamedTuple):
+class UnsoundEvents(NamedTuple):
     """Events that other people put into a session and that no copy takes over, and why."""
 
     reason: str
@@ -129,13 +129,13 @@ class CopyResult(NamedTuple):
 
 
 # Why the events of a session are not taken in from a backup; None when they are.
-Refuses: TypeAlias = Callable[[str, Iterable[Event]], str | None]
+RefusalCheck: TypeAlias = Callable[[str, Iterable[Event]], str | None]
 
 
-class Listening(Protocol):
+class ChangeListener(Protocol):
     """Is told by the store when somebody changed something, so that nobody has to look all the time."""
 
-    def heard(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> bool:
         """Wait at most so many seconds; True when something may have changed since this was asked last."""
 
     def close(self) -> None: ...
@@ -170,10 +170,10 @@ class Transaction(Protocol):
     def set_current(self, place: str, session: str | None) -> None:
         """Point a work tree at its current session. Local: never part of the log."""
 
-    def know_project(self, project: ProjectFacts) -> None:
+    def remember_project(self, project: ProjectFacts) -> None:
         """Remember a project and the evidence that finds it again."""
 
-    def know_evidence(self, known: KnownProject) -> None:
+    def remember_evidence(self, known: KnownProject) -> None:
         """Remember a project and evidence of it as another store had them; what is known already stays."""
 
     def changed(self) -> frozenset[str]:
@@ -185,7 +185,7 @@ class Transaction(Protocol):
     def remember(self, name: str, value: bytes | None) -> None:
         """Keep something small beside the log, or nothing any more; it stands or falls with the events around it."""
 
-    def miss(self, session: str, names: Iterable[str]) -> None:
+    def record_missing(self, session: str, names: Iterable[str]) -> None:
         """Note that a repair, elsewhere, could not bring these back; a session of somebody else is left as it is."""
 
     def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
@@ -237,7 +237,7 @@ class Store(Protocol):
     def places(self, session: str) -> list[str]:
         """The work trees that are at a session."""
 
-    def project_at(self, kind: str, value: str) -> list[str]:
+    def projects_with(self, kind: str, value: str) -> list[str]:
         """Ids of projects with this piece of evidence: `path`, `remote`, `root`."""
 
     def evidence(self, project: str) -> list[tuple[str, str]]:
@@ -261,13 +261,13 @@ class Store(Protocol):
     def version(self) -> int:
         """Differs from what it was whenever another connection changed anything in between; costs next to nothing."""
 
-    def beside_the_log(self) -> str:
+    def local_state_version(self) -> str:
         """Differs from what it was when something other than events did: where work trees are, what is kept."""
 
-    def beside(self) -> LocalState:
+    def local_state(self) -> LocalState:
         """What `copying` carries to another store together with the log."""
 
-    def listening(self) -> Listening | None:
+    def listen(self) -> ChangeListener | None:
         """A line on which changes are told from now on; None where a store cannot, and `version` is asked instead."""
 
     def latest_time(self) -> int | None:
@@ -285,7 +285,7 @@ class Store(Protocol):
     def may_repair(self, session: str) -> bool:
         """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
 
-    def unsound(self, session: str) -> Unsound | None:
+    def unsound(self, session: str) -> UnsoundEvents | None:
         """What others put into a session and no copy takes over: in each stream all that the same person put there,
         from the first event on that is damaged, or erases what is not theirs. None where there is no such event.
         """
@@ -296,7 +296,7 @@ class Store(Protocol):
         Complete, but for sessions of others that are damaged, and for what is `unsound`.
         """
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+    def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
         """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write, and
         sessions that `refuses` gives a reason for.
         """

@@ -29,12 +29,12 @@ from holdfast.store.snapshots import StoredState, is_due, ladder
 from holdfast.store.summary import summary
 from holdfast.store.table_interface import Tables
 
-_KEPT_STATES = 64
+_MAX_CACHED = 64
 _HASH = re.compile("[0-9a-f]{64}").fullmatch
 _ERASING = ("event.erased", "session.deleted")
 
 
-class _Kept(NamedTuple):
+class _CachedState(NamedTuple):
     version: int
     state: State
     snapshot_at: int
@@ -51,7 +51,7 @@ class Journal:
         self.writer = writer
         self._wall = wall
         self._salt = salt
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CachedState] = {}
         self._changed: set[str] = set()
         # Of these, what was derived from all events again.
         self._anew: set[str] = set()
@@ -87,7 +87,7 @@ class Journal:
         state = self.state(session)
         return None if state.last is None else state
 
-    def _follows(self, kept: _Kept, version: int) -> bool:
+    def _follows(self, kept: _CachedState, version: int) -> bool:
         """Whether what others did meanwhile could just be added to a kept state: in a transaction, where what is kept
         is changed in its place anyway.
         """
@@ -100,15 +100,15 @@ class Journal:
         )
 
     def _make_room(self) -> None:
-        while len(self._kept) >= _KEPT_STATES:
+        while len(self._kept) >= _MAX_CACHED:
             stale = next((name for name in self._kept if name not in self._changed), None)
             if stale is None:
                 break
             del self._kept[stale]
 
-    def _load(self, session: str, version: int) -> _Kept:
+    def _load(self, session: str, version: int) -> _CachedState:
         if version <= 0:
-            return _Kept(version, State(session=session), 0, 0)
+            return _CachedState(version, State(session=session), 0, 0)
         for snapshot in self._tables.snapshots(session):
             try:
                 state = thaw(snapshot.frozen)
@@ -117,10 +117,10 @@ class Journal:
             if state.session != session or state.last is None:
                 continue  # no program of ours wrote this; in a team's store, others can
             if self._goes_on(state):
-                return _Kept(version, state, snapshot.events, len(snapshot.frozen))
+                return _CachedState(version, state, snapshot.events, len(snapshot.frozen))
             break
         state = State(session=session)
-        return _Kept(version, state if self._goes_on(state) else self._whole(session), 0, 0)
+        return _CachedState(version, state if self._goes_on(state) else self._whole(session), 0, 0)
 
     def _goes_on(self, state: State) -> bool:
         """Add what came after a snapshot, or all of it to an empty state. False where that does not do: something of
@@ -154,8 +154,8 @@ class Journal:
         clocks = self.state(session).moved
         if not clocks:
             return [event for event, _ in self._tables.tail(session, since)]
-        found = [event for event, _ in self._tables.tail(session, 0)]
-        placed = sorted((place(event, clocks), event) for event in found)
+        events = [event for event, _ in self._tables.tail(session, 0)]
+        placed = sorted((place(event, clocks), event) for event in events)
         return [event for (clock, *_), event in placed if clock >= since]
 
     def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
@@ -171,11 +171,11 @@ class Journal:
 
     def _erasures(self, session: str) -> list[Event]:
         """In log order. Only where one of them was itself erased, another order could say something else."""
-        found = list(self._tables.erasures(session))
-        if len(found) > 1 and any(event.data is None for event in found):
+        events = list(self._tables.erasures(session))
+        if len(events) > 1 and any(event.data is None for event in events):
             clocks = moved(event for event, _ in self._tables.tail(session, 0))
-            found.sort(key=lambda event: place(event, clocks))
-        return found
+            events.sort(key=lambda event: place(event, clocks))
+        return events
 
     def begin(self) -> None:
         """A transaction has begun."""
@@ -215,9 +215,9 @@ class Journal:
         self._tables.insert((event,))
         self._changed.add(session)
         apply(state, event)  # read from its bytes, as other devices do: they say 0 where the draft says -0.0
-        found = _words(draft.data)
-        if found:
-            self._tables.add_words(session, found)
+        searched = _words(draft.data)
+        if searched:
+            self._tables.add_words(session, searched)
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
@@ -229,13 +229,13 @@ class Journal:
         the same, under the key with the first free number: the same on every device of the owner, so that it is
         there once.
         """
-        tables, number, found = self._tables, 0, key
-        while tables.has_key(session, found):
-            if tables.recorded_by(session, found) - origin.guests(tables, session):
+        tables, number, candidate = self._tables, 0, key
+        while tables.has_key(session, candidate):
+            if tables.recorded_by(session, candidate) - origin.guests(tables, session):
                 return None
             number += 1
-            found = f"{key}+{number}"
-        return found
+            candidate = f"{key}+{number}"
+        return candidate
 
     def receive(self, events: Iterable[Event]) -> int:
         """Check each event by itself, put all in place, and let their sessions follow."""
@@ -276,29 +276,29 @@ class Journal:
 
     def _added(self, state: State, new: list[Event]) -> bool:
         """Add these to the state, as long as each comes after what is there; False at the first that does not."""
-        found: set[str] = set()
+        searched: set[str] = set()
         for event in new:
             if not stands_as_written(state, event):
                 return False
             data = read(event)
             apply(state, event, data)
             if data is not None:
-                found.update(_words(data))
-        if found:
-            self._tables.add_words(state.session, sorted(found))
+                searched.update(_words(data))
+        if searched:
+            self._tables.add_words(state.session, sorted(searched))
         return True
 
     def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
         """Take the ends of streams out of the log. Rare, so everything is derived anew from what is left."""
         tail = self._tables.tail(session, 0)
-        gone = [event for event, _ in tail if event.seq > after.get(event.writer, LARGEST)]
-        if not gone:
+        withdrawn = [event for event, _ in tail if event.seq > after.get(event.writer, LARGEST)]
+        if not withdrawn:
             return []
-        self._tables.take_out(gone)
+        self._tables.take_out(withdrawn)
         self.refold(session)
         if self._kept[session].state.last is None:
             self._tables.leave(session)
-        return sorted(gone, key=lambda event: (event.writer, event.seq))
+        return sorted(withdrawn, key=lambda event: (event.writer, event.seq))
 
     def refold(self, session: str, clock: int = 0) -> None:
         """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
@@ -317,21 +317,21 @@ class Journal:
             tables.drop_snapshots(session, 0)  # events may stand before their ends that they do not hold
         self._changed.add(session)
         self._current.add(session)
-        found: set[str] = set()
+        searched: set[str] = set()
         for event, double in self._counted(session, clock):
             data = None if double else read(event)
             if data is not None:
-                found.update(_words(data))
-        if found:
-            tables.add_words(session, sorted(found))
+                searched.update(_words(data))
+        if searched:
+            tables.add_words(session, sorted(searched))
 
     def _obey_erasures(self, session: str) -> bool:
         """Drop the data that the log says is erased, whenever it arrived; True when there was any."""
         dropped = False
         while True:  # what stands instead of an erasure may name more
-            found = self._erasures(session)
-            deleted = any(event.type == "session.deleted" for event in found)
-            erased = None if deleted else erasures(found).hashes
+            orders = self._erasures(session)
+            deleted = any(event.type == "session.deleted" for event in orders)
+            erased = None if deleted else erasures(orders).hashes
             if (not deleted and not erased) or not self._tables.erase_data(session, erased):
                 break
             dropped = self.erased = True
@@ -346,16 +346,16 @@ class Journal:
             version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
             self._tables.save(session, version, shown, anew=session in self._anew)
-            found_by = view.names(state)
-            names = (shown.project, shown.created_at, shown.deleted, *found_by)
-            if names != kept.names:
-                self._tables.save_names(session, shown, found_by)
+            names = view.names(state)
+            written = (shown.project, shown.created_at, shown.deleted, *names)
+            if written != kept.names:
+                self._tables.save_names(session, shown, names)
             at, size = kept.snapshot_at, kept.snapshot_size
             if is_due(state.count - at, size) and not state.deleted and state.last is not None:
                 snapshot = StoredState(state.count, freeze(state))
                 self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
                 at, size = snapshot.events, len(snapshot.frozen)
-            self._kept[session] = _Kept(version, state, at, size, names)
+            self._kept[session] = _CachedState(version, state, at, size, written)
         self._flushed |= self._changed
         self._changed.clear()
         self._anew.clear()

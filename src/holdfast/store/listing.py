@@ -75,15 +75,15 @@ def rows(ask: Ask, which: Filter, within: Within = _WHOLE) -> list[Row]:
     newest = "ORDER BY created_at DESC, id DESC" + (" LIMIT ?" if which.limit is not None else "")
     values = [value for _, some in conditions for value in some] + ([which.limit] if which.limit is not None else [])
     if len(within.parts) == 1 or (within.few and which.search is not None):
-        return [_row(found, which) for found in ask(f"{asked} {newest}", tuple(values))]
+        return [_row(row, which) for row in ask(f"{asked} {newest}", tuple(values))]
     sql = " UNION ALL ".join(f"({asked} AND {part} {newest})" for part in within.parts)
     last = values[-1:] if which.limit is not None else []
-    return [_row(found, which) for found in ask(f"{sql} {newest}", (*values * len(within.parts), *last))]
+    return [_row(row, which) for row in ask(f"{sql} {newest}", (*values * len(within.parts), *last))]
 
 
 def projects(ask: Ask, within: Within = _WHOLE) -> list[ListedProject]:
-    found = Counter(_all(ask, within, "project, name", f"{_LISTED} AND name <> ''"))
-    listed = [ListedProject(project, name, count) for (project, name), count in found.items()]
+    counts = Counter(_all(ask, within, "project, name", f"{_LISTED} AND name <> ''"))
+    listed = [ListedProject(project, name, count) for (project, name), count in counts.items()]
     return sorted(listed, key=lambda project: (project.name.encode(), project.id))
 
 
@@ -120,34 +120,34 @@ def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
 
 def _conditions(which: Filter, within: Within) -> list[Condition] | None:
     """Each with its values; None when nothing can fulfil them."""
-    found: list[Condition] = [(within.condition, within.values)]
+    conditions: list[Condition] = [(within.condition, within.values)]
     if which.projects is not None:
         if not which.projects:
             return None
-        found.append((f"project IN ({_marks(which.projects)})", which.projects))
+        conditions.append((f"project IN ({_marks(which.projects)})", which.projects))
     if which.name is not None:
-        found.append(("name = ?", (which.name,)))
+        conditions.append(("name = ?", (which.name,)))
     if which.status is not None:
-        found.append(("status = ?", (which.status,)))
+        conditions.append(("status = ?", (which.status,)))
     if which.unfinished:
-        found.append((_UNFINISHED, ()))
+        conditions.append((_UNFINISHED, ()))
     if which.archived is not None:
         if which.archive_after is None:
-            found.append(("coalesce(archived, 0) = ?", (int(which.archived),)))
+            conditions.append(("coalesce(archived, 0) = ?", (int(which.archived),)))
         else:
-            found.append((_AGED, (which.now, which.archive_after, int(which.archived))))
+            conditions.append((_AGED, (which.now, which.archive_after, int(which.archived))))
     if which.since is not None:
-        found.append(("created_at >= ?", (which.since,)))
+        conditions.append(("created_at >= ?", (which.since,)))
     if which.before is not None:
-        found.append(("(created_at, id) < (?, ?)", which.before))
+        conditions.append(("(created_at, id) < (?, ?)", which.before))
     if which.search is not None:
         whole, begun = search.query(which.search)
         if not begun:
             return None
         says = within.with_words(whole, begun)
         name = which.search.strip()
-        found += [_either(says, *_named(name, within))] if _ID_LIKE.match(name) else says
-    return found
+        conditions += [_either(says, *_named(name, within))] if _ID_LIKE.match(name) else says
+    return conditions
 
 
 def _named(name: str, within: Within) -> list[Condition]:

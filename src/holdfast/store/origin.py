@@ -43,21 +43,21 @@ class Owned(msgspec.Struct, frozen=True):
 
 def share_of(memory: StoreMemory, session: str) -> str | None:
     """The vault of the share that a session came through; None for one of our own."""
-    found = memory.remembered(_SHARES + session)
-    return None if found is None else found.decode("ascii", "replace")
+    vault = memory.remembered(_SHARES + session)
+    return None if vault is None else vault.decode("ascii", "replace")
 
 
 def member_of(memory: StoreMemory, session: str) -> str | None:
     """The server, by a digest of its address, from which another member's session was copied; None for any other."""
-    found = memory.remembered(MEMBERS + session)
-    return None if found is None else found.decode("ascii", "replace")
+    server = memory.remembered(MEMBERS + session)
+    return None if server is None else server.decode("ascii", "replace")
 
 
 def member_streams(memory: StoreMemory, session: str) -> frozenset[str]:
     """The writers whose streams other members of a team had put into a session where it was copied from."""
-    found = memory.remembered(_STREAMS + session)
+    writers = memory.remembered(_STREAMS + session)
     try:
-        return frozenset() if found is None else msgspec.json.decode(found, type=decodable(frozenset[str]))
+        return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return frozenset()
 
@@ -82,18 +82,18 @@ def record_members(transaction: Transaction, session: str, server: str) -> None:
 
 def owned(memory: StoreMemory, session: str) -> Owned | None:
     """What is recorded of one of our own; None where nothing is: begun here, or received by an earlier version."""
-    found = memory.remembered(OWN + session)
+    record = memory.remembered(OWN + session)
     try:
-        return None if found is None else msgspec.json.decode(found, type=decodable(Owned))
+        return None if record is None else msgspec.json.decode(record, type=decodable(Owned))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
 def guests(memory: StoreMemory, session: str) -> frozenset[str]:
     """The writers of a session that are guests of its share, but this device: their keys take nobody's place."""
-    found = memory.remembered(_GUESTS + session)
+    writers = memory.remembered(_GUESTS + session)
     try:
-        return frozenset() if found is None else msgspec.json.decode(found, type=decodable(frozenset[str]))
+        return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return frozenset()
 
@@ -104,11 +104,11 @@ def record_guests(transaction: Transaction, session: str, writers: Collection[st
 
 def guest_keys(store: Store) -> dict[str, GuestKeys]:
     """By session, the signing keys of guests that wrote in it."""
-    found: dict[str, GuestKeys] = {}
+    keys: dict[str, GuestKeys] = {}
     for name, value in store.remembered_under(_GUEST_KEYS).items():
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-            found[name.removeprefix(_GUEST_KEYS)] = msgspec.json.decode(value, type=decodable(GuestKeys))
-    return found
+            keys[name.removeprefix(_GUEST_KEYS)] = msgspec.json.decode(value, type=decodable(GuestKeys))
+    return keys
 
 
 def record_guest_keys(transaction: Transaction, session: str, keys: GuestKeys) -> None:
@@ -117,8 +117,8 @@ def record_guest_keys(transaction: Transaction, session: str, keys: GuestKeys) -
 
 def through_shares(store: Store) -> dict[str, str]:
     """Every session that came through a share, with the share's vault."""
-    found = store.remembered_under(_SHARES)
-    return {name.removeprefix(_SHARES): value.decode("ascii", "replace") for name, value in found.items()}
+    shares = store.remembered_under(_SHARES)
+    return {name.removeprefix(_SHARES): value.decode("ascii", "replace") for name, value in shares.items()}
 
 
 def record_share(transaction: Transaction, session: str, share: str) -> None:

@@ -21,11 +21,11 @@ from holdfast.store.interface import (
     CopyResult,
     KnownProject,
     NotCopied,
-    Refuses,
+    RefusalCheck,
     RowKey,
     Store,
     Transaction,
-    Unsound,
+    UnsoundEvents,
     row_key,
 )
 
@@ -56,10 +56,10 @@ def left_out(why: Mapping[str, str], state: Callable[[str], State | None]) -> tu
 
 def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
     try:
-        found = state(session)
+        present = state(session)
     except HoldfastError:  # damaged, or unshared since: the reason is told without it
         return None
-    return None if found is None else view.word(found, "goal") or None
+    return None if present is None else view.word(present, "goal") or None
 
 
 def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
@@ -85,7 +85,7 @@ def is_refused(store: Store, events: Iterable[Event]) -> bool:
         return True
 
 
-def unite(store: Store, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+def unite(store: Store, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
     """Read every event of the backup, check it, and add what is missing: all of it, or nothing.
 
     Only sessions that are not ours to write in this store, and those that `refuses` gives a reason for, are left out,
@@ -118,13 +118,15 @@ def unite(store: Store, path: str, refuses: Refuses = lambda _session, _events: 
                     raise
                 left |= {session: refusal(store, session) for session in refused}
             else:
-                return CopyResult(len(wanted), new, left_out(left, lambda one: fold(backup.events(one), one)))
+                return CopyResult(
+                    len(wanted), new, left_out(left, lambda session: fold(backup.events(session), session))
+                )
 
 
 def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
     """Says how many events were new."""
     new = 0
-    missed = backup.missed()
+    missed = backup.missing_events()
     with store.transaction() as transaction:
         for session in sessions:
             if transaction.state(session).last is None:
@@ -143,9 +145,9 @@ def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
             new += transaction.receive(backup.events(session), own_only=True)
             state = transaction.state(session)
             if state.project is not None and not state.deleted:
-                transaction.know_project(state.project)
+                transaction.remember_project(state.project)
             if any(session in name for name in missed):
-                transaction.miss(session, missed & missing(session, store.events(session)))
+                transaction.record_missing(session, missed & missing(session, store.events(session)))
     return new
 
 
@@ -184,8 +186,8 @@ def copy(
     source: Store,
     target: Store,
     *,
-    told: Callable[[Progress], None] = lambda _: None,
-    refuses: Refuses = lambda _session, _events: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    refuses: RefusalCheck = lambda _session, _events: None,
 ) -> CopyResult:
     """Copy everything that the target lacks, but for sessions of others that cannot be; those are named.
 
@@ -195,19 +197,21 @@ def copy(
     """
     if source.url == target.url:
         raise Invalid("a store cannot be copied into itself")
-    return _Copy(source, target, told, refuses).done()
+    return _Copy(source, target, on_progress, refuses).done()
 
 
 class _Copy:
-    def __init__(self, source: Store, target: Store, told: Callable[[Progress], None], refuses: Refuses) -> None:
-        self._source, self._target, self._told, self._refuses = source, target, told, refuses
+    def __init__(
+        self, source: Store, target: Store, on_progress: Callable[[Progress], None], refuses: RefusalCheck
+    ) -> None:
+        self._source, self._target, self._on_progress, self._refuses = source, target, on_progress, refuses
         self._server = digest(source.url.encode(errors="surrogatepass"))[:32]
         self._members: dict[str, str | None] = {}
         self._new = 0
         # Sessions that cannot be carried, and why. Each copy tries them again: comparing brings what is lacking.
-        self._left: dict[str, str] = {}
+        self._left_out: dict[str, str] = {}
         # Of the others: events that others put there and that are not carried.
-        self._unsound: dict[str, Unsound] = {}
+        self._unsound: dict[str, UnsoundEvents] = {}
 
     def done(self) -> CopyResult:
         source, target = self._source, self._target
@@ -222,30 +226,31 @@ class _Copy:
                 break
             asked = [session for session in source.sessions() if due is None or session in due]
             due = set()
-            missed = source.beside().missed
+            missed = source.local_state().missing_events
             for number, session in enumerate(asked, 1):
                 self._compare(session, missed)
                 compared.add(session)
-                self._told(Progress("comparing", number, len(asked)))
-        _carry_beside(source, target, self._left)
+                self._on_progress(Progress("comparing", number, len(asked)))
+        _copy_local_state(source, target, self._left_out)
         why = {
-            session: partly(len(found.rows), found.reason) for session, found in self._unsound.items()
-        } | self._left
-        return CopyResult(len(compared - self._left.keys()), self._new, left_out(why, source.state))
+            session: partly(len(events_left_out.rows), events_left_out.reason)
+            for session, events_left_out in self._unsound.items()
+        } | self._left_out
+        return CopyResult(len(compared - self._left_out.keys()), self._new, left_out(why, source.state))
 
     def _refuse_damage(self) -> None:
         sessions = list(self._source.sessions())
         for number, session in enumerate(sessions, 1):
             objection = self._objection(session)
             if objection is not None:
-                self._left[session] = objection
+                self._left_out[session] = objection
                 continue
             wrong = self._damage(session)
             if wrong is not None and self._source.may_repair(session):
                 raise Damaged(f"nothing was copied: {wrong}", hint=_DOCTOR, session=session)
             if wrong is not None:
-                self._left[session] = f"{wrong}; {OWNER_REPAIRS}"
-            self._told(Progress("checking", number, len(sessions)))
+                self._left_out[session] = f"{wrong}; {OWNER_REPAIRS}"
+            self._on_progress(Progress("checking", number, len(sessions)))
 
     def _objection(self, session: str) -> str | None:
         """Why a session that the target holds under this id is left as it is there."""
@@ -320,16 +325,16 @@ class _Copy:
 
     def _look_for_unsound(self, session: str) -> bool:
         """Says whether more has to be left out than was known."""
-        before, found = self._unsound.get(session), self._source.unsound(session)
-        if found is None or (before is not None and found.rows <= before.rows):
+        known, unsound = self._unsound.get(session), self._source.unsound(session)
+        if unsound is None or (known is not None and unsound.rows <= known.rows):
             return False
-        self._unsound[session] = found
+        self._unsound[session] = unsound
         return True
 
     def _sound(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
-            found = self._unsound.get(event.session)
-            if found is None or row_key(event) not in found.rows:
+            unsound = self._unsound.get(event.session)
+            if unsound is None or row_key(event) not in unsound.rows:
                 yield event
 
     # ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────
@@ -345,7 +350,7 @@ class _Copy:
             wanted = [
                 event
                 for event in self._sound(arrival.event for arrival in portion)
-                if event.session not in self._left
+                if event.session not in self._left_out
             ]
             try:
                 with target.transaction() as transaction:
@@ -361,25 +366,25 @@ class _Copy:
                 continue
             self._new += taken
             place = reached
-            self._told(Progress("copying", place - before, max(place, source.latest_place()) - before))
+            self._on_progress(Progress("copying", place - before, max(place, source.latest_place()) - before))
             yield portion
 
     def _take_one_by_one(self, events: list[Event]) -> bool:
         """Each session by itself; says whether more had to be left out."""
-        before = len(self._left), dict(self._unsound)
+        before = len(self._left_out), dict(self._unsound)
         of: dict[str, list[Event]] = {}
         for event in events:
             of.setdefault(event.session, []).append(event)
         for session, some in of.items():
             self._take(session, some)
-        return (len(self._left), self._unsound) != before
+        return (len(self._left_out), self._unsound) != before
 
     def _take(self, session: str, events: list[Event]) -> None:
         try:
             with self._target.transaction() as transaction:
                 taken = self._receive(transaction, events)
         except Refused:
-            self._left[session] = refusal(self._target, session)
+            self._left_out[session] = refusal(self._target, session)
         except Damaged as error:
             if self._look_for_unsound(session):  # it came in since
                 self._take(session, list(self._sound(events)))
@@ -393,7 +398,7 @@ class _Copy:
         """What somebody else must repair, here or there, stops nobody; our own damage does."""
         if self._source.may_repair(session) and self._target.may_repair(session):
             raise error
-        self._left[session] = f"{error.message}; {OWNER_REPAIRS}"
+        self._left_out[session] = f"{error.message}; {OWNER_REPAIRS}"
 
     # ── the proof ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -403,7 +408,7 @@ class _Copy:
         Something can be: taken out of the target since it was copied, left out by the last copy, or of another source
         that had the same address.
         """
-        if session in self._left:
+        if session in self._left_out:
             return
         target = self._target
         state, events = _at_one_moment(self._source, session)
@@ -413,11 +418,11 @@ class _Copy:
         there = {event.hash for event in target.events(session) if row_key(event) not in not_counted}
         lacking = [event for event in events if event.hash not in there]
         if lacking and there and self._is_apart(target, session):
-            self._left[session] = IS_OTHERS
+            self._left_out[session] = IS_OTHERS
             return
         if lacking:
             self._take(session, lacking)
-            if session in self._left:
+            if session in self._left_out:
                 return
         copied, copies = _at_one_moment(target, session)
         copies = [event for event in copies if row_key(event) not in not_counted]
@@ -432,9 +437,9 @@ class _Copy:
             self._leave_damaged(session, error)
             return
         known = missing(session, copies) & missed
-        if known and not known <= target.beside().missed:
+        if known and not known <= target.local_state().missing_events:
             with target.transaction() as transaction:
-                transaction.miss(session, known)
+                transaction.record_missing(session, known)
 
 
 def _place(kept: bytes | None) -> int:
@@ -445,20 +450,20 @@ def _place(kept: bytes | None) -> int:
 # ── what stands beside it ────────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_beside(source: Store, target: Store, left: Collection[str]) -> None:
+def _copy_local_state(source: Store, target: Store, left: Collection[str]) -> None:
     """Projects, work trees and what is kept under names. What the target says already is newer, and stays."""
-    found = source.beside()
+    local = source.local_state()
     with target.transaction() as transaction:
-        there = target.beside()
-        for known in _unknown(found.projects, there.projects):
-            transaction.know_evidence(known)
-        for place, session in found.places.items():
+        present = target.local_state()
+        for known in _unknown(local.projects, present.projects):
+            transaction.remember_evidence(known)
+        for place, session in local.places.items():
             state = transaction.state(session)
-            if place not in there.places and state.last is not None and not state.deleted:
+            if place not in present.places and state.last is not None and not state.deleted:
                 transaction.set_current(place, session)
-        for name, value in found.memory.items():
+        for name, value in local.memory.items():
             of_left = name.rpartition("/")[2] in left  # how it came is true of the one that was left out
-            if name not in there.memory and not name.startswith(_OWN) and not of_left:
+            if name not in present.memory and not name.startswith(_OWN) and not of_left:
                 transaction.remember(name, value)
 
 
@@ -489,12 +494,12 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
     deleted = any(event.type == "session.deleted" for event in copies)
     erased = erasures(copies).hashes
     for event in events:
-        there = copied.get(event.hash)
-        if there is None:
+        copy = copied.get(event.hash)
+        if copy is None:
             return f"event {event.seq} of {event.writer} is missing"
-        if event.data is None or there == event:
+        if event.data is None or copy == event:
             continue  # of what was erased, the target may know more
-        if there.data is not None:
+        if copy.data is not None:
             return f"event {event.seq} of {event.writer} is another"
         if not deleted and event.hash not in erased:
             return f"event {event.seq} of {event.writer} is there without its data"

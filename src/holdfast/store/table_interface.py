@@ -52,7 +52,7 @@ class Tables(Protocol):
     def insert(self, events: Sequence[Event]) -> None:
         """New events of one session: they arrive in this order."""
 
-    def add_words(self, session: str, found: list[str]) -> None: ...
+    def add_words(self, session: str, words: list[str]) -> None: ...
 
     def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:
         """`anew`: it is not only what was there with something added at its end."""

@@ -67,8 +67,8 @@ class Writing:
     def remember(self, name: str, value: bytes | None) -> None:
         self._kept.remember(name, value)
 
-    def know_project(self, project: ProjectFacts) -> None:
-        self.know_evidence(known(project))
+    def remember_project(self, project: ProjectFacts) -> None:
+        self.remember_evidence(known(project))
 
-    def know_evidence(self, known: KnownProject) -> None:
+    def remember_evidence(self, known: KnownProject) -> None:
         raise NotImplementedError

@@ -171,7 +171,7 @@ def _project(ws: Workspace) -> tuple[str, ...]:
         return known
     found = projects.find_project(store, projects.observe(ws.place, ""))
     with ws.transaction() as transaction:
-        transaction.know_project(found)
+        transaction.remember_project(found)
     return (found.id,)
 
 

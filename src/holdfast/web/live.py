@@ -1,6 +1,6 @@
 """Live pages: a page that is open is sent what changed on it, within a moment of the change.
 
-One `Following` hears of all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
+One `ChangeFeed` hears of all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
 it is rendered once, however many look at it, and each of them is sent the regions that differ from what they have.
 A browser has one stream for all of its pages, because it keeps only a handful of connections to one server.
 """
@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.keeper.change_feed import Changes, Following, state_of_things
+from holdfast.keeper.change_feed import ChangeFeed, Changes, state_fingerprint
 from holdfast.web.encoding import encoded
 from holdfast.web.pages import Shot
 
@@ -73,7 +73,7 @@ class Looker:
 class Live:
     def __init__(self, desk: KeeperPool) -> None:
         self._desk = desk
-        self._following: Following | None = None
+        self._following: ChangeFeed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._views: dict[str, View] = {}
         # Tells one run of the server from another.
@@ -86,15 +86,15 @@ class Live:
         Who has a version has what anybody has who has the same. So it comes from the store itself and not from what
         was heard of it: of a change that is not heard of yet, one look may know and another not.
         """
-        before = state_of_things(keeper)
+        before = state_fingerprint(keeper)
         found = look()
-        return found, f"{self.run}-{before}" if state_of_things(keeper) == before else ""
+        return found, f"{self.run}-{before}" if state_fingerprint(keeper) == before else ""
 
     # ── hearing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._following = Following(self._desk.open_keeper, self._heard)
+        self._following = ChangeFeed(self._desk.open_keeper, self._heard)
         await asyncio.to_thread(self._following.__enter__)
 
     def end(self) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def known(store: Store, place: WorkTree) -> tuple[str, ...]:
     """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
-    here = store.project_at("path", place.main)
+    here = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
     if not evidence and place.git:
         seen = observe(place, "")
@@ -38,7 +38,7 @@ def known(store: Store, place: WorkTree) -> tuple[str, ...]:
 
 def seen_at(store: Store, place: WorkTree) -> set[str]:
     """Ids of the project at this place as far as the store alone knows: no program is asked."""
-    here = store.project_at("path", place.main)
+    here = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
     return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
 
@@ -59,8 +59,8 @@ def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Se
     `paths`: the directories on this machine of the project that they are compared with.
     """
     addresses = set(remotes)
-    found = {name for remote in addresses for name in store.project_at("remote", remote)}
-    for name in {name for root in roots for name in store.project_at("root", root)} - found:
+    found = {name for remote in addresses for name in store.projects_with("remote", remote)}
+    for name in {name for root in roots for name in store.projects_with("root", root)} - found:
         theirs = set(_of("remote", store.evidence(name)))
         # A fork begins with the same commit: what tells the two apart is where they are.
         if (not addresses or not theirs) and not _is_another(store, name, paths, addresses):
@@ -80,7 +80,7 @@ def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Col
     # A clone of a directory has its path for an address.
     if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
         return False
-    return any(store.project_at("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+    return any(store.projects_with("path", path) for path in paths) or any(map(os.path.isdir, theirs))
 
 
 def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
@@ -112,8 +112,8 @@ def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
     Work here gets no id that somebody chose who shares a session with us: they could say of it what they like.
     """
     if seen.remote:
-        return _ours(store, store.project_at("remote", seen.remote))
-    alike = list(dict.fromkeys(name for root in seen.roots for name in store.project_at("root", root)))
+        return _ours(store, store.projects_with("remote", seen.remote))
+    alike = list(dict.fromkeys(name for root in seen.roots for name in store.projects_with("root", root)))
     paths = [seen.path] if seen.path else []
     possible = [name for name in alike if not _is_another(store, name, paths)]
     if len(possible) < len(alike):
@@ -152,7 +152,7 @@ def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) 
 
 def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
     """The project as observed, under the id it is known by, or a new random one."""
-    by_path = store.project_at("path", seen.path or "")
+    by_path = store.projects_with("path", seen.path or "")
     known_by = by_path[0] if by_path else _by_evidence(store, seen)
     return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
 
@@ -181,7 +181,7 @@ def moved_here(store: Store, place: WorkTree) -> str | None:
 
     A repository is known again by what git says. Anything else has only its path, and a person has to say it.
     """
-    if place.git or store.project_at("path", place.main):
+    if place.git or store.projects_with("path", place.main):
         return None
     name, parent = os.path.basename(place.main), os.path.dirname(place.main)
     gone = [
@@ -199,7 +199,7 @@ def reconnect(ws: Workspace, old: str) -> list[KnownProject]:
     """A person says that the project here is the one that was at another path: its sessions are of this place now."""
     store, place = ws.store(), ws.place
     path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
-    ids = store.project_at("path", path)
+    ids = store.projects_with("path", path)
     if not ids:
         raise NotFound(f"no project is known at {files.shown(path)}", hint="See them: holdfast project list")
     if os.path.isdir(path) and not os.path.samefile(path, place.main):
@@ -211,7 +211,9 @@ def reconnect(ws: Workspace, old: str) -> list[KnownProject]:
     known = [project for project in listed(store) if project.id in ids]
     with ws.transaction() as transaction:
         for project in known:
-            transaction.know_project(ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main))
+            transaction.remember_project(
+                ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main)
+            )
     return known
 
 
@@ -230,7 +232,7 @@ def learn(ws: Workspace, transaction: Transaction, state: State) -> None:
         return
     if origin.share_of(transaction, state.session) is not None and not _is_shared(ws.store(), project.id):
         return
-    transaction.know_project(msgspec.structs.replace(project, path=None))
+    transaction.remember_project(msgspec.structs.replace(project, path=None))
 
 
 def _is_shared(store: Store, project: str) -> bool:
@@ -243,7 +245,7 @@ def _is_shared(store: Store, project: str) -> bool:
 
 def claim(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
     """A person says that this place is that project: from now on it is."""
-    transaction.know_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
+    transaction.remember_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
 
 
 def only_a_path(project: ProjectFacts) -> bool:

@@ -132,7 +132,7 @@ def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]]
             assert not broken, f"the chain is broken: {broken}"
             log[session] = tuple((event.type, event.hash) for event in events)
             erased[session] = all(event.data is None for event in events if event.type != "session.deleted")
-        return log, erased, store.current(place), len(store.project_at("path", place))
+        return log, erased, store.current(place), len(store.projects_with("path", place))
     finally:
         store.close()
 

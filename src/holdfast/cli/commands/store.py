@@ -201,5 +201,5 @@ def _shared(paint: Paint, done: store_admin.StoreShares) -> Painted:
     return paint.join(name, " is shared with ", ", ".join(_given(done.shares)))
 
 
-def _given(shares: Sequence[store_admin.Given]) -> list[str]:
+def _given(shares: Sequence[store_admin.ShareGrant]) -> list[str]:
     return [f"{given.person or 'everyone in the vault'} ({_RIGHTS[given.writes]})" for given in shares]

@@ -18,7 +18,7 @@ from holdfast.cli.watch.scene import ActionResult, Scene, ticks
 from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause
-from holdfast.keeper.change_feed import Changes, Following
+from holdfast.keeper.change_feed import ChangeFeed, Changes
 from holdfast.machine.signals import name_of
 from holdfast.machine.terminal import Terminal, own_terminal
 from holdfast.machine.wall import monotonic
@@ -76,9 +76,9 @@ def watch(
     """Show every unfinished session, or one, until the person leaves."""
     terminal = own_terminal()
     news = _News(terminal.wake)
-    with open_keeper() as keeper, Following(open_keeper, news.hear):
+    with open_keeper() as keeper, ChangeFeed(open_keeper, news.hear):
         keeper.collects = "each"  # this goes on for long
-        keeper.patience = 0.05  # what hooks left is taken in by `Following`, which has time
+        keeper.patience = 0.05  # what hooks left is taken in by `ChangeFeed`, which has time
         loop = _Loop(
             WatchData(keeper, only),
             terminal,

@@ -288,7 +288,7 @@ class Narrator:
             resume = None if story.resume is None else plain(story.resume, 500)
             linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
             record(KeyedEvent(told.began, linked, "native"))
-            transaction.know_project(ground.project)
+            transaction.remember_project(ground.project)
         for data in named(transaction.state(session), story.agent, story.conversation, story.title):
             record(
                 KeyedEvent(

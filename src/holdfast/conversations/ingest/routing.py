@@ -251,7 +251,7 @@ class Belonging:
             ws.recorder.hear(
                 self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=heard.agent
             )
-        self._transaction.know_project(project)
+        self._transaction.remember_project(project)
         make_current(ws, self._transaction, session)
         self._current = session
         return session

@@ -35,9 +35,9 @@ KNOWN = KnownProject("p1", "part", (("path", "/a/part"), ("remote", "github.com/
 
 def own(store: Store) -> LocalState:
     """What stands beside the log, without what is true of this store alone."""
-    found = store.beside()
-    return found._replace(
-        memory={name: value for name, value in found.memory.items() if name != UNSEEN and CURSORS not in name}
+    local = store.local_state()
+    return local._replace(
+        memory={name: value for name, value in local.memory.items() if name != UNSEEN and CURSORS not in name}
     )
 
 
@@ -53,54 +53,54 @@ class Carrying(StoreFixture):
         with store.transaction() as transaction:
             transaction.set_current("/home/me/shop", SESSION)
             transaction.set_current("/home/me/other", OTHER)
-            transaction.know_project(PROJECT)
-            transaction.know_project(PART)
+            transaction.remember_project(PROJECT)
+            transaction.remember_project(PART)
             transaction.remember("gone/1", b"\0left")
             transaction.remember("vault/1/cursor", b"of a remote")
         return store
 
     def test_what_stands_beside_the_log_is_shown_whole(self) -> None:
         """Nothing at first; then every work tree, project, piece of evidence and name, each in its order."""
-        assert self.store("empty").beside() == LocalState({}, [], {})
+        assert self.store("empty").local_state() == LocalState({}, [], {})
         store = self.furnished()
-        found = store.beside()
-        assert list(found.places.items()) == [("/home/me/other", OTHER), ("/home/me/shop", SESSION)]
-        assert found.projects == [KNOWN, KnownProject("project-1", "shop", (("path", "/home/me/shop"),))]
-        assert found.memory == store.remembered_under("")
-        assert self.reopened(store, "source").beside() == found
+        local = store.local_state()
+        assert list(local.places.items()) == [("/home/me/other", OTHER), ("/home/me/shop", SESSION)]
+        assert local.projects == [KNOWN, KnownProject("project-1", "shop", (("path", "/home/me/shop"),))]
+        assert local.memory == store.remembered_under("")
+        assert self.reopened(store, "source").local_state() == local
 
     def test_evidence_is_put_back_exactly(self) -> None:
         """A project known from elsewhere is found by the same evidence; what was known of it stays."""
         store = self.store()
         with store.transaction() as transaction:
-            transaction.know_evidence(KNOWN)
-            transaction.know_evidence(KnownProject("p1", "another name", (("root", "r3"),)))
-            transaction.know_evidence(KnownProject("p2", "bare", ()))
-        assert store.beside().projects == [
+            transaction.remember_evidence(KNOWN)
+            transaction.remember_evidence(KnownProject("p1", "another name", (("root", "r3"),)))
+            transaction.remember_evidence(KnownProject("p2", "bare", ()))
+        assert store.local_state().projects == [
             KNOWN._replace(evidence=(*KNOWN.evidence[:3], KNOWN.evidence[3], ("root", "r3"))),
             KnownProject("p2", "bare", ()),
         ]
-        assert store.project_at("root", "r2\npart") == store.project_at("root", "r3") == ["p1"]
+        assert store.projects_with("root", "r2\npart") == store.projects_with("root", "r3") == ["p1"]
         with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
-            transaction.know_evidence(KnownProject("p9", "gone", (("root", "r9"),)))
+            transaction.remember_evidence(KnownProject("p9", "gone", (("root", "r9"),)))
             raise RuntimeError
-        assert store.project_at("root", "r9") == []
+        assert store.projects_with("root", "r9") == []
 
     def test_what_a_repair_missed_is_noted_once(self) -> None:
         """With its session, beside the log, in the transaction that says so; one's own is one's own to repair."""
         store = self.furnished()
         assert store.may_repair(SESSION)
         assert store.own_id(SESSION) == SESSION
-        assert store.beside().missed == frozenset()
+        assert store.local_state().missing_events == frozenset()
         names = [aside(SESSION, ANNA, number) for number in (7, 9)]
         for _ in range(2):
             with store.transaction() as transaction:
-                transaction.miss(SESSION, names)
-        assert store.beside().missed == frozenset(names)
+                transaction.record_missing(SESSION, names)
+        assert store.local_state().missing_events == frozenset(names)
         with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
-            transaction.miss(OTHER, [aside(OTHER, ANNA, 1)])
+            transaction.record_missing(OTHER, [aside(OTHER, ANNA, 1)])
             raise RuntimeError
-        assert store.beside().missed == frozenset(names)
+        assert store.local_state().missing_events == frozenset(names)
         assert_sound(store)
 
     def test_a_copy_is_the_same_store(self) -> None:

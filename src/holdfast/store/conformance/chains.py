@@ -44,28 +44,28 @@ class Chains(StoreFixture):
         """Time, actor, key, type and data are those of the draft; the salt makes equal data unlike."""
         store = self.store()
         with store.transaction() as transaction:
-            one = transaction.record(SESSION, Draft(note("same"), START - 5, "caro", "k1"))
-            two = transaction.record(SESSION, Draft(note("same"), START - 5, "caro"))
-        assert one is not None
-        assert two is not None
-        assert (one.at, one.actor, one.key, one.type, one.v) == (START - 5, "caro", "k1", "note.added", 1)
-        assert one.data == b'{"text":"same"}'
-        assert one.body != two.body
-        assert list(store.events(SESSION)) == [one, two]
+            first = transaction.record(SESSION, Draft(note("same"), START - 5, "caro", "k1"))
+            second = transaction.record(SESSION, Draft(note("same"), START - 5, "caro"))
+        assert first is not None
+        assert second is not None
+        assert (first.at, first.actor, first.key, first.type, first.v) == (START - 5, "caro", "k1", "note.added", 1)
+        assert first.data == b'{"text":"same"}'
+        assert first.body != second.body
+        assert list(store.events(SESSION)) == [first, second]
 
     def test_the_first_event_of_a_writer_names_the_heads_it_saw(self) -> None:
         """`seen` holds the heads of other streams that moved since the writer's previous event, and only those."""
-        one, two = self.store(), self.store(writer=BEN)
-        first, second = put(one, SESSION, started(), note("a"))
+        anna, ben = self.store(), self.store(writer=BEN)
+        first, second = put(anna, SESSION, started(), note("a"))
         assert (first.seen, second.seen) == ((), ())
-        joined, after = put(two, SESSION, DeviceJoined(device="desk"), note("b"))
+        joined, after = put(ben, SESSION, DeviceJoined(device="desk"), note("b"))
         assert joined.seen == (second.head,)
         assert after.seen == ()
-        third = put(one, SESSION, note("c"))[0]
+        third = put(anna, SESSION, note("c"))[0]
         assert third.seen == (after.head,)
-        assert put(one, SESSION, note("d"))[0].seen == ()
-        assert put(two, SESSION, note("e"))[0].seen == (list(one.events(SESSION))[-2].head,)
-        assert_sound(one)
+        assert put(anna, SESSION, note("d"))[0].seen == ()
+        assert put(ben, SESSION, note("e"))[0].seen == (list(anna.events(SESSION))[-2].head,)
+        assert_sound(anna)
 
     def test_several_writers_see_each_other(self) -> None:
         """With three streams, each new head is named once to each writer, in order of the writers' ids."""

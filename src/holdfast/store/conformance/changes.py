@@ -46,7 +46,7 @@ class Noticing(StoreFixture):
             transaction.remember("cursor", b"1")
         assert changed()
         with other.transaction() as transaction:
-            transaction.know_project(PROJECT)
+            transaction.remember_project(PROJECT)
         assert changed()
         assert not changed()
 
@@ -55,9 +55,9 @@ class Noticing(StoreFixture):
         store, other = self.store(), self.store()
         put(store, SESSION, started())
         put(store, OTHER, started("Other"))
-        before = store.beside_the_log()
+        before = store.local_state_version()
         put(other, SESSION, note("blue"))
-        assert store.beside_the_log() == other.beside_the_log() == before
+        assert store.local_state_version() == other.local_state_version() == before
         steps: list[Callable[[Transaction], None]] = [
             lambda at: at.set_current("/home/me/shop", SESSION),
             lambda at: at.set_current("/home/me/shop", OTHER),
@@ -66,16 +66,16 @@ class Noticing(StoreFixture):
             lambda at: at.remember("one", b"3"),
             lambda at: at.remember("one", b"4"),
             lambda at: at.remember("two", None),
-            lambda at: at.know_project(ProjectFacts(id="p-9", name="house", path="/a")),
+            lambda at: at.remember_project(ProjectFacts(id="p-9", name="house", path="/a")),
             lambda at: at.set_current("/home/me/shop", None),
         ]
         for step in steps:
             with store.transaction() as transaction:
                 step(transaction)
-            now = store.beside_the_log()
-            assert now == other.beside_the_log() != before
+            now = store.local_state_version()
+            assert now == other.local_state_version() != before
             before = now
-        assert self.reopened(store).beside_the_log() == before
+        assert self.reopened(store).local_state_version() == before
 
     def test_each_session_has_a_version_of_its_own(self) -> None:
         """It differs after everything that happened in the session, also late, and never for another's sake."""
@@ -96,18 +96,18 @@ class Noticing(StoreFixture):
     def test_who_listens_is_told_of_changes(self) -> None:
         """Once for what happened since, by whichever connection; without a change, nothing. Not every store can."""
         store, other = self.store(), self.store(writer=BEN)
-        line = store.listening()
+        line = store.listen()
         if line is None:
             return
         try:
-            while line.heard(0.05):
+            while line.wait(0.05):
                 pass  # what was said before
             put(other, SESSION, started())
-            assert line.heard(10)
-            while line.heard(0.05):
+            assert line.wait(10)
+            while line.wait(0.05):
                 pass
             with other.transaction() as transaction:
                 transaction.set_current("/home/me/shop", SESSION)
-            assert line.heard(10)
+            assert line.wait(10)
         finally:
             line.close()

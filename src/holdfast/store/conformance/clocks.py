@@ -210,9 +210,9 @@ def _hostile(chance: random.Random, count: int) -> Sequence[Event]:
         if kind != _GOAL:
             data = {"text": "theirs"}
         key = chance.choice((None, None, f"key {chance.randrange(3)}"))
-        said = [event for event in own if event.type != "event.erased"]
-        if said and chance.random() < 0.15:
-            key, kind, data = None, "event.erased", {"hashes": [chance.choice(said).hash], "instead": {}}
+        erasable = [event for event in own if event.type != "event.erased"]
+        if erasable and chance.random() < 0.15:
+            key, kind, data = None, "event.erased", {"hashes": [chance.choice(erasable).hash], "instead": {}}
         event = foreign(
             writer, len(own) + 1, data, kind=kind, clock=chance.choice((*_ABSURD, START * 1000 + len(made))),
             prev=own[-1] if own else None, seen=chance.sample(others, k=min(len(others), chance.randrange(3))),

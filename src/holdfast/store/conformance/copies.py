@@ -106,7 +106,7 @@ class Copying(Deleting):
         straight = self.store("straight", writer=CARO)
         take(straight, events)
         assert everything(fresh) == everything(straight)
-        assert fresh.project_at("path", "/home/me/shop") == ["project-1"]
+        assert fresh.projects_with("path", "/home/me/shop") == ["project-1"]
         assert_sound(fresh)
         assert fresh.restore(copy).events == 0
 
@@ -167,8 +167,8 @@ class Copying(Deleting):
         put(store, THIRD, started("Third"))
         store.erase(OTHER, draft(SessionDeleted()))
         before = everything(store)
-        said = store.repair()
-        assert not [name for name in said if "could not" in name]
+        report = store.repair()
+        assert not [line for line in report if "could not" in line]
         assert everything(store) == before
         assert_sound(store)
         put(store, SESSION, note("goes on"))

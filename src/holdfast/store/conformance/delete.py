@@ -86,9 +86,9 @@ class Deleting(StoreFixture):
         source = self.store("source")
         put(source, SESSION, started())
         kept = put(source, SESSION, note("blue paint"))[0]
-        gone = put(source, SESSION, note("secret paint"), AliasGiven(format="craft", id="alias-one"))
+        erased = put(source, SESSION, note("secret paint"), AliasGiven(format="craft", id="alias-one"))
         whole = list(source.events(SESSION))
-        put(source, SESSION, EventErased(hashes=tuple(event.hash for event in gone)))
+        put(source, SESSION, EventErased(hashes=tuple(event.hash for event in erased)))
         erasure = list(source.events(SESSION))[-1]
         assert source.find("alias-one") == []
         assert_sound(source)
@@ -98,7 +98,7 @@ class Deleting(StoreFixture):
         for event in events:
             take(store, [event])
         data = {event.hash: event.data for event in store.events(SESSION)}
-        assert [data[event.hash] for event in gone] == [None, None]
+        assert [data[event.hash] for event in erased] == [None, None]
         assert data[kept.hash] == kept.data
         assert store.rows(Filter(search="secret")) == []
         assert [row.id for row in store.rows(Filter(search="paint"))] == [SESSION]
@@ -111,7 +111,7 @@ class Deleting(StoreFixture):
         chance = random.Random(seed)  # noqa: S311 (the same each time)
         source = self.store("source")
         put(source, SESSION, started(), SessionEdited(goal="blue paint"))
-        secret, alias, gone = put(source, SESSION, note("secret words, and paint"),
+        secret, alias, erased = put(source, SESSION, note("secret words, and paint"),
                                   AliasGiven(format="craft", id="alias-one"), note("secret alone"))  # fmt: skip
         put(source, SESSION, AliasGiven(format="craft", id="alias-two"))
         for number in range(chance.choice((0, 40, 80))):
@@ -121,7 +121,7 @@ class Deleting(StoreFixture):
             secret.hash: {"text": "red words"},
             alias.hash: {"format": "craft", "id": "alias-three"},
         }
-        put(source, SESSION, EventErased(hashes=(secret.hash, alias.hash, gone.hash), instead=instead))
+        put(source, SESSION, EventErased(hashes=(secret.hash, alias.hash, erased.hash), instead=instead))
         put(source, SESSION, note("goes on"))
         state = source.state(SESSION)
         assert state is not None

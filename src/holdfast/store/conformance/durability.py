@@ -38,7 +38,7 @@ class Durability(StoreFixture):
         assert list(store.sessions()) == []
         assert store.find("1111") == []
         assert store.current("/home/me/shop") is None
-        assert store.project_at("path", "/home/me/shop") == []
+        assert store.projects_with("path", "/home/me/shop") == []
         assert store.latest_time() is None
         assert list(store.check()) == []
 
@@ -53,29 +53,29 @@ class Durability(StoreFixture):
     @pytest.mark.parametrize("about", [None, SESSION, OTHER, THIRD, "it's\0 \\ %s nobody's"])
     def test_what_a_transaction_is_about_is_only_a_hint(self, about: str | None) -> None:
         """It may be about anything, there or not, and still write to whatever it wants: the result is the same."""
-        one, two = self.store(), self.store(writer=BEN)
-        put(one, SESSION, started())
-        put(two, SESSION, note("from two"))
-        put(two, OTHER, started("Other"))
-        with one.transaction(about=about) as transaction:
+        anna, ben = self.store(), self.store(writer=BEN)
+        put(anna, SESSION, started())
+        put(ben, SESSION, note("from two"))
+        put(ben, OTHER, started("Other"))
+        with anna.transaction(about=about) as transaction:
             assert [kept.text for kept in transaction.state(SESSION).notes] == ["from two"]
             assert transaction.state(OTHER).count == 1
             assert transaction.state(THIRD).count == 0
             transaction.record(SESSION, draft(note("from one")))
             transaction.record(OTHER, draft(note("from one too")))
             assert transaction.state(SESSION).count == 3
-        with one.transaction(about=about):
+        with anna.transaction(about=about):
             pass
-        assert sorted(two.sessions()) == [SESSION, OTHER]
-        assert two.state(SESSION) == one.state(SESSION)
-        assert_sound(two)
+        assert sorted(ben.sessions()) == [SESSION, OTHER]
+        assert ben.state(SESSION) == anna.state(SESSION)
+        assert_sound(ben)
 
     def test_keys_that_are_expected(self) -> None:
         """Asked for all at once, each is known when it is recorded, by whomever, and only in its own session."""
-        one, two = self.store(), self.store(writer=BEN)
-        put(one, SESSION, started(), key="hook:0")
-        put(two, SESSION, note("from two"), key="hook:\0two")
-        with one.transaction() as transaction:
+        anna, ben = self.store(), self.store(writer=BEN)
+        put(anna, SESSION, started(), key="hook:0")
+        put(ben, SESSION, note("from two"), key="hook:\0two")
+        with anna.transaction() as transaction:
             for session in (SESSION, OTHER):
                 transaction.expect(session, ["hook:0", "hook:\0two", "hook:1", "hook:1"])
             transaction.expect(SESSION, [])
@@ -87,14 +87,14 @@ class Durability(StoreFixture):
             assert transaction.record(SESSION, draft(note("new"), key="hook:1")) is None
             assert transaction.knows(SESSION, "hook:1")
             assert transaction.record(OTHER, draft(started("Other"), key="hook:1")) is not None
-            gone = transaction.withdraw(SESSION, {ANNA: 1})
-            assert [event.key for event in gone] == ["hook:1"]
+            withdrawn = transaction.withdraw(SESSION, {ANNA: 1})
+            assert [event.key for event in withdrawn] == ["hook:1"]
             assert not transaction.knows(SESSION, "hook:1")
             assert transaction.knows(OTHER, "hook:1")
-        with two.transaction() as transaction:
+        with ben.transaction() as transaction:
             assert not transaction.knows(SESSION, "hook:1")
             assert transaction.record(SESSION, draft(note("at last"), key="hook:1")) is not None
-        assert_sound(one)
+        assert_sound(anna)
 
     def test_much_is_recorded_at_once(self) -> None:
         """However many events of how many sessions: all arrive, in their order, and are found by their words."""
@@ -120,24 +120,24 @@ class Durability(StoreFixture):
         put(store, SESSION, started(), note("a red door"))
         with store.transaction() as transaction:
             transaction.set_current("/home/me/shop", SESSION)
-            transaction.know_project(PROJECT)
+            transaction.remember_project(PROJECT)
         before = everything(store)
         store = self.reopened(store)
         assert everything(store) == before
         assert store.current("/home/me/shop") == SESSION
-        assert store.project_at("path", "/home/me/shop") == ["project-1"]
+        assert store.projects_with("path", "/home/me/shop") == ["project-1"]
         assert [row.id for row in store.rows(Filter(search="red doo"))] == [SESSION]
 
     def test_a_second_connection_sees_what_was_acknowledged(self) -> None:
         """What one connection recorded, another shows at once, and goes on from."""
-        one, two = self.store(), self.store(writer=BEN)
-        put(one, SESSION, started())
-        assert two.state(SESSION) == one.state(SESSION)
-        put(two, SESSION, note("from two"))
-        state = one.state(SESSION)
+        anna, ben = self.store(), self.store(writer=BEN)
+        put(anna, SESSION, started())
+        assert ben.state(SESSION) == anna.state(SESSION)
+        put(ben, SESSION, note("from two"))
+        state = anna.state(SESSION)
         assert state is not None
         assert [kept.text for kept in state.notes] == ["from two"]
-        with one.transaction() as transaction:
+        with anna.transaction() as transaction:
             assert transaction.state(SESSION).count == 2
 
     @pytest.mark.parametrize("known", [False, True])
@@ -155,11 +155,11 @@ class Durability(StoreFixture):
             transaction.record(SESSION, draft(AliasGiven(format="craft", id="alias-one")))
             transaction.receive([foreign(BEN, 1, note("blue"), clock=5, session=THIRD)])
             transaction.set_current("/home/me/shop", SESSION)
-            transaction.know_project(PROJECT)
+            transaction.remember_project(PROJECT)
             raise RuntimeError(message)
         assert everything(store) == before
         assert store.current("/home/me/shop") is None
-        assert store.project_at("path", "/home/me/shop") == []
+        assert store.projects_with("path", "/home/me/shop") == []
         assert store.state(THIRD) is None
         assert_sound(store)
         made = put(store, SESSION, note("afterwards"), key="once")

@@ -174,5 +174,5 @@ class StoreFixture:
         for number in range(30):
             put(caro, SESSION, note(f"note {number} of caro"), at=START + 100 + number)
         put(caro, OTHER, started("Another", continues=SESSION), at=START + 5)
-        found = [*anna.events(SESSION), *ben.events(SESSION), *caro.events(SESSION), *caro.events(OTHER)]
-        return list({event.hash: event for event in found}.values())
+        events = [*anna.events(SESSION), *ben.events(SESSION), *caro.events(SESSION), *caro.events(OTHER)]
+        return list({event.hash: event for event in events}.values())

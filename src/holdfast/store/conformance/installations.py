@@ -55,7 +55,7 @@ class Installations(StoreFixture):
                 transaction.set_current("/home/me/shop", session)
         assert (laptop.current("/home/me/shop"), desk.current("/home/me/shop")) == (SESSION, OTHER)
         assert (laptop.places(SESSION), laptop.places(OTHER)) == (["/home/me/shop"], [])
-        assert desk.beside().places == {"/home/me/shop": OTHER}
+        assert desk.local_state().places == {"/home/me/shop": OTHER}
         with desk.transaction() as transaction:
             transaction.set_current("/home/me/shop", None)
         assert laptop.current("/home/me/shop") == SESSION
@@ -68,11 +68,11 @@ class Installations(StoreFixture):
     def test_each_has_a_memory_of_its_own(self, two: tuple[Store, Store]) -> None:
         """Names of one are not there for the other, nor is what stands beside the log changed for it."""
         laptop, desk = two
-        before = desk.beside_the_log()
+        before = desk.local_state_version()
         with laptop.transaction() as transaction:
             transaction.remember("cursor", b"1")
         assert (desk.remembered("cursor"), desk.remembered_under("")) == (None, {})
-        assert desk.beside_the_log() == before
+        assert desk.local_state_version() == before
         with desk.transaction() as transaction:
             assert transaction.remembered("cursor") is None
             transaction.remember("cursor", b"2")
@@ -87,14 +87,14 @@ class Installations(StoreFixture):
         laptop, desk = two
         put(laptop, SESSION, started(project=SHOP))
         with laptop.transaction() as transaction:
-            transaction.know_project(SHOP)
-        assert laptop.project_at("path", "/home/me/shop") == ["p1"]
-        assert desk.project_at("path", "/home/me/shop") == []
+            transaction.remember_project(SHOP)
+        assert laptop.projects_with("path", "/home/me/shop") == ["p1"]
+        assert desk.projects_with("path", "/home/me/shop") == []
         for store in two:
-            assert store.project_at("remote", "github.com/x/shop") == store.project_at("root", "r1") == ["p1"]
+            assert store.projects_with("remote", "github.com/x/shop") == store.projects_with("root", "r1") == ["p1"]
         assert desk.evidence("p1") == [("remote", "github.com/x/shop"), ("root", "r1")]
-        assert ("path", "/home/me/shop") in laptop.beside().projects[0].evidence
-        assert ("path", "/home/me/shop") not in desk.beside().projects[0].evidence
+        assert ("path", "/home/me/shop") in laptop.local_state().projects[0].evidence
+        assert ("path", "/home/me/shop") not in desk.local_state().projects[0].evidence
 
     def test_what_one_says_after_the_other_comes_after_it_in_the_log(self, two: tuple[Store, Store]) -> None:
         """Within a session, whatever their clocks say."""

@@ -215,15 +215,15 @@ class ListingConformance(StoreFixture):
         shop = ProjectFacts(id="p1", name="shop", path="/a", remote="github.com/x/shop", roots=("r1", "r2"))
         fork = ProjectFacts(id="p2", name="fork", path="/b", roots=("r1",))
         with store.transaction() as transaction:
-            transaction.know_project(shop)
-            transaction.know_project(fork)
-            transaction.know_project(shop)
-        assert store.project_at("path", "/a") == ["p1"]
-        assert store.project_at("path", "/b") == ["p2"]
-        assert store.project_at("remote", "github.com/x/shop") == ["p1"]
-        assert store.project_at("root", "r1") == ["p1", "p2"]
-        assert store.project_at("root", "r2") == ["p1"]
-        assert store.project_at("root", "/a") == store.project_at("path", "r1") == []
+            transaction.remember_project(shop)
+            transaction.remember_project(fork)
+            transaction.remember_project(shop)
+        assert store.projects_with("path", "/a") == ["p1"]
+        assert store.projects_with("path", "/b") == ["p2"]
+        assert store.projects_with("remote", "github.com/x/shop") == ["p1"]
+        assert store.projects_with("root", "r1") == ["p1", "p2"]
+        assert store.projects_with("root", "r2") == ["p1"]
+        assert store.projects_with("root", "/a") == store.projects_with("path", "r1") == []
         assert store.evidence("p1") == [
             ("path", "/a"), ("remote", "github.com/x/shop"), ("root", "r1"), ("root", "r2"),
         ]  # fmt: skip

@@ -36,13 +36,13 @@ class Receiving(StoreFixture):
         put(store, SESSION, started(), note("here"))
         assert store.remembered(UNSEEN) is None
         place = store.latest_place()
-        one, two = foreign(BEN, 1, note("there"), clock=5), foreign(BEN, 1, note("too"), clock=6, session=OTHER)
-        take(store, [one])
-        take(store, [two])
+        first, second = foreign(BEN, 1, note("there"), clock=5), foreign(BEN, 1, note("too"), clock=6, session=OTHER)
+        take(store, [first])
+        take(store, [second])
         assert store.remembered(UNSEEN) == b"%d" % place
         with store.transaction() as transaction:
             transaction.remember(UNSEEN, None)
-        assert take(store, [one, two]) == 0
+        assert take(store, [first, second]) == 0
         assert store.remembered(UNSEEN) is None
 
     def test_what_is_known_already_is_not_new(self) -> None:

@@ -48,12 +48,12 @@ class Streaming(StoreFixture):
         made = put(store, SESSION, started(), note("a"))
         made += put(other, OTHER, started("Other"))
         made += put(store, SESSION, note("b"))
-        found = store.arrived(0, 10)
-        assert [arrival.event for arrival in found] == made
-        places = [arrival.place for arrival in found]
+        arrived = store.arrived(0, 10)
+        assert [arrival.event for arrival in arrived] == made
+        places = [arrival.place for arrival in arrived]
         assert places == sorted(set(places))
         assert min(places) > 0
-        assert self.reopened(store).arrived(0, 10) == found
+        assert self.reopened(store).arrived(0, 10) == arrived
 
     def test_what_is_received_arrives_last_whatever_its_clock(self) -> None:
         """A late event of the past stands at the end, in the order in which it was given; known ones do not again."""
@@ -71,12 +71,12 @@ class Streaming(StoreFixture):
         take(store, self.history())
         whole = store.arrived(0, 1_000_000)
         for size in (1, 3, 7, 1000):
-            got, place = [], 0
+            received, place = [], 0
             while portion := store.arrived(place, size):
                 assert len(portion) <= size
-                got += portion
+                received += portion
                 place = portion[-1].place
-            assert got == whole
+            assert received == whole
         assert store.arrived(whole[-1].place, 5) == []
         assert store.latest_place() == whole[-1].place
         assert store.arrived(0, 0) == []

@@ -44,16 +44,16 @@ class Withdrawing(StoreFixture):
         store, without, whole = self.store("s"), self.store("t"), self.store("u")
         take(store, history)
         take(whole, history)
-        gone = [
+        withdrawn = [
             entry for entry in history if entry.session == SESSION and entry.writer == writer and entry.seq > after
         ]
-        take(without, [entry for entry in history if entry not in gone])
-        assert withdraw(store, writer, after) == sorted(gone, key=lambda event: event.seq)
+        take(without, [entry for entry in history if entry not in withdrawn])
+        assert withdraw(store, writer, after) == sorted(withdrawn, key=lambda event: event.seq)
         assert everything(store) == everything(without)
         assert_sound(store)
         store = self.reopened(store, "s")
         assert everything(store) == everything(without)
-        assert take(store, gone) == len(gone)
+        assert take(store, withdrawn) == len(withdrawn)
         assert everything(store) == everything(whole)
         assert_sound(store)
 
@@ -78,7 +78,7 @@ class Withdrawing(StoreFixture):
             transaction.set_current("/home/me/shop", SESSION)
         before = everything(store)
         assert other.state(SESSION) is not None
-        gone = withdraw(store, BEN, 0)
+        withdrawn = withdraw(store, BEN, 0)
         for item in (store, other, self.store()):
             assert item.state(SESSION) is None
             assert list(item.events(SESSION)) == []
@@ -91,7 +91,7 @@ class Withdrawing(StoreFixture):
         store.repair()
         assert store.state(SESSION) is None
         assert list(store.check()) == []
-        assert take(store, gone) == 2
+        assert take(store, withdrawn) == 2
         assert everything(store) == everything(other) == before
         assert_sound(other)
 

@@ -54,10 +54,10 @@ def init(address: PostgresAddress, *, admit: Sequence[str] = (), partitions: int
 def _vault(line: Line, address: PostgresAddress) -> int:
     schema.refuse_others(schema.version_of(line), address.url)
     named = conninfo.vault_of(address.secret)
-    found = line.execute("SELECT ref, name FROM holdfast.vaults ORDER BY ref").fetchall()
-    if named is None and len(found) > 1:
+    vaults = line.execute("SELECT ref, name FROM holdfast.vaults ORDER BY ref").fetchall()
+    if named is None and len(vaults) > 1:
         raise Invalid("the store has several vaults", hint="Say which: ?vault=NAME", file=address.url)
-    for ref, name in found:
+    for ref, name in vaults:
         if named in (None, name):
             return int(ref)
     raise NotFound("there is no such vault", hint=errors.INIT, file=address.url)

@@ -56,8 +56,8 @@ class Arriving(OfInstallation):
 
     def latest_place(self) -> int:
         horizon = self.horizon()
-        found = self.talk.one(f"SELECT max(latest) FROM ({_SEEN}) s", (self.vault, -1) * len(PARTS)) or 0  # noqa: S608
-        return int(min(found, horizon))
+        latest = self.talk.one(f"SELECT max(latest) FROM ({_SEEN}) s", (self.vault, -1) * len(PARTS)) or 0  # noqa: S608
+        return int(min(latest, horizon))
 
     def horizon(self) -> int:
         """Up to which place everything is settled. Asked by itself: what is read next must be read after it."""
@@ -77,6 +77,6 @@ class Arriving(OfInstallation):
             sql = f"SELECT max(latest), count(*), sum(ref)::text FROM ({_SEEN}) s"  # noqa: S608 (constants)
             latest = self.talk.ask(sql, (self.vault, -1) * len(PARTS))[0]
             # What is not settled yet counts when it is: another change below it may still come in.
-            seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.beside_the_log()}"
+            seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.local_state_version()}"
             self._looked = (moment, int(digest(seen.encode())[:15], 16))
         return self._looked[1]

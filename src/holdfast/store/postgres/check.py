@@ -14,7 +14,7 @@ from holdfast.core.state import FOLD_VERSION
 from holdfast.store import derived_checks
 from holdfast.store.chain_checks import flaws, unentitled_erasure
 from holdfast.store.derived_checks import StoredSession
-from holdfast.store.interface import Damage, Unsound, row_key
+from holdfast.store.interface import Damage, UnsoundEvents, row_key
 from holdfast.store.postgres.tables import BELIEVED, PostgresTables
 
 if TYPE_CHECKING:
@@ -63,28 +63,28 @@ def findings(tables: PostgresTables, session: str) -> Iterator[Damage]:
     yield from derived_checks.findings(session, events, kept, known, authors, tables.unentitled(session))
 
 
-def unsound(tables: PostgresTables, session: str, *, own: bool) -> Unsound | None:
+def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents | None:
     """Of what others put into a session: what no copy takes over. Damage to a session that is not one's own is for
     its owner, and leaves all of it out.
     """
-    people = tables.put_by_others(session)
-    if not people:
+    authors = tables.put_by_others(session)
+    if not authors:
         return None
     events = [event for event, _ in tables.tail(session, 0)]
-    found = [*(flaws(events) if own else ()), *map(unentitled_erasure, tables.unentitled(session))]
+    flawed = [*(flaws(events) if own else ()), *map(unentitled_erasure, tables.unentitled(session))]
     reason: str | None = None
     first: dict[tuple[str, str], int] = {}
-    for flaw in found:
-        person = None if flaw.damaged is None else people.get(row_key(flaw.damaged))
-        if person is not None:
-            stream = flaw.writer, person
+    for flaw in flawed:
+        author = None if flaw.damaged is None else authors.get(row_key(flaw.damaged))
+        if author is not None:
+            stream = flaw.writer, author
             first[stream] = min(flaw.seq, first.get(stream, flaw.seq))
-            reason = reason or f"{flaw.detail} (put there by {person})"
+            reason = reason or f"{flaw.detail} (put there by {author})"
     if reason is None:
         return None
-    left = (
+    rows = (
         row_key(event)
         for event in events
-        if event.seq >= first.get((event.writer, people.get(row_key(event), "")), LARGEST + 1)
+        if event.seq >= first.get((event.writer, authors.get(row_key(event), "")), LARGEST + 1)
     )
-    return Unsound(reason, frozenset(left))
+    return UnsoundEvents(reason, frozenset(rows))

@@ -44,37 +44,37 @@ _SECRET: Final = frozenset({"password", "sslpassword", "scram_client_key", "scra
 
 def vault_of(url: str) -> str | None:
     """The team that the URL names (`?vault=NAME`); None where there is just one."""
-    return PostgresAddress(url).said.get("vault")
+    return PostgresAddress(url).parameters.get("vault")
 
 
 def parameters(url: str, *, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """What psycopg connects with. A URL that libpq does not understand is never repeated: it may hold a password."""
-    found = {name: value for name, value in PostgresAddress(url).said.items() if name != "vault"}
-    if found.pop("ssl", "") == "true":  # as others write it
-        found.setdefault("sslmode", "require")
-    told = {name: value for name, value in {**_NETWORK, **found, **_proof(found)}.items() if value != ""}
+    given = {name: value for name, value in PostgresAddress(url).parameters.items() if name != "vault"}
+    if given.pop("ssl", "") == "true":  # as others write it
+        given.setdefault("sslmode", "require")
+    options = {name: value for name, value in {**_NETWORK, **given, **_proof(given)}.items() if value != ""}
     wanted = {**_SETTINGS, **(settings or {})}
-    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in wanted.items())
-    told["options"] = f"{options} {found.get('options', '')}".strip()
+    settings_options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in wanted.items())
+    options["options"] = f"{settings_options} {given.get('options', '')}".strip()
     try:
-        make_conninfo(**told)
+        make_conninfo(**options)
     except psycopg.Error:
         raise Invalid(
             "the store's URL is not one that PostgreSQL understands",
             hint="It is postgresql://person@host:port/database; special characters in it are written as %XX.",
         ) from None
-    return told
+    return options
 
 
-def _proof(found: Mapping[str, str]) -> dict[str, str]:
+def _proof(given: Mapping[str, str]) -> dict[str, str]:
     """How sure to be of the server, where the URL and the environment say nothing."""
-    asked = (found.get("hostaddr"), found.get("host"), os.environ.get("PGHOSTADDR"), os.environ.get("PGHOST"))
+    asked = (given.get("hostaddr"), given.get("host"), os.environ.get("PGHOSTADDR"), os.environ.get("PGHOST"))
     host = next(filter(None, asked), "")
     is_local = all(name in _LOCAL or name.startswith(("/", "@")) for name in host.split(","))
-    if is_local or found.get("sslmode") or os.environ.get("PGSSLMODE") or found.get("service"):
+    if is_local or given.get("sslmode") or os.environ.get("PGSSLMODE") or given.get("service"):
         return {}
     proof = {"sslmode": "verify-full"}
-    if not found.get("sslrootcert") and not os.environ.get("PGSSLROOTCERT"):
+    if not given.get("sslrootcert") and not os.environ.get("PGSSLROOTCERT"):
         # What this machine trusts: the library that libpq brings along may look for it elsewhere.
         proof["sslrootcert"] = ssl.get_default_verify_paths().cafile or "system"
     return proof
@@ -82,4 +82,4 @@ def _proof(found: Mapping[str, str]) -> dict[str, str]:
 
 def secrets_of(url: str) -> list[str]:
     """What must not be said: words in which it is found are not passed on."""
-    return [value for name, value in PostgresAddress(url).said.items() if value and name in _SECRET]
+    return [value for name, value in PostgresAddress(url).parameters.items() if value and name in _SECRET]

@@ -38,20 +38,20 @@ def erasures(talk: Talk, ref: int | None, session: str) -> list[Erasure]:
         f" WHERE e.session = %s AND e.type IN ('event.erased', 'session.deleted') {ORDER}",
         (ref,),
     )
-    found = []
+    result = []
     for *row, person, by_owner, double in rows:
         event = event_of(session, row)
-        said = read(event)
-        names = hashes(named(said)) if isinstance(said, EventErased) else frozenset[bytes]()
-        found.append(Erasure(event, person, by_owner, bool(double), names))
-    return found
+        data = read(event)
+        names = hashes(named(data)) if isinstance(data, EventErased) else frozenset[bytes]()
+        result.append(Erasure(event, person, by_owner, bool(double), names))
+    return result
 
 
-def unentitled(talk: Talk, ref: int | None, session: str, found: Iterable[Erasure]) -> list[Event]:
+def unentitled(talk: Talk, ref: int | None, session: str, candidates: Iterable[Erasure]) -> list[Event]:
     """Those of these erasures that name an event which another person put there and whose data is there. Where the
     data is gone already, it was erased by somebody who may: perhaps an earlier owner.
     """
-    asked = [erasure for erasure in found if erasure.names and not erasure.by_owner]
+    asked = [erasure for erasure in candidates if erasure.names and not erasure.by_owner]
     if not asked:
         return []
     rows = talk.ask(
@@ -59,22 +59,22 @@ def unentitled(talk: Talk, ref: int | None, session: str, found: Iterable[Erasur
         " WHERE e.session = %s AND e.data IS NOT NULL AND e.hash = ANY(%s::bytea[])",
         (ref, sorted(frozenset[bytes]().union(*(erasure.names for erasure in asked)))),
     )
-    standing = {}
+    authors = {}
     for *row, person in rows:
         event = event_of(session, row)
         if has_true_hash(event):
-            standing[bytes.fromhex(event.hash)] = person
+            authors[bytes.fromhex(event.hash)] = person
     return [
         erasure.event
         for erasure in asked
-        if any(standing.get(name, erasure.person) != erasure.person for name in erasure.names)
+        if any(authors.get(name, erasure.person) != erasure.person for name in erasure.names)
     ]
 
 
 def obeyed(talk: Talk, ref: int | None, session: str) -> list[Erasure]:
-    found = erasures(talk, ref, session)
-    passed_over = {event.written for event in unentitled(talk, ref, session, found)}
-    return [erasure for erasure in found if not erasure.double and erasure.event.written not in passed_over]
+    every = erasures(talk, ref, session)
+    passed_over = {event.written for event in unentitled(talk, ref, session, every)}
+    return [erasure for erasure in every if not erasure.double and erasure.event.written not in passed_over]
 
 
 def erasable(talk: Talk, ref: int | None, session: str, wanted: Iterable[str]) -> list[tuple[int, bytes]]:
@@ -86,16 +86,16 @@ def erasable(talk: Talk, ref: int | None, session: str, wanted: Iterable[str]) -
         " WHERE e.session = %s AND coalesce(e.data, e.salt) IS NOT NULL AND e.hash = ANY(%s::bytea[])",
         (ref, sorted(hashes(wanted))),
     )
-    said = obeyed(talk, ref, session) if rows else []
-    found = []
+    orders = obeyed(talk, ref, session) if rows else []
+    erasable_rows = []
     for *row, person in rows:
         event = event_of(session, row)
         own = bytes.fromhex(event.hash)
         if has_true_hash(event) or any(
-            own in erasure.names and (erasure.by_owner or erasure.person == person) for erasure in said
+            own in erasure.names and (erasure.by_owner or erasure.person == person) for erasure in orders
         ):
-            found.append((event.clock, own))
-    return found
+            erasable_rows.append((event.clock, own))
+    return erasable_rows
 
 
 def hashes(names: Iterable[str]) -> frozenset[bytes]:

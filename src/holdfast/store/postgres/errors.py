@@ -120,44 +120,44 @@ def _holding(error: psycopg.Error) -> tuple[str, str]:
 
 def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
     """By what was attempted: what the server says of its rules and tables tells nobody what to do."""
-    said, hint = _first(error), "Whoever runs the database admits you: holdfast store admit PERSON"
-    if operation == OPEN or ("schema holdfast" in said and operation not in OF_THE_OWNER):
-        words = "you are not a member of any vault here"
-    elif "no home of yours" in said:  # it was, when the store was opened
-        words = f"cannot {operation}: you are not a member of this vault any more; nothing was changed"
-    elif "row-level security" in said and operation not in OF_THE_OWNER:
+    message, hint = _first(error), "Whoever runs the database admits you: holdfast store admit PERSON"
+    if operation == OPEN or ("schema holdfast" in message and operation not in OF_THE_OWNER):
+        reason = "you are not a member of any vault here"
+    elif "no home of yours" in message:  # it was, when the store was opened
+        reason = f"cannot {operation}: you are not a member of this vault any more; nothing was changed"
+    elif "row-level security" in message and operation not in OF_THE_OWNER:
         # It refuses to write; what may not be read is not there.
-        words = "cannot write to the session: it is shared with you for reading alone, or not at all"
-        words, hint = f"{words}; nothing was changed", "Its owner lets you write: holdfast store share ID PERSON"
-    elif operation in OF_THE_OWNER and _DATABASE.search(said):
-        words = f"cannot {operation}: this role may not make roles, or no schema here"
-        words, hint = f"{words}; nothing was changed", "Use a role that owns the database and has CREATEROLE."
-    elif operation in OF_THE_OWNER and _TABLES.search(said):
-        words = f"cannot {operation}: only the owner of the tables does that; nothing was changed"
+        reason = "cannot write to the session: it is shared with you for reading alone, or not at all"
+        reason, hint = f"{reason}; nothing was changed", "Its owner lets you write: holdfast store share ID PERSON"
+    elif operation in OF_THE_OWNER and _DATABASE.search(message):
+        reason = f"cannot {operation}: this role may not make roles, or no schema here"
+        reason, hint = f"{reason}; nothing was changed", "Use a role that owns the database and has CREATEROLE."
+    elif operation in OF_THE_OWNER and _TABLES.search(message):
+        reason = f"cannot {operation}: only the owner of the tables does that; nothing was changed"
         hint = "Set HOLDFAST_STORE, or the URL, to the role that ran holdfast store init first."
-    elif _TABLES.search(said):
-        words = f"cannot {operation}: a right that members need is missing; nothing was changed"
+    elif _TABLES.search(message):
+        reason = f"cannot {operation}: a right that members need is missing; nothing was changed"
         hint = "The owner of the tables gives them anew: holdfast store init URL"
     else:  # words of our own: see rights.sql
-        words = f"cannot {operation}: {said}; nothing was changed"
+        reason = f"cannot {operation}: {message}; nothing was changed"
         hint = "It is somebody else's: ask them, or whoever runs the database."
-    return Refused(words, hint=hint, operation=operation, file=where)
+    return Refused(reason, hint=hint, operation=operation, file=where)
 
 
 def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Iterable[str]) -> HoldfastError:
     # Names that people chose (of hosts, roles, databases) say nothing about what is wrong.
-    said = re.sub(r'"[^"]*"', '""', _why(error).lower())
-    if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
+    message = re.sub(r'"[^"]*"', '""', _why(error).lower())
+    if "password" in message or "authentication" in message or "no pg_hba.conf entry" in message:
         return spoken(pg.InvalidPassword(), operation, where) or Unreachable("the server does not let this person in")
-    if 'database "" does not exist' in said:
+    if 'database "" does not exist' in message:
         return spoken(pg.InvalidCatalogName(), operation, where) or NotFound("there is no such database")
-    if 'role "" does not exist' in said:
+    if 'role "" does not exist' in message:
         return Unreachable(
             "the server knows no such person",
             hint="Whoever runs the database makes the role: CREATE ROLE name LOGIN",
             operation=operation, file=where,
         )  # fmt: skip
-    refused = _VALUE.search(said)
+    refused = _VALUE.search(message)
     if refused is not None:
         name = next(filter(None, refused.groups()), "")
         return Invalid(
@@ -165,13 +165,13 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
             hint="Look at the store's URL and at the variables that begin with PG.",
             operation=operation, file=where,
         )  # fmt: skip
-    if "does not support ssl" in said:
+    if "does not support ssl" in message:
         return Unreachable(
             "the server offers no encryption (TLS), which is insisted on; it was told nothing",
             hint="Ask whoever runs it to switch TLS on. ?sslmode=disable goes without: that is your own decision.",
             operation=operation, file=where,
         )  # fmt: skip
-    if "certificate" in said or "ssl" in said:
+    if "certificate" in message or "ssl" in message:
         return Unreachable(
             "the server did not prove who it is (TLS)",
             hint="Name the authority that signed its certificate: ?sslrootcert=FILE; see sslmode in docs/team.md.",
@@ -189,6 +189,6 @@ def _why(error: psycopg.Error) -> str:
 
 def _first(error: psycopg.Error) -> str:
     """The first line of what it said: the others repeat statements and values."""
-    said = error.diag.message_primary or str(error)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    message = error.diag.message_primary or str(error)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__

@@ -25,8 +25,8 @@ class OfInstallation:
         self._installation = installation
 
     def remembered(self, name: str) -> bytes | None:
-        found = self.talk.one("SELECT holdfast.remembered(%s, %s)", (self._installation(), name))
-        return None if found is None else bytes(found)
+        value = self.talk.one("SELECT holdfast.remembered(%s, %s)", (self._installation(), name))
+        return None if value is None else bytes(value)
 
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
         rows = self.talk.ask("SELECT * FROM holdfast.remembered_under(%s, %s)", (self._installation(), prefix))
@@ -36,15 +36,15 @@ class OfInstallation:
         self.talk.tell("SELECT holdfast.remember(%s, %s, %s)", (self._installation(), name, value))
 
     def current(self, place: str) -> str | None:
-        found: str | None = self.talk.one("SELECT holdfast.current_at(%s, %s)", (self._installation(), place))
-        return found
+        session: str | None = self.talk.one("SELECT holdfast.current_at(%s, %s)", (self._installation(), place))
+        return session
 
     def places(self, session: str) -> list[str]:
         return [path for path, current in self._places() if current == session]
 
     def _places(self) -> list[tuple[str, str]]:
-        found = self.talk.ask("SELECT * FROM holdfast.places_at(%s)", (self._installation(),))
-        return [(path, session) for path, session in found]
+        rows = self.talk.ask("SELECT * FROM holdfast.places_at(%s)", (self._installation(),))
+        return [(path, session) for path, session in rows]
 
     def point(self, place: str, session: str | None) -> None:
         self.talk.tell("SELECT holdfast.point(%s, %s, %s)", (self._installation(), place, session))
@@ -68,7 +68,7 @@ class OfInstallation:
                 (self.vault, kind, value, known.id, self._installation() if kind == "path" else 0),
             )
 
-    def project_at(self, kind: str, value: str) -> list[str]:
+    def projects_with(self, kind: str, value: str) -> list[str]:
         rows = self.talk.ask(
             "SELECT holdfast.projects_at(%s, %s, %s, %s)", (self.vault, kind, value, self._installation())
         )
@@ -80,7 +80,7 @@ class OfInstallation:
         )
         return [(kind, value) for kind, value in rows]
 
-    def beside(self) -> LocalState:
+    def local_state(self) -> LocalState:
         names = self.talk.ask(
             "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id, person <> CURRENT_USER",
             (self.vault,),
@@ -89,7 +89,7 @@ class OfInstallation:
             places=dict(self._places()),
             projects=[KnownProject(id_, name, tuple(self.evidence(id_))) for id_, name in names],
             memory=self.remembered_under(""),
-            missed=frozenset(
+            missing_events=frozenset(
                 str(name)
                 for (name,) in self.talk.ask(
                     "SELECT a.name FROM aside a JOIN sessions s ON s.ref = a.session"
@@ -99,7 +99,7 @@ class OfInstallation:
             ),
         )
 
-    def miss(self, session: str, names: Iterable[str]) -> None:
+    def record_missing(self, session: str, names: Iterable[str]) -> None:
         """What is missing in a session, its owner says: of others' nothing is noted."""
         sql = (
             "INSERT INTO aside (session, name, found) SELECT s.ref, unnest(%s::text[]), '' FROM sessions s"
@@ -108,11 +108,11 @@ class OfInstallation:
         self.talk.tell(sql, (list(names), self.vault, session))
 
     def latest_time(self) -> int | None:
-        found: int | None = self.talk.one("SELECT at FROM installations WHERE ref = %s", (self._installation(),))
-        return found
+        latest: int | None = self.talk.one("SELECT at FROM installations WHERE ref = %s", (self._installation(),))
+        return latest
 
-    def beside_the_log(self) -> str:
-        found: list[tuple[Any, ...]] = [
+    def local_state_version(self) -> str:
+        rows: list[tuple[Any, ...]] = [
             *self._places(),
             *self.talk.ask(
                 "SELECT (SELECT count(*) FROM projects WHERE vault = %s AND person = CURRENT_USER),"
@@ -123,4 +123,4 @@ class OfInstallation:
                 "SELECT count(*), max(stamp) FROM memory WHERE installation = %s", (self._installation(),)
             ),
         ]
-        return digest(repr(found).encode(errors="surrogatepass"))
+        return digest(repr(rows).encode(errors="surrogatepass"))

@@ -21,7 +21,7 @@ _ANSWER: Final = 5.0  # seconds for the other side to answer
 _SHORTEST, _LONGEST = 0.25, 10.0  # seconds between two attempts to make the line again
 
 
-class PostgresListening:
+class PostgresChangeListener:
     """Not for two threads at once."""
 
     def __init__(self, url: str, channel: str) -> None:
@@ -33,7 +33,7 @@ class PostgresListening:
         self._quiet_since = monotonic()
         self._connect()
 
-    def heard(self, timeout: float) -> bool:
+    def wait(self, timeout: float) -> bool:
         """Wait at most so many seconds; True when something may have changed since this was asked last."""
         until = monotonic() + timeout
         if self._line is None:

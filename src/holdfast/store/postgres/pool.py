@@ -51,24 +51,24 @@ class AttentiveLine(Line):
 
         Of much that is told at once, psycopg sends what fits and waits for the answer alone: the rest is sent here.
         """
-        heard = monotonic()
+        last_sign = monotonic()
         try:
             wanted = next(gen)
             while True:
                 unsent = wanted == Wait.R and self.pgconn.flush() != 0
                 ready = yield Wait.RW if unsent else wanted
                 if unsent and ready == Ready.W:
-                    heard = monotonic()
+                    last_sign = monotonic()
                     continue
                 if ready:
-                    heard = monotonic()
-                elif monotonic() - heard > (SILENCE if self.patience is None else self.patience):
+                    last_sign = monotonic()
+                elif monotonic() - last_sign > (SILENCE if self.patience is None else self.patience):
                     self.pgconn.finish()
                     raise Silent("it does not answer any more")
                 wanted = gen.send(ready)
         except StopIteration as done:
-            found: _Result = done.value
-            return found
+            result: _Result = done.value
+            return result
 
 
 class PostgresPool:

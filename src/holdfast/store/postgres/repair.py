@@ -29,22 +29,22 @@ _ANEW: Final = {
 
 def repair(store: PostgresStore) -> list[str]:
     """Session by session, each in a transaction of its own; those that one may only read are left as they are."""
-    said: list[str] = []
-    forgotten = not any(known.evidence for known in store.beside().projects)
+    report: list[str] = []
+    forgotten = not any(known.evidence for known in store.local_state().projects)
     for session, _ in store.listed_sessions():
         if store.may_write(session):
             try:
                 wrong = _derived_wrong(store, session)
-                said += _mend(store, session, forgotten=forgotten)
+                report += _mend(store, session, forgotten=forgotten)
                 right = wrong - _derived_wrong(store, session) if wrong else wrong
-                said += [f"Session {session}: {_ANEW[name]}" for name in sorted(right)]
+                report += [f"Session {session}: {_ANEW[name]}" for name in sorted(right)]
             except HoldfastError as error:
-                said.append(f"Session {session}: it could not be repaired: {error.message}")
-    return said
+                report.append(f"Session {session}: it could not be repaired: {error.message}")
+    return report
 
 
 def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
-    said: list[str] = []
+    report: list[str] = []
     with store.transaction() as transaction:
         tables = store.tables
         tables.lock((session,))
@@ -56,26 +56,26 @@ def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
             if flaw.damaged is not None and own:
                 # What is mended is put there by whoever mends it: nobody else's event becomes one's own that way.
                 whole = None if row_key(flaw.damaged) in others else _whole(flaw.damaged, events)
-                said.append(_put_right(store, flaw.damaged, whole))
+                report.append(_put_right(store, flaw.damaged, whole))
             elif flaw.damaged is not None:
-                said.append(f"Session {session}: {flaw.detail}; only its owner can repair that.")
+                report.append(f"Session {session}: {flaw.detail}; only its owner can repair that.")
         for event in tables.unentitled(session) if own else ():
             _take_aside(store, event)
-            said.append(f"Session {session}: {unentitled_erasure(event).detail}. It was set aside.")
+            report.append(f"Session {session}: {unentitled_erasure(event).detail}. It was set aside.")
         # Without a key nothing was told twice; of those with one, the refold sees to it.
         sql = "UPDATE events SET double = 0 WHERE session = %s AND double <> 0 AND key IS NULL"
         tables.talk.tell(sql, (tables.ref(session),))
         if events or transaction.state(session).last is not None:
             store.journal.refold(session)
             missing = list(_note_missing(store, session)) if own else []
-            said += missing
+            report += missing
             project = transaction.state(session).project
             if forgotten and project is not None and not transaction.state(session).deleted:
-                transaction.know_project(project)
+                transaction.remember_project(project)
             # Until then it was worked on, the listing said: what is later than the log is lost.
             if not missing and until > transaction.state(session).updated_at:
-                said.append(f"Session {session}: what happened last, up to {text(until)}, could not be saved.")
-    return said
+                report.append(f"Session {session}: what happened last, up to {text(until)}, could not be saved.")
+    return report
 
 
 def _derived_wrong(store: PostgresStore, session: str) -> set[str]:
@@ -84,8 +84,8 @@ def _derived_wrong(store: PostgresStore, session: str) -> set[str]:
     def look() -> set[str]:
         tables = store.tables
         unlisted = tables.version(session) <= 0 and next(tables.tail(session, 0), None) is not None
-        found = {finding.check for finding in check.findings(tables, session)}
-        return {name for name in _ANEW if name in found or (unlisted and name == "listing")}
+        failed = {finding.check for finding in check.findings(tables, session)}
+        return {name for name in _ANEW if name in failed or (unlisted and name == "listing")}
 
     return store.read(look)
 
@@ -101,13 +101,13 @@ def _whole(event: Event, events: list[Event]) -> Event | None:
 def _put_right(store: PostgresStore, event: Event, whole: Event | None) -> str:
     """As it once was, where that is known; otherwise out of the log, and kept as it was."""
     tables = store.tables
-    what = f"Session {event.session}: event {event.seq} ({event.type})"
+    subject = f"Session {event.session}: event {event.seq} ({event.type})"
     if whole is None:
         _take_aside(store, event)
-        return f"{what} is damaged and was set aside."
+        return f"{subject} is damaged and was set aside."
     tables.take_out([event])
     tables.insert(tables.missing(event.session, [whole]))
-    return f"{what} was damaged and is mended."
+    return f"{subject} was damaged and is mended."
 
 
 def _take_aside(store: PostgresStore, event: Event) -> None:
@@ -127,7 +127,7 @@ def _note_missing(store: PostgresStore, session: str) -> Iterator[str]:
             yield f"Session {session}: {flaw.detail}; it could not be saved."
 
 
-def _set_aside(store: PostgresStore, session: str, name: str, found: bytes) -> None:
+def _set_aside(store: PostgresStore, session: str, name: str, content: bytes) -> None:
     tables = store.tables
     sql = "INSERT INTO aside (session, name, found) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-    tables.talk.tell(sql, (tables.ref(session), name, found))
+    tables.talk.tell(sql, (tables.ref(session), name, content))

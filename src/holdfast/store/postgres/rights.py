@@ -19,13 +19,13 @@ _AS_OWNER: Final = "SELECT set_config('holdfast.administering', 'on', true)"
 
 def make_vault(line: Line, name: str) -> int:
     """The number of a vault, made if there is none of this name."""
-    found = line.execute(
+    row = line.execute(
         "INSERT INTO holdfast.vaults (name) VALUES (%s) ON CONFLICT (name) DO UPDATE SET name = excluded.name"
         " RETURNING ref",
         (name,),
     ).fetchone()
-    assert found is not None
-    return int(found[0])
+    assert row is not None
+    return int(row[0])
 
 
 def admit(line: Line, vault: int, person: str) -> bool:
@@ -72,10 +72,10 @@ def dismiss(line: Line, vault: int, person: str) -> None:
     vault it shows them nothing.
     """
     with line.transaction():
-        gone = line.execute(
+        removed = line.execute(
             "DELETE FROM holdfast.members WHERE vault = %s AND person = %s RETURNING 1", (vault, person)
         ).fetchone()
-        if gone is None:
+        if removed is None:
             raise NotFound(f"{person!a} is not a member")
         line.execute(_AS_OWNER)
         line.execute("DELETE FROM holdfast.shares WHERE vault = %s AND person = %s", (vault, person))

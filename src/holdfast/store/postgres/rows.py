@@ -27,12 +27,12 @@ def row_of(ref: int, event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _seen(told: bytes | None) -> tuple[StreamHead, ...]:
+def _seen(encoded: bytes | None) -> tuple[StreamHead, ...]:
     """What cannot be read counts as nothing: then the hash does not fit, and whoever verifies chains says so. Anybody
     who may write can put it there, and one event must not keep everybody from all others.
     """
     try:
-        return _heads.decode(told) if told else ()
+        return _heads.decode(encoded) if encoded else ()
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return ()
 

@@ -35,33 +35,33 @@ def version_of(line: Line) -> int:
     there = line.execute(_KNOWN).fetchone()
     if there is None or not there[0]:
         return 0
-    found = line.execute(_VERSION).fetchone()
-    return 0 if found is None else version_from(str(found[0]))
+    row = line.execute(_VERSION).fetchone()
+    return 0 if row is None else version_from(str(row[0]))
 
 
-def version_from(said: str | None) -> int:
+def version_from(value: str | None) -> int:
     """The version that the store says it is of; 0 where it says none."""
-    if said is None:
+    if value is None:
         return 0
-    if not (said.isascii() and said.isdigit() and len(said) <= _LARGEST_VERSION):
+    if not (value.isascii() and value.isdigit() and len(value) <= _LARGEST_VERSION):
         raise Damaged("the store does not say which version its tables are of", hint=_SAY_IT)
-    return int(said)
+    return int(value)
 
 
-def refuse_others(found: int, where: str, known: int = len(MIGRATIONS)) -> None:
+def refuse_others(version: int, where: str, known: int = len(MIGRATIONS)) -> None:
     """A store of another version is left alone: its tables are everybody's."""
-    if found == known:
+    if version == known:
         return
-    if not found:
+    if not version:
         raise NotFound("there is no Holdfast store in this database", hint=INIT, file=where)
-    if found > known:
+    if version > known:
         raise Refused(
-            f"the store was made by a newer Holdfast (version {found}; this program knows {known})",
+            f"the store was made by a newer Holdfast (version {version}; this program knows {known})",
             hint="Upgrade Holdfast here.",
             file=where,
         )
     raise Refused(
-        f"the store was made by an older Holdfast (version {found}; this program needs {known})",
+        f"the store was made by an older Holdfast (version {version}; this program needs {known})",
         hint="Whoever runs the database brings it up to date: holdfast store init URL",
         file=where,
     )
@@ -73,25 +73,25 @@ def make(line: Line, where: str, *, partitions: int | None = None, known: Sequen
     done: list[str] = []
     with line.transaction():
         line.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        found = version_of(line)
-        if found > len(known):
-            refuse_others(found, where, len(known))
-        there = line.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
-        if not found and there == (True,):
+        version = version_of(line)
+        if version > len(known):
+            refuse_others(version, where, len(known))
+        has_events = line.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
+        if not version and has_events == (True,):
             raise Damaged("the tables are there, but not which version they are of", hint=_SAY_IT, file=where)
         _make_group(line, done)
-        if not found:
+        if not version:
             line.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
             line.execute(
                 'CREATE TABLE IF NOT EXISTS holdfast.facts (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)'
             )
-        for step in known[found:]:
+        for step in known[version:]:
             line.execute(_statements(step))
-        if not found:
+        if not version:
             _divide(line, "events", partitions or 1)
             done.append(f"made the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
-        elif found < len(known):
-            done.append(f"brought the tables from version {found} to {len(known)}")
+        elif version < len(known):
+            done.append(f"brought the tables from version {version} to {len(known)}")
         line.execute(
             "INSERT INTO holdfast.facts (name, value) VALUES ('version', %s)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -126,8 +126,8 @@ def _make_group(line: Line, done: list[str]) -> None:
 
 def partitions(line: Line) -> int:
     """Into how many parts the log is divided."""
-    found = line.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass").fetchone()
-    return 0 if found is None else int(found[0])
+    row = line.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def divide(line: Line, parts: int) -> None:

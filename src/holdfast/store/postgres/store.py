@@ -17,16 +17,16 @@ from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import (
     Arrival,
+    ChangeListener,
     CopyResult,
     Damage,
     Draft,
     Filter,
     ListedProject,
-    Listening,
     LocalState,
     NotCopied,
-    Refuses,
-    Unsound,
+    RefusalCheck,
+    UnsoundEvents,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
@@ -40,7 +40,7 @@ from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 _READ: Final = "read the store"
 _OPEN: Final = "open the store"
 _ATTEMPTS: Final = 20  # after a restart of the server every line in the pool is dead
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 class PostgresStore:
@@ -104,21 +104,21 @@ class PostgresStore:
         if wanted is None and len(mine) > 1:
             names = ", ".join(sorted(mine))
             raise Invalid(f"you belong to several vaults: {names}", hint="Say which: ?vault=NAME", file=self.url)
-        found = mine.get(wanted) if wanted is not None else next(iter(mine.values()), None)
-        if found is None:
+        vault = mine.get(wanted) if wanted is not None else next(iter(mine.values()), None)
+        if vault is None:
             raise Refused(
                 "you are not a member of " + ("any vault here" if wanted is None else f"the vault {wanted!a}"),
                 hint="Whoever runs the database admits you: holdfast store admit PERSON",
                 file=self.url,
             )
-        return int(found)
+        return int(vault)
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
     def spoken(self, error: BaseException, operation: str) -> HoldfastError | None:
         return errors.spoken(error, operation, self.url, self._hidden)
 
-    def connected(self, begin: Callable[[Talk], _Found]) -> _Found:
+    def connected(self, begin: Callable[[Talk], _Result]) -> _Result:
         """Begin something on a line that works, and stays in use. Nothing was done yet: dead lines do no harm."""
         for attempt in range(_ATTEMPTS):
             line = self.lines.take(self._patience)
@@ -136,7 +136,7 @@ class PostgresStore:
                     raise
         raise AssertionError
 
-    def asked(self, look: Callable[[Talk], _Found], operation: str = _READ) -> _Found:
+    def asked(self, look: Callable[[Talk], _Result], operation: str = _READ) -> _Result:
         """Ask something that may be asked again: in the transaction that is under way, or on a line of its own."""
         try:
             if self.active is not None:
@@ -146,15 +146,15 @@ class PostgresStore:
             # What was told before it may be what failed.
             raise (self.spoken(error, operation if self.active is None else WRITE) or error) from None
 
-    def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Found]) -> _Found:
-        found = look(talk)
+    def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Result]) -> _Result:
+        result = look(talk)
         self.lines.give_back(talk.line)
-        return found
+        return result
 
-    def read(self, look: Callable[[], _Found], *, settled: bool = True) -> _Found:
+    def read(self, look: Callable[[], _Result], *, settled: bool = True) -> _Result:
         """Read with the tables, as of one moment; not `settled` where each statement must see the latest."""
 
-        def reading(talk: Talk) -> _Found:
+        def reading(talk: Talk) -> _Result:
             if self.active is not None:
                 return look()
             self.tables.talk = talk
@@ -164,10 +164,10 @@ class PostgresStore:
             talk.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # Before the moment is chosen: were the log divided anew in between, its rows would be younger than that.
             talk.tell("LOCK TABLE ONLY holdfast.events IN ACCESS SHARE MODE")
-            found = look()
+            result = look()
             talk.tell("COMMIT")
             talk.end()
-            return found
+            return result
 
         return self.asked(reading)
 
@@ -188,24 +188,24 @@ class PostgresStore:
         """
         writer = self.journal.writer()
         if anew or self._installation is None or self._claimed != writer:
-            found = self._settled(writer)
-            if found is None and self._renew is not None:
+            number = self._settled(writer)
+            if number is None and self._renew is not None:
                 writer = self._renew()
-                found = self._settled(writer)
-            if found is None:
+                number = self._settled(writer)
+            if number is None:
                 raise Refused(
                     "cannot write to the store: somebody else put events there under this home's writer id",
                     hint="Another spelling of the store's URL is another writer.",
                     operation=WRITE, file=self.url,
                 )  # fmt: skip
-            self._installation, self._claimed = found, writer
+            self._installation, self._claimed = number, writer
         return self._installation
 
     def _settled(self, writer: str) -> int | None:
         """This installation's number; None where the stream is another person's."""
         given = (self.vault, self._here(True), writer)
-        found = self.asked(lambda talk: talk.one("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
-        return None if found is None else int(found)
+        number = self.asked(lambda talk: talk.one("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
+        return None if number is None else int(number)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,8 +239,8 @@ class PostgresStore:
         """Every session that can be seen, with its version; less than nothing where all events were taken out."""
         sql = "SELECT created_at, id, version FROM sessions WHERE vault = %s AND "
         parts = " UNION ALL ".join(sql + part for part in PARTS)
-        found = self.asked(lambda talk: talk.ask(parts, (self.vault,) * len(PARTS)))
-        return [(id_, version) for _, id_, version in sorted(found)]
+        rows = self.asked(lambda talk: talk.ask(parts, (self.vault,) * len(PARTS)))
+        return [(id_, version) for _, id_, version in sorted(rows)]
 
     def may_write(self, session: str) -> bool:
         sql = (
@@ -278,16 +278,16 @@ class PostgresStore:
     def version(self) -> int:
         return self.read(self.tables.look, settled=False)
 
-    def beside_the_log(self) -> str:
-        return self.read(self.tables.beside_the_log)
+    def local_state_version(self) -> str:
+        return self.read(self.tables.local_state_version)
 
-    def beside(self) -> LocalState:
-        return self.read(self.tables.beside)
+    def local_state(self) -> LocalState:
+        return self.read(self.tables.local_state)
 
-    def listening(self) -> Listening | None:
-        from holdfast.store.postgres.notifications import PostgresListening
+    def listen(self) -> ChangeListener | None:
+        from holdfast.store.postgres.notifications import PostgresChangeListener
 
-        return PostgresListening(self._secret, f"holdfast_{self.vault}")
+        return PostgresChangeListener(self._secret, f"holdfast_{self.vault}")
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         return self.read(lambda: self.tables.stream(session, writer, first, last))
@@ -298,8 +298,8 @@ class PostgresStore:
     def places(self, session: str) -> list[str]:
         return self.read(lambda: self.tables.places(session), settled=False)
 
-    def project_at(self, kind: str, value: str) -> list[str]:
-        return self.read(lambda: self.tables.project_at(kind, value), settled=False)
+    def projects_with(self, kind: str, value: str) -> list[str]:
+        return self.read(lambda: self.tables.projects_with(kind, value), settled=False)
 
     def evidence(self, project: str) -> list[tuple[str, str]]:
         return self.read(lambda: self.tables.evidence(project), settled=False)
@@ -328,7 +328,7 @@ class PostgresStore:
         sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"
         return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))
 
-    def unsound(self, session: str) -> Unsound | None:
+    def unsound(self, session: str) -> UnsoundEvents | None:
         from holdfast.store.postgres import check
 
         own = self.may_repair(session)
@@ -339,7 +339,7 @@ class PostgresStore:
 
         return backup.write_backup(self, path)
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+    def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
         from holdfast.store import store_copy
 
         return store_copy.unite(self, path, refuses)

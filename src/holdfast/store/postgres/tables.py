@@ -55,12 +55,12 @@ class PostgresTables(Arriving):
     def begin_writing(self, talk: Talk, begin: str, here: int, writer: str, about: str | None) -> None:
         """Begin a transaction, and be given the right to write: to the session that it is about too."""
         lock = None if about is None else locks.number(about)
-        *found, is_ours = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock, self.vault, writer))
+        *row, is_ours = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock, self.vault, writer))
         if not is_ours:
             raise WriterTaken
         self.talk = talk
         self.writing = True
-        _, ref, version, anew = found
+        _, ref, version, anew = row
         self._locked = set() if lock is None else {lock}
         self._first.clear()
         if about is not None:
@@ -119,11 +119,11 @@ class PostgresTables(Arriving):
         if self.writing and number not in self._locked:
             self._locked.add(number)
             sql = "SELECT * FROM holdfast.begin_session(%s, %s, %s)"
-            found = self.talk.ask(sql, (self.vault, session, number))
+            rows = self.talk.ask(sql, (self.vault, session, number))
         else:
             sql = "SELECT ref, version, anew FROM sessions WHERE vault = %s AND id = %s"
-            found = self.talk.ask(sql, (self.vault, session))
-        for ref, version, anew in found:
+            rows = self.talk.ask(sql, (self.vault, session))
+        for ref, version, anew in rows:
             self._sessions[session], self._anew[session] = ref, anew
             return int(version)
         return 0
@@ -134,25 +134,25 @@ class PostgresTables(Arriving):
 
     def has_key(self, session: str, key: str) -> bool:
         if (session, key) not in self._keys:
-            found = self._found_keys(session, (key,))
+            recorded = self._recorded_keys(session, (key,))
             if not self.writing:
-                return bool(found)
-            self._keys[session, key] = bool(found)
+                return bool(recorded)
+            self._keys[session, key] = bool(recorded)
         return self._keys[session, key]
 
     def expect(self, session: str, keys: Iterable[str]) -> None:
         wanted = sorted({key for key in keys if (session, key) not in self._keys})
         if self.writing and wanted:
-            found = self._found_keys(session, wanted)
-            self._keys.update({(session, key): key in found for key in wanted})
+            recorded = self._recorded_keys(session, wanted)
+            self._keys.update({(session, key): key in recorded for key in wanted})
 
-    def _found_keys(self, session: str, keys: Sequence[str]) -> set[str]:
+    def _recorded_keys(self, session: str, keys: Sequence[str]) -> set[str]:
         self.lock((session,))
         ref = self.ref(session)
         if ref is None or not keys:
             return set()
         sql = "SELECT key FROM events WHERE session = %s AND key = ANY(%s::text[])"
-        return {found for (found,) in self.talk.ask(sql, (ref, [kept(key) for key in keys]))}
+        return {key for (key,) in self.talk.ask(sql, (ref, [kept(key) for key in keys]))}
 
     def recorded_by(self, session: str, key: str) -> set[str]:
         self.lock((session,))
@@ -163,7 +163,7 @@ class PostgresTables(Arriving):
         return {str(writer) for (writer,) in self.talk.ask(sql, (self.ref(session), key))}
 
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
-        return bool(self._found_keys(session, keys))
+        return bool(self._recorded_keys(session, keys))
 
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         self.lock((session,))
@@ -175,7 +175,7 @@ class PostgresTables(Arriving):
             "SELECT hash FROM events WHERE session = %s AND clock = ANY(%s::bigint[]) AND hash = ANY(%s::bytea[])",
             (ref, clocks, hashes),
         )
-        there = {bytes(found) for (found,) in rows}
+        there = {bytes(stored) for (stored,) in rows}
         return [event for event, own in zip(events, hashes, strict=True) if own not in there]
 
     def insert(self, events: Sequence[Event]) -> None:
@@ -263,10 +263,10 @@ class PostgresTables(Arriving):
         archived = None if summary.archived is None else int(summary.archived)
         shown = (version, *summary[2:10], archived, int(summary.deleted))
         if self._gathering.is_of(session) and len(self._gathering.events) == 1:
-            (event,), found = self._gathering.events, self._gathering.words
+            (event,), words = self._gathering.events, self._gathering.words
             self._gathering.clear()
             self.talk.later, self.noted = None, event
-            self.talk.tell(_APPEND, (*row_of(ref, event), *shown, found, self._installation()))
+            self.talk.tell(_APPEND, (*row_of(ref, event), *shown, words, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
         self.talk.tell(
@@ -284,18 +284,18 @@ class PostgresTables(Arriving):
             (summary.project, summary.created_at, ref, summary.project, summary.created_at),
         )
         due = set() if summary.deleted else set(aliases)
-        found = {row[0] for row in self.talk.ask("SELECT holdfast.aliases_of(%s)", (ref,))}
-        if found - due:  # one by one they cannot be named (asking.sql)
+        stored = {row[0] for row in self.talk.ask("SELECT holdfast.aliases_of(%s)", (ref,))}
+        if stored - due:  # one by one they cannot be named (asking.sql)
             self.talk.tell("DELETE FROM aliases WHERE session = %s", (ref,))
-            found = set()
-        for alias in due - found:
+            stored = set()
+        for alias in due - stored:
             self.talk.tell("INSERT INTO aliases (alias, session) VALUES (%s, %s)", (alias, ref))
 
-    def add_words(self, session: str, found: list[str]) -> None:
+    def add_words(self, session: str, words: list[str]) -> None:
         if self._gathering.is_of(session):
-            self._gathering.words += found
+            self._gathering.words += words
         else:
-            tell_words(self.talk, self._ref_for_writing(session), found)
+            tell_words(self.talk, self._ref_for_writing(session), words)
 
     def snapshots(self, session: str) -> Iterator[StoredState]:
         rows = self.talk.ask(

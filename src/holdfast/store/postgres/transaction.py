@@ -84,11 +84,11 @@ def _look(store: PostgresStore, talk: Talk, last: Event, end: int | None) -> boo
     talk.tell("BEGIN")
     talk.tell(f"SET LOCAL lock_timeout = {GRACE}")
     talk.tell("SELECT pg_advisory_xact_lock(%s, %s::integer)", lock)
-    found = talk.one(_FIND, (store.vault, last.session, last.clock, bytes.fromhex(last.hash)))
+    recorded = talk.one(_FIND, (store.vault, last.session, last.clock, bytes.fromhex(last.hash)))
     talk.tell("COMMIT")
-    if found is not None:
+    if recorded is not None:
         talk.tell("SELECT pg_notify(%s, '')", (f"holdfast_{store.vault}",))
-    return found is not None
+    return recorded is not None
 
 
 WRITE: Final = "write to the store"
@@ -184,19 +184,19 @@ class PostgresTransaction(Writing):
         return new
 
     def _refuse_those_of_others(self, sessions: Iterable[str]) -> None:
-        found = sorted(self._tables.not_own(sessions))
-        if found:
+        others = sorted(self._tables.not_own(sessions))
+        if others:
             raise Refused(
-                f"session {found[0][:8]} is another member's on the server: nothing is added to it",
+                f"session {others[0][:8]} is another member's on the server: nothing is added to it",
                 hint="Whoever knows the id of a session can take it there first. Ids are no secret.",
-                operation=WRITE, file=self._store.url, session=found[0],
+                operation=WRITE, file=self._store.url, session=others[0],
             )  # fmt: skip
 
-    def miss(self, session: str, names: Iterable[str]) -> None:
-        self._tables.miss(session, names)
+    def record_missing(self, session: str, names: Iterable[str]) -> None:
+        self._tables.record_missing(session, names)
 
     def set_current(self, place: str, session: str | None) -> None:
         self._tables.point(place, session)
 
-    def know_evidence(self, known: KnownProject) -> None:
+    def remember_evidence(self, known: KnownProject) -> None:
         self._tables.know(known)

@@ -127,9 +127,9 @@ class Backup:
         with self._reading():
             yield from self._tables.read(session)
 
-    def missed(self) -> frozenset[str]:
+    def missing_events(self) -> frozenset[str]:
         with self._reading():
-            return self._tables.missed()
+            return self._tables.missing_events()
 
     def remembered(self, name: str) -> bytes | None:
         with self._reading():

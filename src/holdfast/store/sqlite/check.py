@@ -35,11 +35,11 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
     except apsw.Error as error:
         return iter([Damage("file", f"the store cannot be read: {error}")])
     try:
-        found = list(_findings(connection, tables, path))
+        damage = list(_findings(connection, tables, path))
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    return iter(found)
+    return iter(damage)
 
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
@@ -70,8 +70,8 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Dam
 
 
 def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
-    for what in opening.header_damage(path):
-        yield Damage("file", f"the header is damaged: {what}")
+    for part in opening.header_damage(path):
+        yield Damage("file", f"the header is damaged: {part}")
     for line in broken(connection, f"({_MOST})"):
         yield Damage("file", line)
     for difference in differences(connection):
@@ -82,22 +82,22 @@ def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
 
 def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
     """What SQLite finds wrong with the file."""
-    for (said,) in connection.execute(f"PRAGMA integrity_check{most}"):
-        for line in str(said).split("\n"):
+    for (message,) in connection.execute(f"PRAGMA integrity_check{most}"):
+        for line in str(message).split("\n"):
             if line not in ("ok", "*** in database main ***"):
                 yield line
 
 
 def differences(connection: apsw.Connection) -> Iterator[str]:
     """Where the tables are not what this version makes them."""
-    *_, due = schema.due_tables()
-    found = schema.tables_of(connection)
-    for name in sorted(due.keys() | found.keys()):
-        if name not in found:
+    *_, expected = schema.due_tables()
+    present = schema.tables_of(connection)
+    for name in sorted(expected.keys() | present.keys()):
+        if name not in present:
             yield f"{name} is missing"
-        elif name not in due:
+        elif name not in expected:
             yield f"{name} is there, and nobody made it"
-        elif due[name] != found[name]:
+        elif expected[name] != present[name]:
             yield f"{name} is not as it was made"
 
 
@@ -151,12 +151,12 @@ class _Indexed:
         if self._rows is None:
             self._rows = iter(self._connection.execute("SELECT session, word FROM words ORDER BY session"))
             self._ahead = next(self._rows, None)
-        found: set[str] = set()
+        words: set[str] = set()
         while self._ahead is not None and self._ahead[0] <= ref:
             if self._ahead[0] == ref:
-                found.add(self._ahead[1])
+                words.add(self._ahead[1])
             self._ahead = next(self._rows, None)
-        return found
+        return words
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────

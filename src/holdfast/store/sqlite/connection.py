@@ -178,23 +178,23 @@ def put_in_place(temporary: str, path: str) -> bool:
 def _look(path: str) -> None:
     """What is there, before SQLite touches it: an empty file would silently become an empty store."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         raise NotFound("there is no store yet", file=path) from None
     except OSError as error:
         raise files.explain(error, "open the store", path) from None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         raise Refused(
             "the store is a symbolic link, and links are not followed",
             hint="Name the real file with HOLDFAST_STORE=sqlite:///path, or HOLDFAST_HOME.",
             file=path,
         )
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
-    if found.st_size < _SMALLEST:
-        what = "empty: it was cut to nothing" if not found.st_size else f"cut to {found.st_size} bytes"
-        raise Damaged(f"the store is {what}", hint=SAVES, file=path)
+    if status.st_size < _SMALLEST:
+        length = "empty: it was cut to nothing" if not status.st_size else f"cut to {status.st_size} bytes"
+        raise Damaged(f"the store is {length}", hint=SAVES, file=path)
     if os.path.lexists(repairing_mark(path)):
         again = "Run it again: holdfast doctor --repair"
         raise Damaged("a repair of the store was cut off before its end", hint=again, file=path)

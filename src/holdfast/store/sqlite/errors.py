@@ -30,9 +30,9 @@ class speaking:  # noqa: N801 (used like a function: `with speaking("open the st
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        told = None if error is None else spoken(error, self.operation, self.path)
-        if told is not None:
-            raise told from None
+        explained = None if error is None else spoken(error, self.operation, self.path)
+        if explained is not None:
+            raise explained from None
 
 
 def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | None:
@@ -91,7 +91,7 @@ def _is_full(path: str) -> bool:
     if not hasattr(os, "statvfs") or not os.access(place, os.W_OK):
         return False
     try:
-        found = os.statvfs(place)
+        space = os.statvfs(place)
     except OSError:
         return False
-    return found.f_bavail * found.f_frsize < _ROOM or (found.f_files > 0 and found.f_favail == 0)
+    return space.f_bavail * space.f_frsize < _ROOM or (space.f_files > 0 and space.f_favail == 0)

@@ -85,13 +85,13 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
                     _insert(target, "memory", (name, value))
     if unread & {"projects", "evidence"}:
         target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
-    said = [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
+    report = [*_unknown_sessions(target), *_report(unread, target, remotes=remotes)]
     if any(image.leftover for image in images):
-        said.append(
+        report.append(
             "A part of the journal could not be read: which session is current in a work tree, and where projects"
             " lie, may be as it was before that."
         )
-    return said
+    return report
 
 
 def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
@@ -132,7 +132,7 @@ def _unknown_sessions(target: apsw.Connection) -> Iterator[str]:
         yield f"{path} was at session {session}, of which nothing could be saved."
 
 
-def _said(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iterator[str]:
+def _report(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iterator[str]:
     if "places" in unread:
         (count,) = next(target.execute("SELECT count(*) FROM places"))
         yield (

@@ -34,13 +34,13 @@ class ScannedRows(NamedTuple):
     writers: dict[int, str]
 
 
-def carve(image: Image) -> ScannedRows:
-    found = ScannedRows([], {}, {}, {})
+def scan(image: Image) -> ScannedRows:
+    rows = ScannedRows([], {}, {}, {})
     for start in range(0, len(image.data), PAGE):
-        _take(found, image, image.data[start : start + PAGE], HEADER if start == 0 else 0)
+        _take(rows, image, image.data[start : start + PAGE], HEADER if start == 0 else 0)
     for page in image.leftover:
-        _take(found, image, page, 0)
-    return found
+        _take(rows, image, page, 0)
+    return rows
 
 
 def places(image: Image) -> dict[str, str]:
@@ -48,26 +48,26 @@ def places(image: Image) -> dict[str, str]:
 
     A path that is found with two sessions is left out: one of them stood on a page that is no longer in use.
     """
-    found: dict[str, set[str]] = {}
+    sessions: dict[str, set[str]] = {}
     for start in range(0, len(image.latest), PAGE):
         for row in _index_rows(image, image.latest[start : start + PAGE]):
             texts = len(row) == 2 and all(isinstance(value, bytes) for value in row)
             if texts and _SESSION.fullmatch(row[1]):
-                found.setdefault(row[0].decode(errors="replace"), set()).add(row[1].decode())
-    return {path: next(iter(sessions)) for path, sessions in found.items() if len(sessions) == 1}
+                sessions.setdefault(row[0].decode(errors="replace"), set()).add(row[1].decode())
+    return {path: next(iter(candidates)) for path, candidates in sessions.items() if len(candidates) == 1}
 
 
 def memory(image: Image) -> dict[str, bytes]:
     """What was kept under names: the one table of two columns that has row numbers and a name. The last row of a
     name is the one that counts.
     """
-    found: dict[str, tuple[int, bytes]] = {}
+    values: dict[str, tuple[int, bytes]] = {}
     for start in range(PAGE, len(image.latest), PAGE):
         for number, row in _rows(image, image.latest[start : start + PAGE], 0):
             if len(row) == 2 and all(isinstance(value, bytes) for value in row):
                 name = row[0].decode(errors="replace")
-                found[name] = max(found.get(name, (number, row[1])), (number, row[1]))
-    return {name: value for name, (_, value) in found.items()}
+                values[name] = max(values.get(name, (number, row[1])), (number, row[1]))
+    return {name: value for name, (_, value) in values.items()}
 
 
 def _index_rows(image: Image, page: bytes) -> Iterator[list[Any]]:
@@ -96,16 +96,16 @@ def _writers(data: bytes) -> Iterator[bytes]:
                 yield run[0][start : start + length]
 
 
-def _take(found: ScannedRows, image: Image, page: bytes, start: int) -> None:
+def _take(rows: ScannedRows, image: Image, page: bytes, start: int) -> None:
     for number, row in _rows(image, page, start):
         if len(row) >= _EVENT_COLUMNS and row[0] is None:
-            found.events.append((number, *row[1:_EVENT_COLUMNS]))
+            rows.events.append((number, *row[1:_EVENT_COLUMNS]))
         elif len(row) >= _SESSION_COLUMNS and row[0] is None and isinstance(row[1], bytes):
-            found.sessions[number] = row[1].decode(errors="replace")
+            rows.sessions[number] = row[1].decode(errors="replace")
             if isinstance(row[5], int):
-                found.until[number] = max(row[5], found.until.get(number, 0))
+                rows.until[number] = max(row[5], rows.until.get(number, 0))
         elif len(row) == _WRITER_COLUMNS and row[0] is None and isinstance(row[1], bytes):
-            found.writers[number] = row[1].decode(errors="replace")
+            rows.writers[number] = row[1].decode(errors="replace")
 
 
 def _rows(image: Image, page: bytes, start: int) -> Iterator[tuple[int, list[Any]]]:

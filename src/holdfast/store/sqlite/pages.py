@@ -104,7 +104,7 @@ def header_damage(header: bytes) -> list[str]:
     The counters of changes, the cookie of the schema and the version of SQLite have no right value. A wrong one
     does no harm: SQLite counts pages itself when the counters differ, and reads the schema again for the cookie.
     """
-    wrong = [what for start, due, what in _CONSTANT if header[start : start + len(due)] != due]
+    wrong = [purpose for start, expected, purpose in _CONSTANT if header[start : start + len(expected)] != expected]
     if header[_VERSIONS : _VERSIONS + 2] not in (b"\1\1", b"\2\2"):
         wrong.append("the version of the format")
     return wrong
@@ -118,8 +118,8 @@ def without_journal(data: bytes) -> bytes:
 def with_sound_header(data: bytes) -> bytes:
     """The same database for use in memory: every field of the header as it must be, and no free pages."""
     mended = bytearray(without_journal(data))
-    for start, due, _ in _CONSTANT:
-        mended[start : start + len(due)] = due
+    for start, expected, _ in _CONSTANT:
+        mended[start : start + len(expected)] = expected
     mended[_PAGES:_FREE] = (len(data) // PAGE).to_bytes(4, "big")
     mended[_FREE : _FREE + 8] = bytes(8)
     mended[_COUNTED : _COUNTED + 4] = mended[_COUNTER : _COUNTER + 4]
@@ -258,9 +258,9 @@ def _raw(wal: bytes, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _sums(order: str, data: bytes, sums: tuple[int, int]) -> tuple[int, int]:
-    one, two = sums
+    first, second = sums
     words = struct.unpack(f"{order}{len(data) // 4}I", data)
     for index in range(0, len(words), 2):
-        one = (one + words[index] + two) & _WORD
-        two = (two + words[index + 1] + one) & _WORD
-    return one, two
+        first = (first + words[index] + second) & _WORD
+        second = (second + words[index + 1] + first) & _WORD
+    return first, second

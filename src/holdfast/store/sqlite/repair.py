@@ -33,9 +33,9 @@ _SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
 def repair(path: str) -> list[str]:
     """Repair the store at this path; sentences say what was done and what could not be saved."""
     stamp = str(Wall().now())
-    said: list[str] = []
+    report: list[str] = []
     if not _walkable(path):
-        said += _replace(path, stamp)
+        report += _replace(path, stamp)
     spare: tuple[set[str], set[str]] = (set(), set())
     if not _sound(path):
         spare = _names_around(path)  # now: while SQLite has the file open, we must not read it
@@ -44,7 +44,7 @@ def repair(path: str) -> list[str]:
         with speaking("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                said += _in_place(connection, path, stamp, spare)
+                report += _in_place(connection, path, stamp, spare)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -52,7 +52,7 @@ def repair(path: str) -> list[str]:
                 raise
     finally:
         connection.close()
-    return said
+    return report
 
 
 def _names_around(path: str) -> tuple[set[str], set[str]]:
@@ -104,7 +104,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     until = _until(connection)
     run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
     tables.hold_place()
-    said = [*local_state.mend(connection), *_set_damaged_aside(connection, tables, path, stamp, spare)]
+    report = [*local_state.mend(connection), *_set_damaged_aside(connection, tables, path, stamp, spare)]
     for table in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {table}")  # noqa: S608 (constants)
     bare = list(
@@ -114,7 +114,9 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
         )
     )
     for (name,) in bare:
-        said.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
+        report.append(
+            f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left."
+        )
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     run("DELETE FROM facts WHERE name = 'clock'")  # earlier versions kept the largest clock of all sessions there
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
@@ -126,21 +128,21 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
         journal.refold(session)
         state = journal.state(session)
         if forgotten and state.project is not None and not state.deleted:
-            SqliteTransaction(connection, tables, journal, path).know_project(state.project)
+            SqliteTransaction(connection, tables, journal, path).remember_project(state.project)
         missing = False
         for flaw in flaws(tables.read(session)):
             name = derived_checks.aside(session, flaw.writer, flaw.seq)
             run("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, stamp))
             if name not in known:
                 missing = True
-                said.append(f"Session {session}: {flaw.detail}; it could not be saved.")
+                report.append(f"Session {session}: {flaw.detail}; it could not be saved.")
         later = until.get(session, 0)
         if later > state.updated_at and not missing:
-            said.append(f"Session {session}: what happened last, up to {text(later)}, could not be saved.")
+            report.append(f"Session {session}: what happened last, up to {text(later)}, could not be saved.")
         journal.flush()
-    if said:  # what a remote is said to have given may be among what is gone: it is asked again
+    if report:  # what a remote is said to have given may be among what is gone: it is asked again
         tables.forget_under("vault/")
-    return said
+    return report
 
 
 def _sessions(connection: apsw.Connection) -> list[str]:
@@ -192,29 +194,29 @@ def _set_damaged_aside(
             seen.add((event.session, event.hash))
     mended = [(row, mender.mended(row)) for row in damaged]
     lost = [(mender.session(row), mender.writer(row), row) for row, event in mended if event is None]
-    said: list[str] = []
+    report: list[str] = []
     if lost:
         kept = quarantine.keep_rows(path, stamp, lost)
-        said.append(f"{_events(len(lost))} could not be saved and {_were(lost)} set aside in {kept}.")
+        report.append(f"{_events(len(lost))} could not be saved and {_was_or_were(lost)} set aside in {kept}.")
     for row in (*damaged, *twice):
         connection.execute("DELETE FROM events WHERE ord = ?", (row[0],))
     for row, event in mended:
         if event is None:
             session = mender.session(row) or f"number {row[1]}"
-            said.append(f"Session {session}: event {row[3]} ({_kind(row)}) is damaged and was set aside.")
+            report.append(f"Session {session}: event {row[3]} ({_kind(row)}) is damaged and was set aside.")
         else:
-            _put_back(tables, event, seen, said)
+            _put_back(tables, event, seen, report)
     if twice:
-        said.append(f"{_events(len(twice))} stored twice {_were(twice)} taken out once.")
-    return said
+        report.append(f"{_events(len(twice))} stored twice {_was_or_were(twice)} taken out once.")
+    return report
 
 
-def _put_back(tables: SqliteTables, event: Event, seen: set[tuple[str, str]], said: list[str]) -> None:
+def _put_back(tables: SqliteTables, event: Event, seen: set[tuple[str, str]], report: list[str]) -> None:
     if (event.session, event.hash) in seen:
         return
     seen.add((event.session, event.hash))
     tables.insert((event,))
-    said.append(f"Session {event.session}: event {event.seq} ({event.type}) was damaged and is mended.")
+    report.append(f"Session {event.session}: event {event.seq} ({event.type}) was damaged and is mended.")
 
 
 def _kind(row: Raw) -> str:
@@ -225,7 +227,7 @@ def _events(count: int) -> str:
     return "1 damaged event" if count == 1 else f"{count} damaged events"
 
 
-def _were(some: list[object] | list[Raw] | list[tuple[str | None, str | None, Raw]]) -> str:
+def _was_or_were(some: list[object] | list[Raw] | list[tuple[str | None, str | None, Raw]]) -> str:
     return "was" if len(some) == 1 else "were"
 
 
@@ -238,7 +240,7 @@ def _replace(path: str, stamp: str) -> list[str]:
         with _alone(path) as content, speaking("repair the store", path):
             wal = pages.journal(path)
             images = [pages.image(content, wal), *_interrupted(path, content)]
-            said = _without_loss(images, fresh) or _salvage(images, fresh)
+            report = _without_loss(images, fresh) or _salvage(images, fresh)
             kept = quarantine.keep_file(path, stamp, content, wal)
             # The old journal must be gone before the new file has the old name: it would be applied to it. If the
             # power fails in between, the mark says that the journal lies aside, and nobody takes the rest for all.
@@ -253,7 +255,7 @@ def _replace(path: str, stamp: str) -> list[str]:
         for ending in ("", "-wal", "-shm"):
             if os.path.lexists(fresh + ending):
                 os.unlink(fresh + ending)
-    return [said[0], f"The damaged file was kept as {kept}.", *said[1:]]
+    return [report[0], f"The damaged file was kept as {kept}.", *report[1:]]
 
 
 def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
@@ -330,38 +332,42 @@ def _salvage(images: list[pages.Image], fresh: str) -> list[str]:
         lost: set[tuple[object, ...]] = set()
         until: dict[str, int] = {}
         for image in images:
-            until.update(_carve(image, saved, lost))
+            until.update(_read_rows(image, saved, lost))
         tables.insert(sorted(saved.values(), key=lambda event: event.written))
         for session, moment in until.items():
             target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
-        found = {(event.seq, event.clock) for event in saved.values()}
-        missing = len({row for row in lost if row not in found})
-        said = [f"The store could not be read as a whole: {len(saved)} events were saved into a new one."]
+        numbers = {(event.seq, event.clock) for event in saved.values()}
+        missing = len({row for row in lost if row not in numbers})
+        report = [f"The store could not be read as a whole: {len(saved)} events were saved into a new one."]
         if missing:
-            said.append(f"{_events(missing)} could not be saved: the damaged file still holds what is left of them.")
-        said += local_state.carry_over(images, target)
+            report.append(
+                f"{_events(missing)} could not be saved: the damaged file still holds what is left of them."
+            )
+        report += local_state.carry_over(images, target)
         target.execute("COMMIT")
-        return said
+        return report
     finally:
         target.close()
 
 
-def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]) -> dict[str, int]:
-    found = page_scan.carve(image)
+def _read_rows(
+    image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]
+) -> dict[str, int]:
+    rows = page_scan.scan(image)
     hashes: dict[tuple[object, ...], list[bytes]] = {}
-    for row in found.events:
+    for row in rows.events:
         hashes.setdefault((row[1], row[2], row[3]), []).append(row[14])
-    named = {row[13] for row in found.events}
+    named = {row[13] for row in rows.events}
     mender = Mender(
-        found.sessions,
-        found.writers,
+        rows.sessions,
+        rows.writers,
         spare=lambda: page_scan.names(b"\n".join((image.data, *image.leftover))),
         hashes_before=lambda row: [
             data for data in hashes.get((row[1], row[2], _less(row[3])), ()) if _is_bytes(data)
         ],
         is_named=lambda _, computed: bytes.fromhex(computed) in named,
     )
-    for row in found.events:
+    for row in rows.events:
         event = mender.sound(row) or mender.mended(row)
         if event is None:
             lost.add((row[3], row[4]))
@@ -369,7 +375,7 @@ def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tu
         key = (event.session, event.hash)
         if key not in saved or saved[key].data is None:
             saved[key] = event
-    return {found.sessions[ref]: moment for ref, moment in found.until.items()}
+    return {rows.sessions[ref]: moment for ref, moment in rows.until.items()}
 
 
 def _less(number: object) -> int:

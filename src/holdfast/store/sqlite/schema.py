@@ -111,24 +111,24 @@ def due_tables(migrations: Sequence[str] = MIGRATIONS) -> Iterator[dict[str, tup
 def version_of_tables(connection: apsw.Connection, migrations: Sequence[str] = MIGRATIONS) -> int | None:
     """The version whose tables these are; None when they are damaged, or a newer program's."""
     try:
-        found = tables_of(connection)
+        present = tables_of(connection)
     except (apsw.Error, UnicodeDecodeError):
         return None
-    return next((version for version, due in enumerate(due_tables(migrations)) if found == due), None)
+    return next((version for version, expected in enumerate(due_tables(migrations)) if present == expected), None)
 
 
 def refuse_others(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Raise when the header gives another version than the tables, or one that this program does not know."""
-    said, seen = version_of(connection), version_of_tables(connection, migrations)
-    if seen is not None and seen != said:
+    header, tables = version_of(connection), version_of_tables(connection, migrations)
+    if tables is not None and tables != header:
         raise Damaged(
-            f"the store is damaged (its header gives version {said}, its tables are those of version {seen})",
+            f"the store is damaged (its header gives version {header}, its tables are those of version {tables})",
             hint=SAVES,
             file=path,
         )
-    if said > len(migrations):
+    if header > len(migrations):
         raise Refused(
-            f"the store was written by a newer Holdfast (version {said}; this program knows {len(migrations)})",
+            f"the store was written by a newer Holdfast (version {header}; this program knows {len(migrations)})",
             hint="Upgrade Holdfast here, or keep using the newer one.",
             file=path,
         )

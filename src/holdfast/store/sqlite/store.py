@@ -27,8 +27,8 @@ from holdfast.store.interface import (
     ListedProject,
     LocalState,
     NotCopied,
-    Refuses,
-    Unsound,
+    RefusalCheck,
+    UnsoundEvents,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
@@ -152,15 +152,15 @@ class SqliteStore:
         with speaking("read the store", self.path):
             return int(self._connection.pragma("data_version"))
 
-    def beside_the_log(self) -> str:
+    def local_state_version(self) -> str:
         with self._reading():
-            return self._tables.beside_the_log()
+            return self._tables.local_state_version()
 
-    def beside(self) -> LocalState:
+    def local_state(self) -> LocalState:
         with self._reading():
-            return self._tables.beside()
+            return self._tables.local_state()
 
-    def listening(self) -> None:
+    def listen(self) -> None:
         """A file tells nobody; asking for its version costs next to nothing."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
@@ -178,7 +178,7 @@ class SqliteStore:
             rows = self._connection.execute("SELECT path FROM places WHERE session = ? ORDER BY path", (session,))
             return [str(path) for (path,) in rows]
 
-    def project_at(self, kind: str, value: str) -> list[str]:
+    def projects_with(self, kind: str, value: str) -> list[str]:
         with self._reading():
             rows = self._connection.execute(
                 "SELECT project FROM evidence WHERE kind = ? AND value = ? ORDER BY project", (kind, value)
@@ -227,7 +227,7 @@ class SqliteStore:
     def may_repair(self, session: str) -> bool:  # noqa: ARG002
         return True  # a file is one person's
 
-    def unsound(self, session: str) -> Unsound | None:  # noqa: ARG002
+    def unsound(self, session: str) -> UnsoundEvents | None:  # noqa: ARG002
         return None  # a file is one person's
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
@@ -236,7 +236,7 @@ class SqliteStore:
         backup.backup(self._connection, path)
         return ()
 
-    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> CopyResult:
+    def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
         from holdfast.store import store_copy
 
         return store_copy.unite(self, path, refuses)
@@ -329,8 +329,8 @@ class SqliteTransaction(Writing):
             self._tables.remember(UNSEEN, b"%d" % place)
         return new
 
-    def miss(self, session: str, names: Iterable[str]) -> None:  # noqa: ARG002
-        self._tables.miss(names)
+    def record_missing(self, session: str, names: Iterable[str]) -> None:  # noqa: ARG002
+        self._tables.record_missing(names)
 
     def set_current(self, place: str, session: str | None) -> None:
         if session is None:
@@ -338,7 +338,7 @@ class SqliteTransaction(Writing):
         else:
             self._connection.execute("INSERT OR REPLACE INTO places (path, session) VALUES (?, ?)", (place, session))
 
-    def know_evidence(self, known: KnownProject) -> None:
+    def remember_evidence(self, known: KnownProject) -> None:
         run = self._connection.execute
         run("INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (known.id, known.name))
         for kind, value in known.evidence:

@@ -72,8 +72,8 @@ class SqliteTables:
     def _one(self, sql: str, values: tuple[Any, ...] = ()) -> int | None:
         row: tuple[Any, ...]
         for row in self._run(sql, values):
-            found: int | None = row[0]
-            return found
+            value: int | None = row[0]
+            return value
         return None
 
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
@@ -169,14 +169,14 @@ class SqliteTables:
         )
         sessions: dict[int, str] = {}
         writers: dict[int, str] = {}
-        found: list[Arrival] = []
+        arrived: list[Arrival] = []
         for place, session, writer, *row in rows:
             if session not in sessions:
                 sessions[session] = self._name("sessions", session)
             if writer not in writers:
                 writers[writer] = self._name("writers", writer)
-            found.append(Arrival(place, event_of(sessions[session], (writers[writer], *row))))
-        return found
+            arrived.append(Arrival(place, event_of(sessions[session], (writers[writer], *row))))
+        return arrived
 
     def latest_place(self) -> int:
         return self._one("SELECT max(ord) FROM events") or 0
@@ -241,12 +241,12 @@ class SqliteTables:
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
         # Names are compared as bytes of UTF-8, where a longer name that begins so stands right after the prefix.
         rows = self._run("SELECT name, value FROM memory WHERE name >= ? ORDER BY name", (prefix,))
-        found: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         for name, value in rows:
             if not name.startswith(prefix):
                 break
-            found[name] = _kept(value)
-        return found
+            values[name] = _kept(value)
+        return values
 
     def remember(self, name: str, value: bytes | None) -> None:
         if value is None:
@@ -254,19 +254,19 @@ class SqliteTables:
         else:
             self._run("INSERT OR REPLACE INTO memory (name, value) VALUES (?, ?)", (name, value))
 
-    def beside_the_log(self) -> str:
+    def local_state_version(self) -> str:
         """A digest of what stands beside the log. Of what is kept under names, only what was kept last is looked at:
         keeping something anew gives it a new row, the last one.
         """
-        found = [
+        rows = [
             *self._run("SELECT path, session FROM places ORDER BY path"),
             *self._run("SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM evidence)"),
             *self._run("SELECT count(*), max(rowid) FROM memory"),
             *self._run("SELECT name, length(value), substr(value, 1, 1024) FROM memory ORDER BY rowid DESC LIMIT 1"),
         ]
-        return digest(repr(found).encode(errors="surrogatepass"))
+        return digest(repr(rows).encode(errors="surrogatepass"))
 
-    def beside(self) -> LocalState:
+    def local_state(self) -> LocalState:
         names = {str(row[0]): str(row[1]) for row in self._run("SELECT id, name FROM projects")}
         evidence: dict[str, list[tuple[str, str]]] = {}
         for project, kind, value in self._run("SELECT project, kind, value FROM evidence ORDER BY kind, value"):
@@ -276,14 +276,14 @@ class SqliteTables:
             {str(row[0]): str(row[1]) for row in self._run("SELECT path, session FROM places ORDER BY path")},
             [KnownProject(name, names.get(name, ""), tuple(evidence.get(name, ()))) for name in known],
             self.remembered_under(""),
-            self.missed(),
+            self.missing_events(),
         )
 
-    def missed(self) -> frozenset[str]:
+    def missing_events(self) -> frozenset[str]:
         """The names of what a repair could not bring back."""
         return frozenset(str(row[0]) for row in self._run("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
 
-    def miss(self, names: Iterable[str]) -> None:
+    def record_missing(self, names: Iterable[str]) -> None:
         for name in names:
             self._run("INSERT OR IGNORE INTO facts (name, value) VALUES (?, '')", (name,))
 
@@ -312,16 +312,16 @@ class SqliteTables:
             " WHERE ref = ?3 AND (project <> ?1 OR created_at <> ?2)",
             (summary.project, summary.created_at, ref),
         )
-        due = set() if summary.deleted else set(aliases)
-        found = {row[0] for row in self._run("SELECT alias FROM aliases WHERE session = ?", (ref,))}
-        for alias in found - due:
+        wanted = set() if summary.deleted else set(aliases)
+        stored = {row[0] for row in self._run("SELECT alias FROM aliases WHERE session = ?", (ref,))}
+        for alias in stored - wanted:
             self._run("DELETE FROM aliases WHERE alias = ? AND session = ?", (alias, ref))
-        for alias in due - found:
+        for alias in wanted - stored:
             self._run("INSERT INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
 
-    def add_words(self, session: str, found: list[str]) -> None:
+    def add_words(self, session: str, words: list[str]) -> None:
         ref = self._ref_for_writing(session)
-        self._run_many("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", [(word, ref) for word in found])
+        self._run_many("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", [(word, ref) for word in words])
 
     def snapshots(self, session: str) -> Iterator[StoredState]:
         rows = self._run(
