@@ -1,7 +1,7 @@
 """Stop or delete a session.
 
-Stopping completes the session and keeps its branch (as one commit on the branch it came from) or discards it. Deleting
-erases its text from every file of the home; a session that somebody may still be working on is deleted only by force.
+Stopping completes the session and keeps its branch (as one commit on the branch it came from) or discards it.
+Deleting erases its text from every file of the home; a session somebody may still be working on needs force.
 """
 
 from __future__ import annotations
