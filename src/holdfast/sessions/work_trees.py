@@ -1,8 +1,8 @@
 """Sessions and work trees: where a session is worked on, and which sessions are open in a work tree.
 
 Events are recorded with where they happened (branch, commit, work tree), so a dashboard or a server acts on a session
-through the workspace of its work tree. Two conversations at once in one work tree are two open sessions. Which session
-was worked on in which work tree is this machine's own knowledge: it is kept in the store's memory, in the transaction
+through the workspace of its work tree. Two conversations at once in one work tree are two open sessions. Which
+session was worked on in which work tree only this machine knows: it is kept in the store's memory, in the transaction
 that makes a session current.
 """
 
