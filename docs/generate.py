@@ -26,7 +26,7 @@ def events() -> str:
     """Every event type, and what it says."""
     glance = (
         (_linked(kind.name), str(kind.version), _yes(kind.sign), _code(kind.searched))
-        for kind in event_types.KINDS.values()
+        for kind in event_types.EVENT_TYPES.values()
     )
     parts = [
         "# Events",
@@ -40,7 +40,7 @@ def events() -> str:
         _table(("event", "version", "sign of activity", "searched"), glance),
     ]
     about = None
-    for kind in event_types.KINDS.values():
+    for kind in event_types.EVENT_TYPES.values():
         if kind.name.partition(".")[0] != about:
             about = kind.name.partition(".")[0]
             parts.append(f"## {about.capitalize()}")
@@ -68,7 +68,7 @@ def lifecycles() -> str:
         rows = [(before, event, after) for before, row in table.items() for event, after in row.items()]
         parts.append(_table(("status", "event", "becomes"), ((f"`{a}`", f"`{b}`", f"`{c}`") for a, b, c in rows)))
         parts.append(f"Endings: {_code(sorted(lifecycle.FINAL[name]))}.")
-    allowed = [kind for kind in event_types.KINDS if lifecycle.session_allows("completed", kind)]
+    allowed = [kind for kind in event_types.EVENT_TYPES if lifecycle.session_allows("completed", kind)]
     parts += ["## After the end", f"Of a session that has ended, only these can still be recorded: {_code(allowed)}."]
     return _page("holdfast.core.lifecycle", parts)
 
@@ -79,7 +79,7 @@ def secret_kinds() -> str:
         What is taken out of every text before it enters the log. In its place stands `[redacted:KIND]`, and the
         session counts how many of each kind were found.
     """
-    rows = ((f"`{kind.name}`", kind.description) for kind in patterns.KINDS)
+    rows = ((f"`{kind.name}`", kind.description) for kind in patterns.SECRET_KINDS)
     return _page("holdfast.core.secrets.patterns", ["# Secrets", _text(intro), _table(("kind", "what it is"), rows)])
 
 

@@ -76,5 +76,5 @@ def _git(tree: Path, *words: str) -> None:
 
 def _say(home: Path, tree: Path, event: str, number: int, **said: object) -> None:
     payload = {"session_id": "talk", "cwd": str(tree), "hook_event_name": event, "prompt_id": f"p{number}", **said}
-    spool.hand_over(str(home), "claude", "user", os.getpid(), json.dumps(payload).encode())
+    spool.add_payload(str(home), "claude", "user", os.getpid(), json.dumps(payload).encode())
     time.sleep(0.02)

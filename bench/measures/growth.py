@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast import Keeper
-from holdfast.core.events import AgentStarted, Data, DecisionMade, MessageExchanged, NoteAdded, SessionStarted
+from holdfast.core.events import AgentStarted, DecisionMade, EventData, MessageExchanged, NoteAdded, SessionStarted
 from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft
 from measures.append import text
@@ -51,7 +51,7 @@ def goal(number: int) -> str:
 def _session(keeper: Keeper, number: int, started: SessionStarted) -> None:
     session = new_id()
     begin = keeper.now() - 10**9 + number * 1000
-    events: list[Data] = [started, AgentStarted(id="a-1", type="architect", task=text(number))]
+    events: list[EventData] = [started, AgentStarted(id="a-1", type="architect", task=text(number))]
     for step in range(98):
         if step % 7 == 0:
             events.append(NoteAdded(text=text(number * 31 + step)))

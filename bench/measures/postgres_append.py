@@ -21,8 +21,8 @@ import psycopg
 from holdfast.core.events import (
     AgentProgressed,
     AgentStarted,
-    Data,
     DecisionMade,
+    EventData,
     MessageExchanged,
     NoteAdded,
     ProjectFacts,
@@ -194,7 +194,7 @@ def begun(url: str, here: str) -> str:
     return session
 
 
-def _data(number: int) -> Data:
+def _data(number: int) -> EventData:
     """The mix of a working session: mostly activity and progress, a text now and then."""
     kind = number % 10
     if kind < 5:

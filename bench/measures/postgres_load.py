@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 
 from holdfast.core import view
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import Event, seal
 from holdfast.core.events import (
     TYPE_OF,
@@ -29,8 +29,8 @@ from holdfast.core.events import (
     AliasGiven,
     CommandRan,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     FileChanged,
     MessageExchanged,
     NoteAdded,
@@ -43,7 +43,7 @@ from holdfast.core.events import (
     searched_text,
 )
 from holdfast.core.fold import apply
-from holdfast.core.search import words
+from holdfast.core.search import split_words
 from holdfast.core.state import FOLD_VERSION, State, freeze
 from holdfast.store.snapshots import is_due, ladder
 from holdfast.store.summary import summary
@@ -75,7 +75,7 @@ class Job(NamedTuple):
 class Said(NamedTuple):
     """What an event says, with all that follows from it alone."""
 
-    data: Data
+    data: EventData
     type: str
     version: int
     canonical: bytes
@@ -178,7 +178,7 @@ def _rows(job: Job, events: Any, sessions: Any, found: Any, snapshots: Any) -> l
             f"{number}\t{owner}\t{count}\t{clock}\t{FOLD_VERSION}\t\\\\x{frozen.hex()}\n"
             for count, (clock, frozen) in kept.snapshots.items()
         ))  # fmt: skip
-        names += [f"{_escaped(alias)}\t{number}\n" for alias in view.names(kept.state)]
+        names += [f"{_escaped(alias)}\t{number}\n" for alias in view.lookup_names(kept.state)]
     return names
 
 
@@ -214,7 +214,7 @@ class Stock:
         self.texts = [f"{common(n)} {' '.join(chance.choices(made, often, k=3))}" for n in range(_STOCK)]
         self._said: dict[str, Said] = {}
 
-    def said(self, name: str, data: Data | None = None) -> Said:
+    def said(self, name: str, data: EventData | None = None) -> Said:
         """The event of this name; made of `data` when it is asked for the first time."""
         found = self._said.get(name)
         if found is None:
@@ -229,10 +229,10 @@ class Stock:
         return self._said.get(name) or self.said(name, _DATA[kind](number, self.texts[number]))
 
 
-def said(data: Data) -> Said:
+def said(data: EventData) -> Said:
     kind = TYPE_OF[type(data)]
-    found = words(searched_text(kind, data)) if kind.searched else []
-    return Said(data, kind.name, kind.version, canonical(msgspec.to_builtins(data)), found)
+    found = split_words(searched_text(kind, data)) if kind.searched else []
+    return Said(data, kind.name, kind.version, canonical_json(msgspec.to_builtins(data)), found)
 
 
 _DATA: dict[str, Any] = {

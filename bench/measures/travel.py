@@ -18,8 +18,8 @@ from unittest.mock import patch
 import msgspec
 
 from holdfast import Keeper
-from holdfast.core.envelope import StreamHead, public
-from holdfast.core.events import Data, DecisionMade, MessageExchanged, NoteAdded, ProjectFacts, SessionStarted
+from holdfast.core.envelope import StreamHead, event_document
+from holdfast.core.events import DecisionMade, EventData, MessageExchanged, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.sessions.start import new_id
 from holdfast.store.interface import Draft
 from holdfast.sync import devices, open_vault, remote_setup
@@ -56,7 +56,7 @@ def _first(scratch: Path) -> list[Figure]:
         with lines.open("wb") as file:
             for session in keeper.store().sessions():
                 for event in keeper.store().events(session):
-                    file.write(msgspec.json.encode(public(event)) + b"\n")
+                    file.write(msgspec.json.encode(event_document(event)) + b"\n")
         recipient = devices.public(keeper).age
         remote_setup.add(keeper, "remote", f"folder:{place}")
     holdfast = str(Path(sys.executable).parent / "holdfast")
@@ -222,7 +222,7 @@ def _session(keeper: Keeper, number: int, events: int) -> None:
     project = ProjectFacts(id="bench", name="bench")
     with keeper.transaction() as transaction:
         for step in range(events):
-            data: Data = MessageExchanged()
+            data: EventData = MessageExchanged()
             if step == 0:
                 data = SessionStarted(goal=text(number), project=project, device=keeper.device())
             elif step % 7 == 0:

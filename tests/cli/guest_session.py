@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.events import Data
+from holdfast.core.events import EventData
 from holdfast.keeper import Keeper
 from holdfast.store.interface import Draft
 from holdfast.workspace import spool
@@ -38,7 +38,7 @@ class Guested(Several):
     def say(self, event: str, talk: str = TALK, *, device: str = "laptop", **said: Any) -> None:
         """One payload of a conversation, of the owner if nothing else is said, as hooks report it, and taken in."""
         payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
-        spool.hand_over(str(self.root / f"home-{device}"), "claude", "user", 1, json.dumps(payload).encode())
+        spool.add_payload(str(self.root / f"home-{device}"), "claude", "user", 1, json.dumps(payload).encode())
         self.document("history")
 
     def prompt(self, words: str) -> None:
@@ -47,14 +47,14 @@ class Guested(Several):
     def run_make(self, number: int = 1) -> None:
         self.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
 
-    def record(self, device: str, session: str, data: Data) -> None:
+    def record(self, device: str, session: str, data: EventData) -> None:
         """An event that no command records, by a device that may write there; the laptop receives it."""
         with Keeper.open(str(self.project), home=str(self.root / f"home-{device}"), actor="guest") as keeper:
             keeper.recorder.record(session, lambda _: [data])
         self.sync(device, "laptop")
 
     def force(
-        self, sessions: Iterable[str], *said: Data, ahead: int = 0, by: str = "guest", to: str = "laptop"
+        self, sessions: Iterable[str], *said: EventData, ahead: int = 0, by: str = "guest", to: str = "laptop"
     ) -> None:
         """Somebody records this in each of the sessions, past every check, so many milliseconds ahead of the time;
         another device receives it, and there we are then.

@@ -45,7 +45,7 @@ class Pair(Calling):
                 with target.store().transaction() as transaction:
                     transaction.receive(event for session in sessions for event in source.store().events(session))
                     for session in sessions:
-                        projects.learn(target, transaction, transaction.state(session))
+                        projects.learn_project(target, transaction, transaction.state(session))
 
 
 @pytest.fixture

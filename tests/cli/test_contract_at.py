@@ -86,21 +86,21 @@ def test_more_than_a_day_ahead_is_invalid(cli: Calling, words: list[str]) -> Non
 
 def test_less_than_a_day_ahead_is_allowed(cli: Calling) -> None:
     """Clocks differ between machines; what comes next is never refused for it."""
-    from holdfast.core.times import DAY, text
+    from holdfast.core.times import DAY, format_time
     from holdfast.machine.wall import Wall
 
     ahead = Wall().now() + DAY - 60_000
-    cli.session("start", "G", "--at", text(ahead))
+    cli.session("start", "G", "--at", format_time(ahead))
     session = cli.session("note", "and on")
-    assert session["notes"][0]["at"] == text(ahead)
+    assert session["notes"][0]["at"] == format_time(ahead)
 
 
 def test_a_clock_time_means_today(cli: Calling) -> None:
     """`HH:MM` is of today, in this machine's zone."""
-    from holdfast.core.times import DAY, millis
+    from holdfast.core.times import DAY, parse_time
     from holdfast.machine.wall import Wall
 
-    created = millis(cli.session("start", "G", "--at", "00:00")["created_at"])
+    created = parse_time(cli.session("start", "G", "--at", "00:00")["created_at"])
     assert 0 <= Wall().now() - created < DAY
     cli.refused(4, "note", "x", "--at", "24:00")
     cli.refused(4, "note", "x", "--at", "8")

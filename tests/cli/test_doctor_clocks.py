@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.canonical import LARGEST, canonical
+from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
 from holdfast.core.envelope import seal
 from tests.support.command_line import Calling
 
@@ -23,8 +23,8 @@ def test_an_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> 
     with Keeper.open(home=str(calling.home)) as keeper:
         head = keeper.events(session)[-1].head
         event = seal(
-            session=session, writer="f" * 20, seq=1, prev=None, clock=LARGEST, at=keeper.now(), actor="ben",
-            type="session.edited", version=1, data=canonical({"goal": "Theirs"}), salt=bytes(16), seen=(head,),
+            session=session, writer="f" * 20, seq=1, prev=None, clock=MAX_SAFE_INTEGER, at=keeper.now(), actor="ben",
+            type="session.edited", version=1, data=canonical_json({"goal": "Theirs"}), salt=bytes(16), seen=(head,),
         )  # fmt: skip
         with keeper.transaction() as transaction:
             transaction.receive([event])
@@ -42,7 +42,7 @@ def test_an_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> 
         checks = {item["name"]: item for item in document["checks"]}
         assert {name for name, check in checks.items() if check["status"] != "ok"} <= {"clocks", "writer"}
         assert checks["clocks"]["status"] == "warning"
-        for words in (session, "unknown device", "f" * 20, str(LARGEST), "2255-06-05"):
+        for words in (session, "unknown device", "f" * 20, str(MAX_SAFE_INTEGER), "2255-06-05"):
             assert words in checks["clocks"]["detail"]
         calling("doctor", "--repair")
     assert calling.session("show", session)["goal"] == "Mine"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import Event, seal
 from tests.support.command_line import Calling
 
@@ -20,7 +20,7 @@ def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def note(session: str, seq: int, text: str, clock: int, prev: Event | None = None) -> Event:
     return seal(
         session=session, writer="b" * 20, seq=seq, prev=prev.hash if prev else None, clock=clock, at=clock // 1000,
-        actor="ben", type="note.added", version=1, data=canonical({"text": text}), salt=bytes(16),
+        actor="ben", type="note.added", version=1, data=canonical_json({"text": text}), salt=bytes(16),
     )  # fmt: skip
 
 

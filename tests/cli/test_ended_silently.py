@@ -25,7 +25,7 @@ class Talking(Calling):
 
     def hears(self, program: subprocess.Popen[bytes], event: str, **said: object) -> None:
         payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
-        spool.hand_over(str(self.home), "claude", "user", program.pid, json.dumps(payload).encode())
+        spool.add_payload(str(self.home), "claude", "user", program.pid, json.dumps(payload).encode())
 
 
 @pytest.fixture

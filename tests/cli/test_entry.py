@@ -53,7 +53,7 @@ class Hooks:
     def taken_in(self) -> Keeper:
         keeper = Keeper.open(str(self.project), home=str(self.home))
         keeper.collect()
-        assert not spool.anything(str(self.home))
+        assert not spool.has_entries(str(self.home))
         return keeper
 
     def noted(self) -> list[str]:
@@ -83,7 +83,7 @@ def test_however_a_hook_is_called_the_agent_goes_on(hooks: Hooks, words: tuple[s
     """Never exit 2, which would stop it; nothing on standard output; and the payload is kept."""
     given = hooks.payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
     hooks.undisturbed(*words, given=given)
-    (kept,) = spool.waiting(str(hooks.home))
+    (kept,) = spool.list_entries(str(hooks.home))
     assert kept.payload(Path(kept.path).read_bytes()) == given
 
 
@@ -136,7 +136,7 @@ _BAD = {
 def test_nothing_at_all_is_only_noted(hooks: Hooks, given: bytes) -> None:
     hooks.home.mkdir()
     hooks.undisturbed("hook", "claude", given=given)
-    assert not spool.anything(str(hooks.home))
+    assert not spool.has_entries(str(hooks.home))
     assert hooks.noted() == ["a hook of 'claude' came with nothing"]
 
 
@@ -166,7 +166,7 @@ def test_hostile_ids_and_paths_do_no_harm(hooks: Hooks, said: dict[str, str]) ->
     hooks.undisturbed("hook", "claude", given=hooks.payload(**said))
     with hooks.taken_in() as keeper:
         assert len(keeper.history(all_projects=True)) == 1
-    assert spool.unread(str(hooks.home)) == []
+    assert spool.list_unread(str(hooks.home)) == []
     assert {path.name for path in hooks.where.iterdir()} == {"home", "project"}
     assert list(hooks.project.iterdir()) == []
 
@@ -217,7 +217,7 @@ def test_an_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> 
     """Another process may have drained the spool between handing over and answering."""
     hooks.undisturbed("hook", "claude", given=hooks.payload())
     given = hooks.payload("SessionStart", source="resume")
-    path = spool.hand_over(str(hooks.home), "claude", "user", 1, given)
+    path = spool.add_payload(str(hooks.home), "claude", "user", 1, given)
     hooks.taken_in().close()
     assert not os.path.exists(path)
     reply = answered(str(hooks.home), os.path.basename(path), store=None, payload=given)
@@ -245,7 +245,7 @@ def test_a_store_that_is_no_store(hooks: Hooks) -> None:
     hooks.home.mkdir()
     (hooks.home / "store.db").write_bytes(b"no store at all" * 1000)
     hooks.undisturbed("hook", "claude", given=hooks.payload())
-    assert len(spool.waiting(str(hooks.home))) == 1
+    assert len(spool.list_entries(str(hooks.home))) == 1
     assert hooks.noted()
 
 
@@ -259,7 +259,7 @@ def test_a_locked_store(hooks: Hooks, kind: str) -> None:
     for event in ("SessionStart", "UserPromptSubmit", "PreCompact"):
         done = hooks.run("hook", "claude", given=hooks.payload(event, prompt="Go on", trigger="auto"))
         assert (done.returncode, done.stderr) == (0, b"")
-    assert len(spool.waiting(str(hooks.home))) == 3
+    assert len(spool.list_entries(str(hooks.home))) == 3
     holder.execute("ROLLBACK")
     holder.close()
     with hooks.taken_in() as keeper:
@@ -273,7 +273,7 @@ def test_no_file_may_grow(hooks: Hooks, blocks: int) -> None:
     hooks.home.mkdir()
     limited = ("sh", "-c", f'ulimit -f {blocks}; exec "$0" "$@"')
     hooks.undisturbed("hook", "claude", given=hooks.payload(prompt="x" * 5_000), before=limited)
-    assert not spool.anything(str(hooks.home))
+    assert not spool.has_entries(str(hooks.home))
     hooks.undisturbed("hook", "claude", given=hooks.payload())
     with hooks.taken_in() as keeper:
         assert keeper.session().document().goal == "Add login"

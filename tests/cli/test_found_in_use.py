@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.machine.wall import Wall
 from tests.support.command_line import Calling, at
 
@@ -84,7 +84,7 @@ def test_archiving_by_age_could_not_be_undone(cli: Calling) -> None:
 
 def test_history_and_status_disagreed_about_the_hours_of_an_open_session(cli: Calling) -> None:
     """Both count up to now."""
-    cli("start", "G", "--at", text(Wall().now() - 4 * MINUTE))
+    cli("start", "G", "--at", format_time(Wall().now() - 4 * MINUTE))
     worked = cli.session("status")["time"]["working_ms"]
     assert 0 <= cli.document("history")["sessions"][0]["working_ms"] - worked < MINUTE
 
@@ -140,7 +140,7 @@ def test_broken_settings_in_a_repository_stopped_all_work_there(cli: Calling) ->
 def test_a_time_in_the_future_moved_the_rest_without_a_word(cli: Calling) -> None:
     """It is allowed for a day ahead, and said what follows from it."""
     cli("start", "G")
-    told = cli("note", "later", "--at", text(Wall().now() + 3 * HOUR))
+    told = cli("note", "later", "--at", format_time(Wall().now() + 3 * HOUR))
     assert (told.code, "in the future" in told.err) == (0, True)
 
 

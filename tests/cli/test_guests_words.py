@@ -14,10 +14,10 @@ from holdfast.core.events import (
     AliasGiven,
     AwayRecorded,
     CommitRecorded,
-    Data,
     DeviceJoined,
+    EventData,
     ExtraKept,
-    GroundNoted,
+    GitPositionNoted,
     MessageExchanged,
     NativeClosed,
     NativeLinked,
@@ -38,7 +38,7 @@ HOUR = 3_600_000
 NEXT = "9a9b9c9d-1111-4222-8333-444455556666"
 
 # What a guest can say that may decide where work goes or what is done here; what ends the session draws nothing.
-SAID: dict[str, tuple[Data, ...]] = {
+SAID: dict[str, tuple[EventData, ...]] = {
     "not put away": (SessionUnarchived(),),
     "pause ended": (SessionPaused(reason="x"), SessionResumed(gathers=False)),
     "taken up": (SessionResumed(),),
@@ -53,7 +53,7 @@ SAID: dict[str, tuple[Data, ...]] = {
     "names": (
         SessionEdited(scope="../x", feature="x", task="x", branch="main", continues="x", mode="debug"),
         AliasGiven(format="contract", id="../x"), DeviceJoined(device="laptop"), ExtraKept(name="models", value={}),
-        GroundNoted(branch="main", commit="ab" * 20), AgentStarted(id="a1", type="coder"),
+        GitPositionNoted(branch="main", commit="ab" * 20), AgentStarted(id="a1", type="coder"),
     ),
 }  # fmt: skip
 

@@ -22,12 +22,12 @@ from holdfast.cli.main import main
 from holdfast.cli.paint import Paint, width_of
 from holdfast.cli.session_view import whole
 from holdfast.cli.status_view import render_status
-from holdfast.core.events import Data, NativeLinked, WaitingStarted
-from holdfast.core.times import HOUR, MINUTE, millis
+from holdfast.core.events import EventData, NativeLinked, WaitingStarted
+from holdfast.core.times import HOUR, MINUTE, parse_time
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall, midnight
 
-BEGAN = millis("2026-10-05T09:00:00.000Z")  # past on every clock the program would believe
+BEGAN = parse_time("2026-10-05T09:00:00.000Z")  # past on every clock the program would believe
 NOW = BEGAN + 170 * MINUTE
 AT = "2026-10-05T11:50:00Z"
 GOAL = "Add OAuth with PKCE to the login page, with refresh tokens and a sign-out that revokes them"
@@ -55,7 +55,7 @@ def build(home: Path, project: Path) -> str:
     def at(minutes: int) -> int:
         return BEGAN + minutes * MINUTE
 
-    def record(minutes: int, *data: Data) -> None:
+    def record(minutes: int, *data: EventData) -> None:
         keeper.recorder.record(session.id, lambda _: data, at=at(minutes))
 
     for text, phase in (
@@ -364,7 +364,7 @@ def test_since_a_date_is_the_local_midnight(run: Run, shop: str, monkeypatch: py
     monkeypatch.setenv("TZ", "XXX-16")  # 16 hours ahead: there it is already the 6th
     time.tzset()
     assert len(document(run, "history", "--since", "2026-10-06")["sessions"]) == 1
-    assert midnight("2026-10-06") == millis("2026-10-05T08:00:00Z")
+    assert midnight("2026-10-06") == parse_time("2026-10-05T08:00:00Z")
 
 
 def test_log_is_every_event_oldest_first(run: Run, shop: str) -> None:

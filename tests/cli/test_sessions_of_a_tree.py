@@ -19,7 +19,7 @@ TALKS = ("talk-one", "talk-two")
 def say(call: Calling, event: str, talk: str, *, pid: int = 1, **said: Any) -> None:
     """One payload of Claude Code, left by a hook that a process ran."""
     payload = {"session_id": talk, "cwd": str(call.project), "hook_event_name": event, **said}
-    spool.hand_over(str(call.home), "claude", "user", pid, json.dumps(payload).encode())
+    spool.add_payload(str(call.home), "claude", "user", pid, json.dumps(payload).encode())
 
 
 @pytest.fixture

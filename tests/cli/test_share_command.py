@@ -177,7 +177,7 @@ def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -
     sharing.share("--read-only")
     sharing.sync("ada")
     told = {"hook_event_name": "UserPromptSubmit", "session_id": "c1", "cwd": os.getcwd(), "prompt": "Go on with it"}
-    spool.hand_over(str(sharing.root / "home-ada"), "claude", "user", 1, json.dumps(told).encode())
+    spool.add_payload(str(sharing.root / "home-ada"), "claude", "user", 1, json.dumps(told).encode())
     now = sharing.session("show", "@")
     assert now["id"] != sharing.shared
     assert now["continues"] == sharing.shared

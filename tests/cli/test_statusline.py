@@ -345,7 +345,7 @@ def test_a_document_says_what_the_line_is_drawn_from(line: Line) -> None:
 def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:
     """Context, window, cost, model and limits, of the conversation's session."""
     session = line.start("Add login")
-    spool.hand_over(str(line.home), "claude", "user", 1, json.dumps({
+    spool.add_payload(str(line.home), "claude", "user", 1, json.dumps({
         "session_id": TALK, "cwd": str(line.project), "hook_event_name": "UserPromptSubmit", "prompt": "Go on",
     }).encode())  # fmt: skip
     with line.keeper() as keeper:
@@ -378,11 +378,11 @@ def test_what_hooks_left_is_taken_in_by_a_process_of_its_own(line: Line) -> None
         "hook_event_name": "UserPromptSubmit",
         "prompt": "Add login",
     }
-    spool.hand_over(str(line.home), "claude", "user", 1, json.dumps(prompt).encode())
+    spool.add_payload(str(line.home), "claude", "user", 1, json.dumps(prompt).encode())
     (line.home / "glances" / "drain").unlink(missing_ok=True)
     line.stirs = True
     line()
-    _until(lambda: not spool.anything(str(line.home)))
+    _until(lambda: not spool.has_entries(str(line.home)))
     _until(lambda: line().startswith("Add login · "))
 
 

@@ -19,8 +19,8 @@ from holdfast.cli.watch.scene import ActionResult, Asking, Happening, Scene, tic
 from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
 from holdfast.core.agents import FailedAgents
-from holdfast.core.text import LONGEST_TEXT
-from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.core.text import MAX_TEXT_LENGTH
+from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.sessions.overview import SessionCard
 
 NOW = 1_794_000_000_000
@@ -40,7 +40,8 @@ PAINTS = st.builds(Paint, st.just(80), st.booleans(), ascii_only=st.booleans(), 
 
 def agent(name: str, status: str, said: str = "", progress: float | None = None) -> model.Agent:
     return model.Agent(
-        id=name, type="coder", task=said or None, status=status, progress=progress, started_at=text(NOW - MINUTE),
+        id=name, type="coder", task=said or None, status=status, progress=progress,
+        started_at=format_time(NOW - MINUTE),
         completed_at=None, duration_ms=MINUTE, result=None, summary=said or None, blocking_on=None, tokens=None,
         retries=0, pid=None, background=False,
         error=model.AgentError(category="logical", message=said, retry_count=0, last_retry_at=None),
@@ -56,7 +57,8 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Ses
                                  remote=None),
         "summary": None, "mode": "default", "model": None, "status": "in_progress", "progress": 0.6, "scope": None,
         "task": None, "feature": None, "branch": None, "tags": [], "continues": None,
-        "created_at": text(NOW - 2 * HOUR), "updated_at": text(NOW), "started_at": text(NOW - 2 * HOUR),
+        "created_at": format_time(NOW - 2 * HOUR), "updated_at": format_time(NOW),
+        "started_at": format_time(NOW - 2 * HOUR),
         "ended_at": None, "device": None, "devices": [], "cost_usd": None, "waiting": [], "native": [],
         "conversations": [], "agents": [],
         "phases": [], "tasks": [], "decisions": [], "files": [], "commits": [],
@@ -75,8 +77,8 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Ses
 
 def task(name: str, words: str, status: str = "pending") -> model.Task:
     return model.Task(
-        id=name, text=words, phase=None, agent=None, status=status, outcome=None, artifacts=[], created_at=text(NOW),
-        started_at=None, completed_at=None,
+        id=name, text=words, phase=None, agent=None, status=status, outcome=None, artifacts=[],
+        created_at=format_time(NOW), started_at=None, completed_at=None,
     )  # fmt: skip
 
 
@@ -86,8 +88,8 @@ def full(said: str) -> SessionCard:
         goal=said, project=said, scope=said, attention=(said, said),
         agents=[agent("a1", "running", said, 0.4), agent("a2", "error", said), agent("a3", "completed", said)],
         tasks=[task("t1", said), task("t2", said, "completed"), task("t3", said, "in_progress")],
-        notes=[model.Note(at=text(NOW), text=said)],
-        decisions=[model.Decision(at=text(NOW), chosen=said, context=said, options=[said], why=said)],
+        notes=[model.Note(at=format_time(NOW), text=said)],
+        decisions=[model.Decision(at=format_time(NOW), chosen=said, context=said, options=[said], why=said)],
     )  # fmt: skip
     return found._replace(resume=said)
 
@@ -271,7 +273,7 @@ def test_any_keys_in_any_order(pressed: list[KeyPress]) -> None:
 
 def test_time_ticks_only_while_someone_works() -> None:
     """A pause stops the clock, unless an agent goes on; what has ended stands still."""
-    pause = model.Pause(kind="manual", reason=None, started_at=text(NOW), ended_at=None, duration_ms=0)
+    pause = model.Pause(kind="manual", reason=None, started_at=format_time(NOW), ended_at=None, duration_ms=0)
     working = glance()
     time = msgspec.structs.replace(working.session.time, pauses=[pause])
     with_agent = glance(time=time, agents=[agent("a", "running")])
@@ -279,7 +281,7 @@ def test_time_ticks_only_while_someone_works() -> None:
     assert not ticks(glance(time=time))
     assert ticks(with_agent)
     assert not ticks(with_agent._replace(gone=frozenset({"a"})))
-    assert not ticks(glance(status="completed", ended_at=text(NOW)))
+    assert not ticks(glance(status="completed", ended_at=format_time(NOW)))
 
 
 def test_only_lines_that_changed_are_written() -> None:
@@ -310,15 +312,15 @@ def test_what_is_too_long_is_said_and_not_added() -> None:
     """A line ends at the keeper's limit for a text: the paste is refused, and what was written stays."""
     scene, _ = press(three(), KeyPress("text", "n"))
     scene, _ = press(scene, KeyPress("text", "kept"))
-    for much in (KeyPress("paste", "x" * (LONGEST_TEXT - 3)), KeyPress("flood")):
+    for much in (KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 3)), KeyPress("flood")):
         refused, deed = press(scene, much)
         assert deed is None
         assert refused.asking == scene.asking
         drawn = draw(refused)
-        assert any("too long" in line and f"{LONGEST_TEXT:,}" in line for line in drawn.lines)
+        assert any("too long" in line and f"{MAX_TEXT_LENGTH:,}" in line for line in drawn.lines)
         assert drawn.lines[-1].startswith("Note: kept")
         again, _ = press(refused, KeyPress("text", "!"))
         assert again.said is None
-    full_line, _ = press(scene, KeyPress("paste", "x" * (LONGEST_TEXT - 4)))
+    full_line, _ = press(scene, KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 4)))
     assert full_line.asking is not None
-    assert full_line.asking.line.length == LONGEST_TEXT
+    assert full_line.asking.line.length == MAX_TEXT_LENGTH

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.events import ConversationUpdated, Data, MessageExchanged, NativeLinked, SessionResumed
-from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.core.events import ConversationUpdated, EventData, MessageExchanged, NativeLinked, SessionResumed
+from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.keeper import Keeper
 from holdfast.sessions.hours.cache import HoursMemo, hours
 from holdfast.store.interface import Draft
@@ -34,23 +34,23 @@ class Guested(Several):
         guests_key = self.age
         self.found()
         self.began = int(time.time() * 1000) - 6 * HOUR
-        self.shared = str(self.session("--at", text(self.began), "start", "Shared", "--scope", "shared")["id"])
+        self.shared = str(self.session("--at", format_time(self.began), "start", "Shared", "--scope", "shared")["id"])
         self.document("people", "add", GUEST, guests_key)
         self.document("share", self.shared, "--with", GUEST)
         self.at("guest")
         self.document("accept", self.url, self.document("accept", self.url, "--list")["offers"][0]["name"])
         self.sync("laptop", "guest")
         self.at("laptop")
-        begun = text(self.began + HOUR)
+        begun = format_time(self.began + HOUR)
         self.private = str(self.session("--at", begun, "start", "Private", "--scope", "private", "--replace")["id"])
         self.record("laptop", self.private, self.messages(4))
-        self.document("--at", text(self.began + 2 * HOUR), "stop")
+        self.document("--at", format_time(self.began + 2 * HOUR), "stop")
 
-    def messages(self, every: int) -> list[tuple[int, Data]]:
+    def messages(self, every: int) -> list[tuple[int, EventData]]:
         """Messages of a person during the private session."""
         return [(self.began + HOUR + minute * MINUTE, MessageExchanged()) for minute in range(1, 59, every)]
 
-    def record(self, device: str, session: str, said: Iterable[tuple[int, Data]]) -> None:
+    def record(self, device: str, session: str, said: Iterable[tuple[int, EventData]]) -> None:
         """Events that no command records, by a device that may write there."""
         home = str(self.root / f"home-{device}")
         with Keeper.open(str(self.project), home=home, actor="claude") as keeper, keeper.transaction() as transaction:
@@ -60,7 +60,7 @@ class Guested(Several):
     def say(self, event: str, **said: Any) -> None:
         """One payload of a conversation of the owner, as hooks report it, and taken in."""
         payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
-        spool.hand_over(str(self.root / "home-laptop"), "claude", "user", 1, json.dumps(payload).encode())
+        spool.add_payload(str(self.root / "home-laptop"), "claude", "user", 1, json.dumps(payload).encode())
         self.document("history")
 
     def counted(self, session: str) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _transcript(project: Path, prompts: int) -> Path:
         ]
     for number, line in enumerate(lines):
         line |= {"uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None, "sessionId": TALK}
-        line |= {"cwd": str(project), "timestamp": text(began + number * MINUTE)}
+        line |= {"cwd": str(project), "timestamp": format_time(began + number * MINUTE)}
     path = folder / f"{TALK}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

@@ -36,10 +36,10 @@ from holdfast.conversations.signals import (
 )
 from holdfast.core import view
 from holdfast.core.model import Session
-from holdfast.core.times import DAY, HOUR, MINUTE, text
+from holdfast.core.times import DAY, HOUR, MINUTE, format_time
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from tests.support.agents_speaking import BEGAN, Speaking
 
 TALK = "talk-1"
@@ -70,7 +70,7 @@ class Past:
                 "stop_reason": "end_turn",
             }
         return {
-            "type": kind, "uuid": f"{talk}-{self._count}", "timestamp": text(BEGAN + round(minute * MINUTE)),
+            "type": kind, "uuid": f"{talk}-{self._count}", "timestamp": format_time(BEGAN + round(minute * MINUTE)),
             "cwd": str(self.project), "sessionId": talk, "gitBranch": "main", "message": message, **more,
         }  # fmt: skip
 
@@ -103,7 +103,7 @@ class Past:
 
     def backfill(self, *, home: Path | None = None, **more: Any) -> Backfilled:
         with self.keeper(home) as keeper:
-            (found,) = backfill(keeper, Places(str(self.where / "person"), str(self.project)), ["claude"], **more)
+            (found,) = backfill(keeper, AgentDirs(str(self.where / "person"), str(self.project)), ["claude"], **more)
         return found
 
     def sessions(self, home: Path | None = None) -> list[Session]:
@@ -135,7 +135,7 @@ def test_a_conversation_becomes_a_session(past: Past) -> None:
     assert (found.sources, found.read, found.sessions, found.grown, found.problems) == (1, 1, 1, 0, [])
     session = past.session()
     assert (session.goal, session.status, session.model) == ("Add OAuth with PKCE", "paused", "claude-opus-5-5")
-    assert (session.created_at, session.updated_at) == (text(BEGAN), text(BEGAN + 6 * MINUTE))
+    assert (session.created_at, session.updated_at) == (format_time(BEGAN), format_time(BEGAN + 6 * MINUTE))
     assert (session.ended_at, session.over) == (None, True)
     assert (session.project.name, session.project.git_branch) == ("project", "main")
     assert [(native.agent, native.id, native.resume) for native in session.native] == [
@@ -585,7 +585,7 @@ def test_what_hooks_heard_is_not_told_again(speaking: tuple[Past, Speaking]) -> 
 def _read(past: Past, spoken: Speaking) -> list[Session]:
     """What the hooks left, with what the transcripts say of it; oldest first."""
     with spoken.keeper() as keeper:
-        keeper.places = Places(str(past.where / "person"), str(past.project))
+        keeper.places = AgentDirs(str(past.where / "person"), str(past.project))
         keeper.compare()
     return spoken.sessions()
 

@@ -20,7 +20,7 @@ from holdfast.conversations.conformance import samples_in
 from holdfast.conversations.connect.wiring import SettingsEntry, wiring
 from holdfast.conversations.signals import Chosen, Limited, Measured, Opened, Prompted
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 PAYLOADS = os.path.join(os.path.dirname(__file__), "payloads", "claude")
 SAMPLES = {sample.name: sample for sample in samples_in(PAYLOADS)}
@@ -211,14 +211,14 @@ def test_room_is_used(some: str) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AgentDirs:
     for name in ("home/.claude", "shop/.claude", "managed"):
         (tmp_path / name).mkdir(parents=True)
     monkeypatch.setattr(claude_settings, "_MANAGED", {"linux": str(tmp_path / "managed")})
-    return Places(home=str(tmp_path / "home"), project=str(tmp_path / "shop"))
+    return AgentDirs(home=str(tmp_path / "home"), project=str(tmp_path / "shop"))
 
 
-def test_where_settings_are(places: Places) -> None:
+def test_where_settings_are(places: AgentDirs) -> None:
     """The person's settings follow CLAUDE_CONFIG_DIR; the project's are in the project."""
     (change,) = SETTINGS.changes(places, "user", str)
     assert change.path == os.path.join(places.home, ".claude", "settings.json")
@@ -230,7 +230,7 @@ def test_where_settings_are(places: Places) -> None:
     assert wiring("claude") is SETTINGS
 
 
-def test_what_stands_in_them(places: Places) -> None:
+def test_what_stands_in_them(places: AgentDirs) -> None:
     """Each event has one entry of one command, before a tool only for those that begin or ask something."""
     (change,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast-{manner}")
     entries = {entry.at: entry for entry in change.entries}
@@ -255,7 +255,7 @@ def test_the_status_line_is_for_whoever_has_none() -> None:
     )
 
 
-def test_no_obstacles(places: Places, tmp_path: Path) -> None:
+def test_no_obstacles(places: AgentDirs, tmp_path: Path) -> None:
     """Settings that are missing, damaged, of another shape or no files at all stand in nobody's way."""
     assert SETTINGS.obstacles(places, "user") == ()
     (tmp_path / "home/.claude/settings.json").write_bytes(b'\xef\xbb\xbf{"disableAllHooks": false}')
@@ -277,7 +277,7 @@ def test_no_obstacles(places: Places, tmp_path: Path) -> None:
         ("managed/managed-settings.d/10.json", {"strictPluginOnlyCustomization": ["hooks"]}),
     ],
 )
-def test_obstacles(places: Places, tmp_path: Path, file: str, setting: Json) -> None:
+def test_obstacles(places: AgentDirs, tmp_path: Path, file: str, setting: Json) -> None:
     """Hooks that are switched off anywhere are found, and the file is named."""
     (tmp_path / "managed/managed-settings.d").mkdir()
     (tmp_path / file).write_text(json.dumps(setting))

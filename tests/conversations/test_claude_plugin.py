@@ -25,7 +25,7 @@ from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.hooks.install import install
 from holdfast.core.errors import Usage
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "plugins" / "claude-code"
@@ -79,7 +79,7 @@ def test_the_marketplace_leads_to_the_plugin() -> None:
 def test_the_hooks_are_those_of_a_connection() -> None:
     """Plugin and `holdfast connect claude` hear the same events, in the same manner and with the same patience."""
     (change,) = SETTINGS.changes(
-        Places("/home/anna", "/home/anna/shop"),
+        AgentDirs("/home/anna", "/home/anna/shop"),
         "user",
         lambda manner: f'sh "${{CLAUDE_PLUGIN_ROOT}}/hooks/hold" {manner}',
     )
@@ -284,7 +284,7 @@ def test_a_payload_arrives_through_the_hook_script(tmp_path: Path) -> None:
     install(str(home), system=sys.platform)
     payload = said("PostToolUse", tmp_path, tool_name="Read")
     assert hold("tell", {"PATH": TOOLS, "HOLDFAST_HOME": str(home), "CLAUDE_PID": "4711"}, payload) == SILENT
-    (entry,) = spool.waiting(str(home))
+    (entry,) = spool.list_entries(str(home))
     assert (entry.agent, entry.source, entry.parent) == ("claude", "plugin", 4711)
     assert Path(entry.path).read_bytes() == payload
 
@@ -316,4 +316,4 @@ def test_a_home_that_was_not_set_up_hears_all_the_same(manner: str, tmp_path: Pa
     home = tmp_path / "home"
     environ = {"PATH": f"{binaries}{os.pathsep}{TOOLS}", "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
     assert hold(manner, environ, said("PostToolUse", tmp_path, tool_name="Read")) == SILENT
-    assert [entry.agent for entry in spool.waiting(str(home))] == ["claude"]
+    assert [entry.agent for entry in spool.list_entries(str(home))] == ["claude"]

@@ -26,7 +26,7 @@ from holdfast.conversations.signals import (
     Ran,
     Todo,
 )
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from tests.support.claude_transcripts import TALK, Past, only
 
 
@@ -239,7 +239,7 @@ def test_stamps_change_with_the_files(past: Past) -> None:
     past.write(past.prompt("Go"))
 
     def stamps() -> list[str]:
-        return [source.stamp for source in READER.sources(Places(str(past.home), "/nowhere"))]
+        return [source.stamp for source in READER.sources(AgentDirs(str(past.home), "/nowhere"))]
 
     seen = [stamps(), stamps()]
     assert seen[0] == seen[1]
@@ -248,7 +248,7 @@ def test_stamps_change_with_the_files(past: Past) -> None:
     past.write(past.prompt("Go"), past.prompt("On"))
     seen.append(stamps())
     assert len({tuple(item) for item in seen}) == 3
-    assert list(READER.sources(Places("/", "/", {"CLAUDE_CONFIG_DIR": str(past.home / ".claude")})))
+    assert list(READER.sources(AgentDirs("/", "/", {"CLAUDE_CONFIG_DIR": str(past.home / ".claude")})))
 
 
 def test_links_and_strange_names_are_not_followed(past: Past, tmp_path: Path) -> None:

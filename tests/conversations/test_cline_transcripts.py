@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.conversations.adapters.cline.transcripts import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Edited, Measured, Prompted, Ran
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 T = 1_794_758_822_000
 NAME = "1794758822588_r8r2z"
@@ -69,12 +69,12 @@ BELOW = [
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+def places(tmp_path: Path) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
 @pytest.fixture
-def store(places: Places) -> Path:
+def store(places: AgentDirs) -> Path:
     directory = Path(places.home, ".cline", "data", "sessions", NAME)
     directory.mkdir(parents=True)
     _write(directory / f"{NAME}.json", MANIFEST)
@@ -87,11 +87,11 @@ def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2), encoding="utf-8")
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
-def test_a_conversation_is_told(places: Places, store: Path) -> None:
+def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     """Prompts, tools, the subagent from its own file, and what was used."""
     (story,) = stories(places)
     assert (story.conversation, story.title, story.cwd, story.model) == (NAME, "Greeting", "/home/anna/shop", "p/m")
@@ -117,7 +117,7 @@ def test_a_conversation_is_told(places: Places, store: Path) -> None:
     assert stories(places) == [story]
 
 
-def test_the_manifest_alone(places: Places, store: Path) -> None:
+def test_the_manifest_alone(places: AgentDirs, store: Path) -> None:
     """Where the messages are lost, the goal, the beginning and the end are still known, and the loss is said."""
     (store / f"{NAME}.messages.json").write_text('{"messages": [{"id"', encoding="utf-8")
     (store / f"{CHILD}.messages.json").unlink()
@@ -127,7 +127,7 @@ def test_the_manifest_alone(places: Places, store: Path) -> None:
     assert story.problems == [f"{NAME}.messages.json cannot be understood"]
 
 
-def test_messages_without_a_manifest(places: Places, store: Path) -> None:
+def test_messages_without_a_manifest(places: AgentDirs, store: Path) -> None:
     """A conversation whose manifest is gone is told from its messages."""
     (store / f"{NAME}.json").unlink()
     (story,) = stories(places)
@@ -147,7 +147,7 @@ def test_messages_without_a_manifest(places: Places, store: Path) -> None:
         lambda content: content.replace(b'"messages": [', b'"messages": [7, null, [], {"ts": "x"},'),
     ],
 )
-def test_damage_costs_only_what_it_hit(places: Places, store: Path, damage: Any) -> None:
+def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: Any) -> None:
     """NULs, glued documents, raw line ends, other encodings and odd messages leave the rest as it is."""
     path = store / f"{NAME}.messages.json"
     path.write_bytes(damage(path.read_bytes()))
@@ -172,7 +172,7 @@ def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: s
         assert story.began <= story.ended
 
 
-def test_other_things_under_the_names(places: Places) -> None:
+def test_other_things_under_the_names(places: AgentDirs) -> None:
     """Directories, links and pipes in the place of files are passed over."""
     top = Path(places.home, ".cline", "data", "sessions")
     (top / "a" / "a.json").mkdir(parents=True)
@@ -186,7 +186,7 @@ def test_other_things_under_the_names(places: Places) -> None:
     assert list(READER.read(TranscriptSource(str(top / "a"), ""))) == []
 
 
-def test_the_variables_move_it(places: Places, store: Path, tmp_path: Path) -> None:
+def test_the_variables_move_it(places: AgentDirs, store: Path, tmp_path: Path) -> None:
     """Each of Cline's variables names its own level."""
     (expected,) = READER.sources(places)
     for variable, value in (
@@ -194,11 +194,11 @@ def test_the_variables_move_it(places: Places, store: Path, tmp_path: Path) -> N
         ("CLINE_DATA_DIR", store.parent.parent),
         ("CLINE_DIR", store.parent.parent.parent),
     ):
-        moved = Places(str(tmp_path / "elsewhere"), places.project, {variable: str(value)})
+        moved = AgentDirs(str(tmp_path / "elsewhere"), places.project, {variable: str(value)})
         assert list(READER.sources(moved)) == [expected]
 
 
-def test_a_stamp_changes_with_any_of_the_files(places: Places, store: Path) -> None:
+def test_a_stamp_changes_with_any_of_the_files(places: AgentDirs, store: Path) -> None:
     """A subagent's new message is a change of the conversation."""
     (before,) = READER.sources(places)
     _write(store / f"{CHILD}.messages.json", {"messages": [*BELOW, *BELOW]})

@@ -25,7 +25,7 @@ from holdfast.conversations.signals import (
     Ran,
     Todo,
 )
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from tests.support.codex_rollouts import (
     BEGAN,
     ID,
@@ -193,7 +193,9 @@ def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path:
     (story,) = READER.read(TranscriptSource(str(rollout), ""))
     assert [entry.agent for entry in kinds(story, AgentBegan)] == [SUB, nested]
     assert [entry.agent for entry in kinds(story, Ran)] == [None, SUB, nested]
-    told = [transcript for source in READER.sources(Places(str(tmp_path), "/")) for transcript in READER.read(source)]
+    told = [
+        transcript for source in READER.sources(AgentDirs(str(tmp_path), "/")) for transcript in READER.read(source)
+    ]
     assert [transcript.conversation for transcript in told] == [ID]
     assert told[0].told == story.told
 
@@ -257,14 +259,14 @@ def test_sources_are_found_without_being_read(tmp_path: Path, rollout: Path) -> 
     (archive / "round").symlink_to(tmp_path)
     if hasattr(os, "mkfifo"):
         os.mkfifo(archive / "pipe.jsonl")
-    places = Places(str(tmp_path), str(tmp_path))
+    places = AgentDirs(str(tmp_path), str(tmp_path))
     found = [os.path.basename(source.path) for source in READER.sources(places)]
     assert found == [rollout.name, "rollout-b.jsonl.zst"]
     before = [source.stamp for source in READER.sources(places)]
     with rollout.open("ab") as file:
         file.write(b"\n")
     assert next(READER.sources(places)).stamp != before[0]
-    assert list(READER.sources(Places(str(tmp_path / "nowhere"), ""))) == []
+    assert list(READER.sources(AgentDirs(str(tmp_path / "nowhere"), ""))) == []
 
 
 def test_what_is_no_file_is_said(tmp_path: Path) -> None:

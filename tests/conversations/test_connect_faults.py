@@ -103,7 +103,7 @@ def test_a_damaged_memory(ground: Ground) -> None:
 
 _KILL = """
 import os, sys
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.conversations.connect import apply, file_plan, registry
 from holdfast.conversations.hooks import install
 from holdfast.keeper.keeper import Keeper
@@ -124,7 +124,7 @@ for owner, name in ((kept, "remember"), (kept, "forget"), (files, "write_atomic"
                     (os, "unlink"), (os, "rmdir"), (os, "chmod"), (os, "rename")):
     counted(owner, name)
 me, project, home, what = sys.argv[1:5]
-places = Places(me, project, {"PATH": ""}, sys.platform)
+places = AgentDirs(me, project, {"PATH": ""}, sys.platform)
 names = ["claude", "codex", "goose", "cline", "claude-desktop"]
 getattr(apply, what)(Keeper.open(project, home=home), places, names)
 """
@@ -239,11 +239,11 @@ def test_the_doctor_on_the_spool(ground: Ground) -> None:
     home = str(ground.home)
     assert checks.waiting(ground.keeper, None).status == "ok"
     assert checks.troubles(ground.keeper, None).status == "ok"
-    path = spool.hand_over(home, "claude", "user", 1, b"{}")
+    path = spool.add_payload(home, "claude", "user", 1, b"{}")
     assert "1 payload" in checks.waiting(ground.keeper, None).detail
     os.utime(path, (0, 0))
     assert "more than an hour" in checks.waiting(ground.keeper, None).detail
-    spool.put_aside(home, spool.waiting(home)[0])
+    spool.quarantine(home, spool.list_entries(home)[0])
     assert "nothing could be made of 1 payload" in checks.waiting(ground.keeper, None).detail
     error_log.note(home, "hook", "something\x1b[2J")
     check = checks.troubles(ground.keeper, None)
@@ -259,5 +259,5 @@ def test_real_hooks_are_heard(ground: Ground) -> None:
     assert script.is_call(line)
     done = subprocess.run(["sh", "-c", line], input=b'{"a": 1}', capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    (kept,) = spool.waiting(str(ground.home))
+    (kept,) = spool.list_entries(str(ground.home))
     assert (kept.agent, kept.source, kept.parent) == ("claude", "user", os.getpid())

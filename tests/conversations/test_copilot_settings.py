@@ -10,15 +10,15 @@ import pytest
 
 from holdfast.conversations.adapters.copilot.hooks import AGENT
 from holdfast.conversations.adapters.copilot.settings import MANNERS, SETTINGS
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+def places(tmp_path: Path) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
-def test_a_file_of_its_own(places: Places) -> None:
+def test_a_file_of_its_own(places: AgentDirs) -> None:
     """One JSON file in Copilot's form, for the user or in the repository."""
     (user,) = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     (project,) = SETTINGS.changes(places, "project", lambda manner: f"holdfast {manner}")
@@ -41,7 +41,7 @@ def test_what_is_answered_is_asked() -> None:
     assert {event for event, manner in MANNERS.items() if manner == "ask"} == AGENT.asking
 
 
-def test_the_variable_moves_it(places: Places, tmp_path: Path) -> None:
+def test_the_variable_moves_it(places: AgentDirs, tmp_path: Path) -> None:
     """COPILOT_HOME is where the user's file goes."""
     moved = places._replace(environ={"COPILOT_HOME": str(tmp_path / "cp")})
     assert SETTINGS.changes(moved, "user", str)[0].path == str(tmp_path / "cp" / "hooks" / "holdfast.json")
@@ -49,7 +49,7 @@ def test_the_variable_moves_it(places: Places, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"disableAllHooks": true}', '// mine\n{\n  "disableAllHooks": true\n}'])
-def test_hooks_that_are_switched_off(places: Places, text: str) -> None:
+def test_hooks_that_are_switched_off(places: AgentDirs, text: str) -> None:
     """The setting is found and named, also beneath a comment."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
@@ -58,7 +58,7 @@ def test_hooks_that_are_switched_off(places: Places, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"disableAllHooks": "true"}', '{"disableAllHooks": false}'])
-def test_settings_that_say_nothing_of_it(places: Places, text: str) -> None:
+def test_settings_that_say_nothing_of_it(places: AgentDirs, text: str) -> None:
     """What cannot be read, or says otherwise, is no obstacle."""
     settings = Path(places.home, ".copilot", "settings.json")
     settings.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_settings_that_say_nothing_of_it(places: Places, text: str) -> None:
     assert SETTINGS.obstacles(places, "project") == ()
 
 
-def test_windows_has_its_own_line(places: Places) -> None:
+def test_windows_has_its_own_line(places: AgentDirs) -> None:
     """PowerShell is what Copilot runs hooks with there; the line is one of cmd."""
     (change,) = SETTINGS.changes(
         places._replace(system="win32"), "user", lambda manner: 'call "C:\\Anna\'s\\hook.cmd"'

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.conversations.adapters.copilot.transcripts import READER, workspace
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Limited, Measured, Prompted, Ran
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 NAME = "db331465-8d55-4392-9d0a-824f15cdf545"
 SHOP = "/home/anna/shop"
@@ -64,12 +64,12 @@ def text(events: list[dict[str, Any]]) -> bytes:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+def places(tmp_path: Path) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
 @pytest.fixture
-def store(places: Places) -> Path:
+def store(places: AgentDirs) -> Path:
     directory = Path(places.home, ".copilot", "session-state", NAME)
     directory.mkdir(parents=True)
     (directory / "events.jsonl").write_bytes(text(EVENTS))
@@ -79,11 +79,11 @@ def store(places: Places) -> Path:
     return directory
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
-def test_a_conversation_is_told(places: Places, store: Path) -> None:
+def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     """Prompts, tools, subagent, compression, trouble, and what was used, each call counted once."""
     (story,) = stories(places)
     assert (story.conversation, story.cwd, story.branch, story.model) == (NAME, SHOP, "main", "m2")
@@ -111,7 +111,7 @@ def test_a_conversation_is_told(places: Places, store: Path) -> None:
     assert [signal.at for signal in story.told] == sorted(signal.at for signal in story.told)
 
 
-def test_lines_that_come_twice_count_once(places: Places, store: Path) -> None:
+def test_lines_that_come_twice_count_once(places: AgentDirs, store: Path) -> None:
     """A file glued to its own copy tells the same."""
     (before,) = stories(places)
     (store / "events.jsonl").write_bytes(text(EVENTS) * 2)
@@ -119,7 +119,7 @@ def test_lines_that_come_twice_count_once(places: Places, store: Path) -> None:
     assert after == before
 
 
-def test_an_older_file_beside_the_directories(places: Places) -> None:
+def test_an_older_file_beside_the_directories(places: AgentDirs) -> None:
     """Before there were directories, a conversation was one file."""
     top = Path(places.home, ".copilot", "session-state")
     top.mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_an_older_file_beside_the_directories(places: Places) -> None:
         lambda content: content.replace(b"Created", b"x" * 20_000_000),
     ],
 )
-def test_damage_costs_only_what_it_hit(places: Places, store: Path, damage: Any) -> None:
+def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: Any) -> None:
     """Cut, glued, torn, NUL and overlong lines leave the rest of the conversation as it is."""
     (store / "events.jsonl").write_bytes(damage(text(EVENTS)))
     (story,) = stories(places)
@@ -167,7 +167,7 @@ def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: s
 @pytest.mark.parametrize(
     "value", [None, 7, "x", [], {}, {"content": {}, "usage": 7, "context": [], "toolCallId": {}}]
 )
-def test_data_of_another_shape(places: Places, store: Path, kind: str, value: Any) -> None:
+def test_data_of_another_shape(places: AgentDirs, store: Path, kind: str, value: Any) -> None:
     """A record whose data is something else says nothing, and costs nothing else."""
     events = [{**event, "data": value} if event["type"] == kind else event for event in EVENTS]
     (store / "events.jsonl").write_bytes(text(events))
@@ -175,7 +175,7 @@ def test_data_of_another_shape(places: Places, store: Path, kind: str, value: An
     assert story.problems == []
 
 
-def test_other_things_under_the_names(places: Places, tmp_path: Path) -> None:
+def test_other_things_under_the_names(places: AgentDirs, tmp_path: Path) -> None:
     """Directories, links and pipes in the place of files are passed over."""
     top = Path(places.home, ".copilot", "session-state")
     (top / "a" / "events.jsonl").mkdir(parents=True)

@@ -10,15 +10,15 @@ import pytest
 from holdfast.conversations.adapters.cursor.hooks import AGENT
 from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, SETTINGS
 from holdfast.conversations.connect.wiring import Manner, SettingsEntry, wiring
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 def told(manner: Manner) -> str:
     return f"holdfast-hook {manner}"
 
 
-def at(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+def at(tmp_path: Path) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
 def test_the_file_of_each_scope(tmp_path: Path) -> None:

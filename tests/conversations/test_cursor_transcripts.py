@@ -14,8 +14,8 @@ from holdfast.conversations.adapters.cursor.transcripts import READER, slug_of
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, reader
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Edited, Erred, Planned, Prompted, Ran
 from holdfast.core.canonical import Json
-from holdfast.core.times import millis
-from holdfast.workspace.agent_dirs import Places
+from holdfast.core.times import parse_time
+from holdfast.workspace.agent_dirs import AgentDirs
 
 ID = "5b0d6c1e-8a4f-4f1e-9d8e-2b7f1c3a9e10"
 SLUG = "home-anna-web-shop"
@@ -57,17 +57,17 @@ def top(tmp_path: Path) -> Path:
     return tmp_path / ".cursor" / "projects" / SLUG / "agent-transcripts"
 
 
-def store(tmp_path: Path, content: bytes | None = None, *, editor: bool = True) -> Places:
+def store(tmp_path: Path, content: bytes | None = None, *, editor: bool = True) -> AgentDirs:
     """A home with one conversation in it."""
     directory = top(tmp_path) / ID if editor else top(tmp_path)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{ID}.jsonl"
     path.write_bytes(lines(*RECORDS) if content is None else content)
     os.utime(path, (1_788_600_000, 1_788_600_000))
-    return Places(str(tmp_path), str(tmp_path))
+    return AgentDirs(str(tmp_path), str(tmp_path))
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
@@ -106,7 +106,7 @@ def test_a_conversation(tmp_path: Path, *, editor: bool) -> None:
 def test_times(tmp_path: Path) -> None:
     """A prompt's own time counts, to the minute and in its zone; the end is when the file was last written."""
     (story,) = stories(store(tmp_path))
-    first, second = millis("2026-09-03T18:21:00Z"), millis("2026-09-04T04:05:00Z")
+    first, second = parse_time("2026-09-03T18:21:00Z"), parse_time("2026-09-04T04:05:00Z")
     assert story.signs == [first, second, 1_788_600_000_000]
     assert (story.began, story.ended) == (first, 1_788_600_000_000)
     assert [line.at for line in story.told if isinstance(line.signal, Prompted)] == [first, second]
@@ -192,7 +192,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     (top(tmp_path) / "b.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     if hasattr(os, "mkfifo"):
         os.mkfifo(top(tmp_path) / "c.jsonl")
-    assert list(READER.sources(Places(str(tmp_path), str(tmp_path)))) == []
+    assert list(READER.sources(AgentDirs(str(tmp_path), str(tmp_path)))) == []
     for name in ("a.jsonl", "c.jsonl", "gone.jsonl", "a\0b.jsonl"):
         for story in READER.read(TranscriptSource(str(top(tmp_path) / name), "")):
             assert story.problems

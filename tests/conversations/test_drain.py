@@ -102,7 +102,7 @@ def test_a_payload_nothing_can_be_made_of_is_put_aside(agents: Speaking, payload
     agents.say("Stop")
     assert agents.types()[-1] == "message.exchanged"
     assert agents.waiting() == []
-    (unread,) = spool.unread(str(agents.home))
+    (unread,) = spool.list_unread(str(agents.home))
     assert (agents.home / "spool" / "unread" / unread).read_bytes() == payload
     assert len(agents.errors()) == 1
 
@@ -111,7 +111,7 @@ def test_a_payload_still_being_written_is_waited_for(agents: Speaking) -> None:
     """Half of it is no reason to give it up while its writer lives; what the same agent says later waits with it."""
     whole = json.dumps({"session_id": "t", "cwd": str(agents.project), "hook_event_name": "UserPromptSubmit",
                         "prompt": "Add OAuth"}).encode()  # fmt: skip
-    half = Path(spool.hand_over(str(agents.home), "claude", "user", 1, whole[:40]))
+    half = Path(spool.add_payload(str(agents.home), "claude", "user", 1, whole[:40]))
     with Keeper.open(str(agents.project), home=str(agents.home)) as keeper:
         assert keeper.current() is None
         half.write_bytes(whole)

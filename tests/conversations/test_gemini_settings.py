@@ -8,15 +8,15 @@ from pathlib import Path
 from holdfast.conversations.adapters.gemini.hooks import AGENT
 from holdfast.conversations.adapters.gemini.settings import HOOKS, SETTINGS
 from holdfast.conversations.connect.wiring import Manner, wiring
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 def told(manner: Manner) -> str:
     return f"holdfast-hook {manner}"
 
 
-def at(tmp_path: Path, **environ: str) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "home" / "shop"), environ)
+def at(tmp_path: Path, **environ: str) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "home" / "shop"), environ)
 
 
 def trusting(tmp_path: Path, content: str = '{"security": {"folderTrust": {"enabled": false}}}') -> Path:

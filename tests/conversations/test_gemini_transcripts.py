@@ -15,8 +15,8 @@ from holdfast.conversations.adapters.gemini.transcripts import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, reader
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Measured, Planned, Prompted, Ran
 from holdfast.core.canonical import Json
-from holdfast.core.times import millis
-from holdfast.workspace.agent_dirs import Places
+from holdfast.core.times import parse_time
+from holdfast.workspace.agent_dirs import AgentDirs
 
 ID = "bfb80a18-5296-4134-a07f-30b14532a433"
 AGENT = "1e9245b6-4c49-489d-b64a-663fecd34291"
@@ -79,15 +79,15 @@ def lines(*records: Json) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def store(tmp_path: Path, content: bytes | None = None, name: str = NAME, project: str = "shop") -> Places:
+def store(tmp_path: Path, content: bytes | None = None, name: str = NAME, project: str = "shop") -> AgentDirs:
     """A home with one conversation in it."""
     chats = tmp_path / ".gemini" / "tmp" / project / "chats"
     chats.mkdir(parents=True, exist_ok=True)
     (chats / name).write_bytes(lines(*RECORDS) if content is None else content)
-    return Places(str(tmp_path), str(tmp_path))
+    return AgentDirs(str(tmp_path), str(tmp_path))
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
@@ -104,7 +104,7 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert (story.agent, story.conversation, story.cwd) == ("gemini", ID, "/home/anna/shop")
     assert (story.title, story.model) == ("Faster carts", "gemini-2.5-pro")
     assert story.resume == f"gemini --resume {ID}"
-    assert (story.began, story.ended) == (millis(at(0)), millis(at(15)))
+    assert (story.began, story.ended) == (parse_time(at(0)), parse_time(at(15)))
     assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
         6_000,
         210,
@@ -262,7 +262,7 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     (tmp_path / ".gemini" / "tmp" / "file").write_text("x")
     if hasattr(os, "mkfifo"):
         os.mkfifo(chats / "session-c-00000000.jsonl")
-    assert list(READER.sources(Places(str(tmp_path), str(tmp_path)))) == []
+    assert list(READER.sources(AgentDirs(str(tmp_path), str(tmp_path)))) == []
     for name in ("session-a-00000000.jsonl", "session-c-00000000.jsonl", "gone.jsonl", "gone.json", "a\0b.jsonl"):
         for story in READER.read(TranscriptSource(str(chats / name), "")):
             assert story.problems

@@ -21,11 +21,11 @@ from holdfast.conversations.adapters.cursor.transcripts import slug_of
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.backfill.run import backfill
 from holdfast.core.model import Session
-from holdfast.core.times import DAY, MINUTE, text
+from holdfast.core.times import DAY, MINUTE, format_time
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from tests.conversations import test_cline_transcripts as cline
 from tests.conversations import test_copilot_transcripts as copilot
 from tests.conversations import test_cursor_transcripts as cursor
@@ -110,7 +110,7 @@ class Live:
     def hand_over(self, talk: str, step: Step, payload: str) -> None:
         self._number += 1
         content = self._payload(talk, step, payload)
-        path = Path(spool.hand_over(str(self._where / "live"), self._agent, "user", 1, content))
+        path = Path(spool.add_payload(str(self._where / "live"), self._agent, "user", 1, content))
         target = path.with_name(f"{self._agent}.user.1.{2**30 + self._number}")
         path.rename(target)
         os.utime(target, ns=(step.at * 1_000_000, step.at * 1_000_000))
@@ -122,7 +122,7 @@ class Live:
         own = (payload.get("sessionContext") or {}).get("rootSessionId")
         own = own or payload.get("conversation_id") or payload.get("session_id")
         if "timestamp" in payload:
-            payload["timestamp"] = text(step.at)
+            payload["timestamp"] = format_time(step.at)
         written = json.dumps(_with_own_ids(payload, self._number)).replace(own, talk)
         field = {"prompt": "text", "command": "command", "file": "path"}.get(step.kind)
         for signal in recorded["signals"] if field is not None else ():
@@ -151,7 +151,8 @@ def _claude(home: Path, project: str, talk: Talk) -> None:
     for number, step in enumerate(talk.steps):
         call = f"toolu_{number}"
         about = {
-            "uuid": f"{talk.name}-{number}", "timestamp": text(step.at), "cwd": project, "sessionId": talk.name,
+            "uuid": f"{talk.name}-{number}", "timestamp": format_time(step.at), "cwd": project,
+            "sessionId": talk.name,
         }  # fmt: skip
         given = {"file_path": f"{project}/{step.words}", "content": "one\n"} if step.kind == "file" else {
             "command": step.words
@@ -211,16 +212,16 @@ def _codex(home: Path, project: str, talk: Talk) -> None:
             case _:
                 said = {"type": "message", "role": "assistant", "content": []}
                 made = [codex_rollouts.line(0, "response_item", said)]
-        records += [{**record, "timestamp": text(step.at)} for record in made]
-    records[0] = {**records[0], "timestamp": text(talk.steps[0].at)}
-    records[0]["payload"]["timestamp"] = text(talk.steps[0].at)
+        records += [{**record, "timestamp": format_time(step.at)} for record in made]
+    records[0] = {**records[0], "timestamp": format_time(talk.steps[0].at)}
+    records[0]["payload"]["timestamp"] = format_time(talk.steps[0].at)
     name = f"rollout-2026-11-15T09-00-00-{talk.name}.jsonl"
     _put(home / ".codex" / "sessions" / "2026" / "11" / "15" / name, records)
 
 
 def _gemini(home: Path, project: str, talk: Talk) -> None:
     records: list[Any] = [
-        {"sessionId": talk.name, "projectHash": "0" * 64, "startTime": text(talk.steps[0].at), "kind": "main"}
+        {"sessionId": talk.name, "projectHash": "0" * 64, "startTime": format_time(talk.steps[0].at), "kind": "main"}
     ]
     for number, step in enumerate(talk.steps):
         match step.kind:
@@ -228,22 +229,26 @@ def _gemini(home: Path, project: str, talk: Talk) -> None:
                 record = gemini.user(0, step.words, f"u{number}")
             case "command":
                 call = gemini.call(0, "run_shell_command", {"command": step.words})
-                record = gemini.model(0, {**call, "id": f"c{number}", "timestamp": text(step.at)}, name=f"g{number}")
+                record = gemini.model(
+                    0, {**call, "id": f"c{number}", "timestamp": format_time(step.at)}, name=f"g{number}"
+                )
             case "file":
                 path = f"{project}/{step.words}"
                 shown: Any = {**gemini.SHOWN, "filePath": path}  # type: ignore[dict-item]
                 call = gemini.call(0, "write_file", {"file_path": path, "content": "one\n"}, resultDisplay=shown)
-                record = gemini.model(0, {**call, "id": f"c{number}", "timestamp": text(step.at)}, name=f"g{number}")
+                record = gemini.model(
+                    0, {**call, "id": f"c{number}", "timestamp": format_time(step.at)}, name=f"g{number}"
+                )
             case _:
                 record = gemini.model(0, name=f"g{number}")
-        records.append({**record, "timestamp": text(step.at)})
+        records.append({**record, "timestamp": format_time(step.at)})
     gemini.store(home, gemini.lines(*records), f"session-2026-11-15T09-00-{talk.name[:8]}{talk.name[-1]}.jsonl")
     (home / ".gemini" / "tmp" / "shop" / ".project_root").write_text(project)
 
 
 def _copilot(home: Path, project: str, talk: Talk) -> None:
     began = {"selectedModel": "m1", "context": {"cwd": project}}
-    records = [{**copilot.line(0, "session.start", began), "timestamp": text(talk.steps[0].at)}]
+    records = [{**copilot.line(0, "session.start", began), "timestamp": format_time(talk.steps[0].at)}]
     for number, step in enumerate(talk.steps):
         call = f"t{number}"
         match step.kind:
@@ -263,7 +268,8 @@ def _copilot(home: Path, project: str, talk: Talk) -> None:
                     copilot.line(0, "tool.execution_complete", ended),
                 ]
         records += [
-            {**record, "id": f"e{number}-{place}", "timestamp": text(step.at)} for place, record in enumerate(made)
+            {**record, "id": f"e{number}-{place}", "timestamp": format_time(step.at)}
+            for place, record in enumerate(made)
         ]
     directory = home / ".copilot" / "session-state" / talk.name
     directory.mkdir(parents=True)
@@ -316,7 +322,8 @@ def _cline(home: Path, project: str, talk: Talk) -> None:
                 ]
         messages += [{**entry, "id": f"m{number}-{place}", "ts": step.at} for place, entry in enumerate(made)]
     manifest = {
-        **cline.MANIFEST, "session_id": talk.name, "started_at": text(talk.steps[0].at), "ended_at": text(talk.ended),
+        **cline.MANIFEST, "session_id": talk.name, "started_at": format_time(talk.steps[0].at),
+        "ended_at": format_time(talk.ended),
         "cwd": project, "metadata": {},
     }  # fmt: skip
     directory = home / ".cline" / "data" / "sessions" / talk.name
@@ -397,7 +404,7 @@ WRITES: dict[str, Callable[[Path, str, Talk], None]] = {
 def _open(where: Path, name: str) -> Keeper:
     wall = Wall(lambda: NOW * 1_000_000)
     keeper = Keeper.open(str(where / "project"), home=str(where / name), actor="anna", wall=wall)
-    keeper.places = Places(str(where / "person"), str(where / "project"))
+    keeper.places = AgentDirs(str(where / "person"), str(where / "project"))
     return keeper
 
 
@@ -435,7 +442,7 @@ def test_sessions_are_the_same_when_recorded_live_and_by_backfill(tmp_path: Path
         keeper.compare()
         recorded = _seen(keeper, times=times)
     with _open(tmp_path, "backfilled") as keeper:
-        found = backfill(keeper, Places(str(tmp_path / "person"), project), [agent])
+        found = backfill(keeper, AgentDirs(str(tmp_path / "person"), project), [agent])
         assert [backfilled.problems for backfilled in found] == [[]]
         read = _seen(keeper, times=times)
     assert recorded == read

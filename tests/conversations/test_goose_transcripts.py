@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast.conversations.adapters.goose.transcripts import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Planned, Prompted, Ran, Todo
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 Record: TypeAlias = dict[str, Any]
 AT = 1_794_733_200  # 2026-11-15T09:00:00Z, in seconds
@@ -40,13 +40,13 @@ SCHEMA = """
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def places(tmp_path: Path) -> AgentDirs:
     (tmp_path / ".local" / "share" / "goose" / "sessions").mkdir(parents=True)
-    return Places(str(tmp_path), str(tmp_path))
+    return AgentDirs(str(tmp_path), str(tmp_path))
 
 
 @pytest.fixture
-def database(places: Places) -> Iterator[apsw.Connection]:
+def database(places: AgentDirs) -> Iterator[apsw.Connection]:
     connection = apsw.Connection(str(_directory(places) / "sessions.db"))
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(SCHEMA)
@@ -54,7 +54,7 @@ def database(places: Places) -> Iterator[apsw.Connection]:
     connection.close()
 
 
-def _directory(places: Places) -> Path:
+def _directory(places: AgentDirs) -> Path:
     return Path(places.home, ".local", "share", "goose", "sessions")
 
 
@@ -84,7 +84,7 @@ def says(database: apsw.Connection, name: str, at: int, role: str, *parts: Recor
     database.execute(f"{query} VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
@@ -107,7 +107,7 @@ def fill(database: apsw.Connection) -> None:
         )
 
 
-def test_a_conversation_is_told(places: Places, database: apsw.Connection) -> None:
+def test_a_conversation_is_told(places: AgentDirs, database: apsw.Connection) -> None:
     """Everything the database says about a conversation is in its story."""
     fill(database)
     (story,) = stories(places)
@@ -131,7 +131,7 @@ def test_a_conversation_is_told(places: Places, database: apsw.Connection) -> No
     assert len({told.mark for told in story.told}) == len(story.told)
 
 
-def test_reading_leaves_no_trace(places: Places, database: apsw.Connection) -> None:
+def test_reading_leaves_no_trace(places: AgentDirs, database: apsw.Connection) -> None:
     """Neither the database nor its directory changes, whether Goose has it open or not."""
     fill(database)
     sources = list(READER.sources(places))
@@ -147,7 +147,7 @@ def test_reading_leaves_no_trace(places: Places, database: apsw.Connection) -> N
     assert sorted(os.listdir(_directory(places))) == closed
 
 
-def test_a_log_left_by_a_crash_is_read(places: Places, tmp_path: Path) -> None:
+def test_a_log_left_by_a_crash_is_read(places: AgentDirs, tmp_path: Path) -> None:
     """What Goose had only in its log as it died is told, and still nothing appears beside it."""
     connection = apsw.Connection(str(tmp_path / "alive.db"))
     connection.execute("PRAGMA journal_mode = WAL")
@@ -161,7 +161,7 @@ def test_a_log_left_by_a_crash_is_read(places: Places, tmp_path: Path) -> None:
     assert sorted(os.listdir(_directory(places))) == before == ["sessions.db", "sessions.db-wal"]
 
 
-def test_the_stamp_changes_with_the_log_beside_it(places: Places, database: apsw.Connection) -> None:
+def test_the_stamp_changes_with_the_log_beside_it(places: AgentDirs, database: apsw.Connection) -> None:
     """What Goose has only written to its log is a change of the source."""
     (before,) = READER.sources(places)
     fill(database)
@@ -170,14 +170,14 @@ def test_the_stamp_changes_with_the_log_beside_it(places: Places, database: apsw
     assert before.stamp != after.stamp
 
 
-def test_milliseconds_and_seconds(places: Places, database: apsw.Connection) -> None:
+def test_milliseconds_and_seconds(places: AgentDirs, database: apsw.Connection) -> None:
     """Times of newer versions are milliseconds."""
     session(database, "s")
     says(database, "s", AT * 1000 + 7, "user", text("Hi there"))
     assert stories(places)[0].began == AT * 1000 + 7
 
 
-def test_versions_without_a_ledger(places: Places) -> None:
+def test_versions_without_a_ledger(places: AgentDirs) -> None:
     """Columns and tables that a version does not have are done without."""
     connection = apsw.Connection(str(_directory(places) / "sessions.db"))
     connection.execute("CREATE TABLE sessions (id TEXT, description TEXT, accumulated_input_tokens INTEGER)")
@@ -191,7 +191,7 @@ def test_versions_without_a_ledger(places: Places) -> None:
     assert [told.mark for told in story.told] == ["row1"]
 
 
-def test_a_subagent_is_part_of_its_conversation(places: Places, database: apsw.Connection) -> None:
+def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: apsw.Connection) -> None:
     """A subagent's conversation is told of that agent in the one it works for, once, and is nobody's working time."""
     session(database, "s1")
     says(database, "s1", AT, "user", text("Review this"))
@@ -223,7 +223,7 @@ def test_a_subagent_is_part_of_its_conversation(places: Places, database: apsw.C
     assert len(stories(places)) == 3  # whatever calls itself is nobody's subagent
 
 
-def test_messages_that_are_none_are_said(places: Places, database: apsw.Connection) -> None:
+def test_messages_that_are_none_are_said(places: AgentDirs, database: apsw.Connection) -> None:
     """A message that cannot be read costs only itself, whatever it is made of."""
     fill(database)
     insert = "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES ('20261115_1', ?, ?, ?)"
@@ -237,7 +237,7 @@ def test_messages_that_are_none_are_said(places: Places, database: apsw.Connecti
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_damaged_database_is_said(places: Places, data: st.DataObject) -> None:
+def test_a_damaged_database_is_said(places: AgentDirs, data: st.DataObject) -> None:
     """Cut off or overwritten anywhere, the database is told as far as it goes, without an error."""
     path = _directory(places) / "sessions.db"
     whole = path.with_name("whole")
@@ -257,7 +257,7 @@ def test_a_damaged_database_is_said(places: Places, data: st.DataObject) -> None
         assert story.told or story.problems or story.signs
 
 
-def test_what_is_no_database_is_said(places: Places) -> None:
+def test_what_is_no_database_is_said(places: AgentDirs) -> None:
     """A directory, a pipe or any other file in its place is a problem, or passed over."""
     path = _directory(places) / "sessions.db"
     path.write_bytes(b"not a database" * 100)
@@ -274,7 +274,7 @@ def test_what_is_no_database_is_said(places: Places) -> None:
         assert stories(places) == []
         assert next(iter(READER.read(TranscriptSource(str(path), "")))).problems
         path.unlink()
-    assert list(READER.sources(Places("/nowhere", "/nowhere"))) == []
+    assert list(READER.sources(AgentDirs("/nowhere", "/nowhere"))) == []
 
 
 # ── files of older versions ──────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +287,7 @@ OLD: list[Record] = [
 ]
 
 
-def _old(places: Places, content: bytes) -> Transcript | None:
+def _old(places: AgentDirs, content: bytes) -> Transcript | None:
     path = _directory(places) / "20250620_013617.jsonl"
     path.write_bytes(content)
     return next(iter(stories(places)), None)
@@ -297,7 +297,7 @@ def _lines(records: list[Record]) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-def test_files_of_older_versions(places: Places) -> None:
+def test_files_of_older_versions(places: AgentDirs) -> None:
     """Where there is no database, its files of older versions are read; where there is one, it has them."""
     story = _old(places, _lines(OLD))
     assert story is not None
@@ -310,7 +310,7 @@ def test_files_of_older_versions(places: Places) -> None:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, len(_lines(OLD))))
-def test_a_cut_costs_only_what_comes_after_it(places: Places, at: int) -> None:
+def test_a_cut_costs_only_what_comes_after_it(places: AgentDirs, at: int) -> None:
     """Cut at any byte, a file still tells all that its whole lines tell."""
     content = _lines(OLD)
     before = _old(places, content[: content.rfind(b"\n", 0, at) + 1])

@@ -14,7 +14,7 @@ from holdfast.conversations.hooks.reply import answer
 from holdfast.conversations.ingest.payload import read
 from holdfast.core.times import MINUTE
 from holdfast.keeper.hook_process import answered
-from holdfast.workspace.settings import change, setting
+from holdfast.workspace.settings import change, find_setting
 from tests.support.agents_speaking import Speaking
 
 
@@ -60,7 +60,7 @@ def test_nothing_unfinished_nothing_said(agents: Speaking) -> None:
     assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
     with agents.keeper() as keeper:
         keeper.start("Open")
-        change(keeper.home.config, setting("capture.briefing"), value=False)
+        change(keeper.home.config, find_setting("capture.briefing"), value=False)
     assert asked(agents, agents.say("SessionStart", source="startup")) == HookAnswer()
 
 
@@ -96,7 +96,7 @@ def work(agents: Speaking, until: float) -> HookAnswer:
 
 def limits_pause(agents: Speaking) -> None:
     with agents.keeper() as keeper:
-        change(keeper.home.config, setting("timer.timeout_action"), "pause")
+        change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
 
 
 def test_reminders_are_told_once_after_each_break_and_pause_nothing(agents: Speaking) -> None:
@@ -165,7 +165,7 @@ def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> No
     agents.prompt("Add OAuth")
     limits_pause(agents)
     with agents.keeper() as keeper:
-        change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
+        change(keeper.home.config, find_setting("capture.block_at_timeout"), value=True)
     assert "holdfast resume" in (work(agents, 92).block or "")
     assert work(agents, 96).block is not None
     with agents.keeper() as keeper:
@@ -184,7 +184,7 @@ def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt:
     agents.prompt("Add OAuth")
     limits_pause(agents)
     with agents.keeper() as keeper:
-        change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
+        change(keeper.home.config, find_setting("capture.block_at_timeout"), value=True)
     work(agents, 92)
     agents.minute = 93
     assert (asked(agents, agents.prompt(prompt)).block is not None) == held

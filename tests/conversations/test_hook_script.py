@@ -15,7 +15,7 @@ import pytest
 from holdfast.conversations.hooks import script
 from holdfast.conversations.hooks.script import ScriptSetup
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 if sys.platform == "win32":
     pytest.skip("the script is for POSIX shells", allow_module_level=True)
@@ -96,7 +96,7 @@ def test_tell_keeps_the_payload(shell: list[str], made: ScriptSetup) -> None:
     assert _run(shell, made, "claude", "tell", "user") == SILENT
     assert _run(shell, made, "claude", "tell", "user", CLAUDE_PID="4711") == SILENT
     assert _run(shell, made, "codex", "tell", "project", CLAUDE_PID="47; rm") == SILENT
-    kept = spool.waiting(made.home)
+    kept = spool.list_entries(made.home)
     assert [Path(entry.path).read_bytes() for entry in kept] == [PAYLOAD] * 3
     assert sorted((entry.agent, entry.source, entry.parent) for entry in kept) == sorted(
         [("claude", "user", os.getpid()), ("claude", "user", 4711), ("codex", "project", os.getpid())]
@@ -129,7 +129,7 @@ def test_a_name_that_is_taken(shell: list[str], made: ScriptSetup) -> None:
         input=PAYLOAD, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    kept = {entry.name.split(".", 4)[4]: Path(entry.path).read_bytes() for entry in spool.waiting(made.home)}
+    kept = {entry.name.split(".", 4)[4]: Path(entry.path).read_bytes() for entry in spool.list_entries(made.home)}
     assert kept == {"home": b"mine\n", "home.1": b"mine\n", "home.2": PAYLOAD}
 
 
@@ -142,13 +142,13 @@ def test_nothing_is_left_of_what_could_not_be_written(shell: list[str], made: Sc
         check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert spool.waiting(made.home) == []
+    assert spool.list_entries(made.home) == []
 
 
 def test_nowhere_to_write(shell: list[str], made: ScriptSetup) -> None:
     """Where the spool cannot be, hooks are silent too; and an empty payload leaves nothing."""
     assert _run(shell, made, "claude", "tell", "user", payload=b"") == SILENT
-    assert spool.waiting(made.home) == []
+    assert spool.list_entries(made.home) == []
     os.rmdir(os.path.join(made.home, "spool"))
     Path(made.home, "spool").write_text("in the way")
     assert _run(shell, made, "claude", "tell", "user") == SILENT
@@ -164,7 +164,7 @@ def test_a_holdfast_that_is_gone(shell: list[str], made: ScriptSetup, manner: st
     _write(made._replace(python=nowhere) if gone == "python" else made._replace(package=nowhere))
     assert _run(shell, made, "claude", manner, "user") == SILENT
     assert not os.path.exists(os.path.join(made.home, "called"))
-    assert spool.waiting(made.home) == []
+    assert spool.list_entries(made.home) == []
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_stir_leaves_a_drain_that_holds_nothing(shell: list[str], made: ScriptSe
             [*shell, hook, "claude", "stir", "user"], input=PAYLOAD, capture_output=True, check=False, close_fds=False
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert [Path(entry.path).read_bytes() for entry in spool.waiting(made.home)] == [PAYLOAD]
+    assert [Path(entry.path).read_bytes() for entry in spool.list_entries(made.home)] == [PAYLOAD]
     drained = Path(made.home, "drained")
     until = time.monotonic() + 30
     while not drained.exists() and time.monotonic() < until:
@@ -257,7 +257,7 @@ WITHOUT = "postgresql://ada@db.example.org/work"
 def test_script_writes_the_store_that_the_variable_names(shell: list[str], made: ScriptSetup, url: str) -> None:
     """In the first line of the file, to the byte; without another process."""
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url) == SILENT
-    (kept,) = spool.waiting(made.home)
+    (kept,) = spool.list_entries(made.home)
     assert (kept.agent, kept.source, kept.store, kept.store_url()) == ("claude", "user", spool.NAMED, url)
     assert kept.payload(Path(kept.path).read_bytes()) == PAYLOAD
     assert not os.path.exists(os.path.join(made.home, "called"))
@@ -276,7 +276,7 @@ def test_script_wrote_a_password_into_the_spool(shell: list[str], made: ScriptSe
     """A URL in which one may stand goes to Python, which takes it out."""
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url, CLAUDE_PID="12") == SILENT
     assert Path(made.home, "called").read_text() == "tell claude user 12\n"
-    assert spool.waiting(made.home) == []
+    assert spool.list_entries(made.home) == []
 
 
 def test_script_writes_the_store_it_was_connected_with(shell: list[str], made: ScriptSetup) -> None:
@@ -286,11 +286,11 @@ def test_script_writes_the_store_it_was_connected_with(shell: list[str], made: S
     assert _run(shell, made, "claude", "tell", "user") == SILENT
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE="") == SILENT
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=CONNECTED) == SILENT
-    assert [entry.store_url() for entry in spool.waiting(made.home)] == [WITHOUT] * 3
+    assert [entry.store_url() for entry in spool.list_entries(made.home)] == [WITHOUT] * 3
     assert not os.path.exists(os.path.join(made.home, "called"))
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE="sqlite:////other.db") == SILENT
     assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=CONNECTED + "2", CLAUDE_PID="12") == SILENT
-    assert spool.waiting(made.home)[-1].store_url() == "sqlite:////other.db"
+    assert spool.list_entries(made.home)[-1].store_url() == "sqlite:////other.db"
     assert Path(made.home, "called").read_text() == "tell claude user 12\n"
 
 
@@ -311,17 +311,17 @@ def _say_all(command: list[str], pieces: int, env: dict[str, str] | None = None)
 def test_script_kept_a_payload_of_any_size(shell: list[str], made: ScriptSetup) -> None:
     """Nothing of it stays, the agent says it to its end, and Python is given what is left; here from 1 MiB on."""
     hook = Path(made.home, "hooks", "hook")
-    limit = f"-f {(spool.LARGEST + spool.LONGEST_URL) // 512}\n"
+    limit = f"-f {(spool.MAX_PAYLOAD_SIZE + spool.MAX_URL_LENGTH) // 512}\n"
     text = hook.read_text()
     assert limit in text
     hook.write_text(text.replace(limit, "-f 1024\n"))
     assert _say_all([*shell, str(hook), "claude", "tell", "user"], 4) == (0, b"")
-    assert spool.waiting(made.home) == []
+    assert spool.list_entries(made.home) == []
     assert os.listdir(os.path.join(made.home, "spool")) == []
     (words,) = Path(made.home, "called").read_text().splitlines()
     assert words.startswith(f"unkept claude {made.home}/spool/claude.user.")
     assert _run(shell, made, "claude", "tell", "user", payload=b"x" * 400_000) == SILENT
-    assert [entry.size for entry in spool.waiting(made.home)] == [400_000]
+    assert [entry.size for entry in spool.list_entries(made.home)] == [400_000]
 
 
 # ── command lines ────────────────────────────────────────────────────────────────────────────────────────
@@ -333,7 +333,7 @@ def test_the_command_line(name: str, made: ScriptSetup) -> None:
     line = script.command(made.home, "claude", "user")("tell")
     done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    (kept,) = spool.waiting(made.home)
+    (kept,) = spool.list_entries(made.home)
     assert (kept.agent, kept.source, Path(kept.path).read_bytes()) == ("claude", "user", PAYLOAD)
     shutil.rmtree(made.home)
     done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
@@ -350,7 +350,7 @@ def test_a_block_passes_the_command_line(made: ScriptSetup) -> None:
 def test_a_line_that_is_shared(tmp_path: Path, made: ScriptSetup) -> None:
     """In files that are shared through git, everybody's own home is meant."""
     usual = tmp_path / "me" / ".local" / "share" / "holdfast"
-    places = Places(str(tmp_path / "me"), str(tmp_path))
+    places = AgentDirs(str(tmp_path / "me"), str(tmp_path))
     shared = script.shared_home(places, str(usual))
     assert shared == "${HOLDFAST_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/holdfast}"
     assert script.shared_home(places, made.home) is None
@@ -359,8 +359,8 @@ def test_a_line_that_is_shared(tmp_path: Path, made: ScriptSetup) -> None:
     for env in ({"HOLDFAST_HOME": made.home}, {"HOME": str(tmp_path / "me")}):
         done = subprocess.run(["sh", "-c", line], input=PAYLOAD, capture_output=True, check=False, env=env)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert [entry.source for entry in spool.waiting(made.home)] == ["project"]
-    mac = Places("/Users/me", "/p", {}, "darwin")
+    assert [entry.source for entry in spool.list_entries(made.home)] == ["project"]
+    mac = AgentDirs("/Users/me", "/p", {}, "darwin")
     assert script.shared_home(mac, "/Users/me/Library/Application Support/holdfast") is not None
 
 

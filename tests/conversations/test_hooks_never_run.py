@@ -17,7 +17,7 @@ from holdfast.conversations.connect.uninstall import uninstall
 from holdfast.core.errors import Conflict
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.followers import Check
 from tests.support.connect_setup import Ground
 
@@ -132,8 +132,8 @@ def test_a_clone_is_heard_once_it_is_connected(tmp_path: Path) -> None:
     line = settings["hooks"]["Stop"][0]["hooks"][0]["command"]
     env = {"HOME": str(bert.me), "PATH": os.environ["PATH"]}
     subprocess.run(["sh", "-c", line], input=b'{"hook_event_name": "Stop"}', env=env, cwd=bert.project, check=True)
-    assert spool.anything(str(bert.home))
-    assert not spool.anything(str(anna.home))
+    assert spool.has_entries(str(bert.home))
+    assert not spool.has_entries(str(anna.home))
 
 
 @pytest.mark.parametrize("connected", [True, False])
@@ -199,4 +199,4 @@ def test_places_are_not_asked_where_nobody_told_them(ground: Ground) -> None:
     assert examined(ground).detail == "claude can be heard"
     os.unlink(detect.script_path(str(ground.home)))
     assert str(ground.claude) in examined(ground).detail
-    assert isinstance(ground.places, Places)
+    assert isinstance(ground.places, AgentDirs)

@@ -268,7 +268,7 @@ def test_prompt_of_the_person_ends_a_pause(agents: Speaking) -> None:
 def test_prompt_ends_no_pause_when_the_settings_say_so(agents: Speaking) -> None:
     with agents.keeper() as keeper:
         keeper.session().pause("lunch")
-        settings.change(keeper.home.config, settings.setting("timer.message_resumes"), False)
+        settings.change(keeper.home.config, settings.find_setting("timer.message_resumes"), False)
     agents.minute = 1
     agents.prompt("Just a question")
     assert agents.session().status == "paused"

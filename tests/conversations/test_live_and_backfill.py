@@ -21,7 +21,7 @@ from holdfast.core.times import DAY
 from holdfast.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from tests.conversations import test_cline_transcripts as cline
 from tests.conversations import test_copilot_transcripts as copilot
 from tests.conversations import test_cursor_transcripts as cursor
@@ -130,7 +130,7 @@ def _payload(agent: str, name: str, conversation: str, where: Path) -> bytes:
 
 
 def _hand_over(where: Path, agent: str, payload: bytes, number: int) -> None:
-    path = Path(spool.hand_over(str(where / "live"), agent, "user", 1, payload))
+    path = Path(spool.add_payload(str(where / "live"), agent, "user", 1, payload))
     target = path.with_name(f"{agent}.user.1.{2**30 + number}")
     path.rename(target)
     moment = (NOW - DAY + number * 1_000) * 1_000_000
@@ -152,7 +152,7 @@ def _recorded(where: Path, agent: str, conversation: str, *payloads: str) -> lis
     for number, name in enumerate(payloads):
         _hand_over(where, agent, _payload(agent, name, conversation, where), number)
     with _open(where, "live") as keeper:
-        keeper.places = Places(str(where / "person"), str(where / "project"))
+        keeper.places = AgentDirs(str(where / "person"), str(where / "project"))
         keeper.compare()
         return _sessions(keeper)
 
@@ -165,7 +165,7 @@ def test_conversation_is_the_same_when_recorded_live_and_by_backfill(tmp_path: P
     name = WRITTEN[agent](person)
     live = _conversation(_recorded(tmp_path, agent, name, *SAID[agent]), name)
     with _open(tmp_path, "backfilled") as keeper:
-        backfill(keeper, Places(str(person), str(tmp_path / "project")), [agent])
+        backfill(keeper, AgentDirs(str(person), str(tmp_path / "project")), [agent])
         past = _conversation(_sessions(keeper), name)
     assert (live.title, live.prompts) == (past.title, past.prompts)
     assert live.title
@@ -256,7 +256,7 @@ def test_backfill_completes_a_conversation_that_hooks_reported_without_a_transcr
         (session,) = _sessions(keeper)
         assert session.conversations[0].title is None
         for _ in range(2):
-            backfill(keeper, Places(str(tmp_path / "person"), str(tmp_path / "project")), ["claude"])
+            backfill(keeper, AgentDirs(str(tmp_path / "person"), str(tmp_path / "project")), ["claude"])
         (found,) = [item for item in _sessions(keeper) if item.id == session.id]
         types = [event.type for event in keeper.events(session.id)]
     assert found.conversations[0].title == "OAuth with PKCE"
@@ -268,7 +268,7 @@ def test_transcript_is_looked_at_once_when_the_conversation_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
     """Also one that is too large to be read here: later drains write nothing because of it."""
-    monkeypatch.setattr(limits, "TRANSCRIPT_LARGEST", largest)
+    monkeypatch.setattr(limits, "MAX_TRANSCRIPT_SIZE", largest)
     name = _claude(tmp_path / "person")
     (path,) = (tmp_path / "person").rglob("*.jsonl")
     ending = json.loads(_payload("claude", "session_end", name, tmp_path)) | {"transcript_path": str(path)}
@@ -280,7 +280,7 @@ def test_transcript_is_looked_at_once_when_the_conversation_is_over(
         before = keeper.store().remembered_under("transcript:")
         read: list[Path] = []
         monkeypatch.setattr(details, "_update", lambda *_: read.append(path))
-        keeper.places = Places(str(tmp_path / "person"), str(tmp_path / "project"))
+        keeper.places = AgentDirs(str(tmp_path / "person"), str(tmp_path / "project"))
         keeper.compare()
         assert keeper.store().remembered_under("transcript:") == before
     assert not read

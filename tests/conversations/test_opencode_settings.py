@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.opencode.hooks import AGENT
 from holdfast.conversations.adapters.opencode.settings import SETTINGS, written
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
-PLACES = Places("/home/anna", "/home/anna/shop")
+PLACES = AgentDirs("/home/anna", "/home/anna/shop")
 
 
 def test_the_plugin_is_one_file_of_its_own() -> None:

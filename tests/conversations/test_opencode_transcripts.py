@@ -25,7 +25,7 @@ from holdfast.conversations.signals import (
     Prompted,
     Ran,
 )
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 T = 1_794_758_704_000
 SCHEMA = """
@@ -126,20 +126,20 @@ def _write(path: Path, value: Any) -> None:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(str(tmp_path / "home"), str(tmp_path / "shop"))
+def places(tmp_path: Path) -> AgentDirs:
+    return AgentDirs(str(tmp_path / "home"), str(tmp_path / "shop"))
 
 
 @pytest.fixture
-def store(places: Places) -> Path:
+def store(places: AgentDirs) -> Path:
     return Path(places.home, ".local", "share", "opencode")
 
 
-def stories(places: Places) -> list[Transcript]:
+def stories(places: AgentDirs) -> list[Transcript]:
     return [story for source in READER.sources(places) for story in READER.read(source)]
 
 
-def test_a_database_is_told(places: Places, store: Path) -> None:
+def test_a_database_is_told(places: AgentDirs, store: Path) -> None:
     """A conversation with its prompt, tools, subagent, to-dos, trouble, compression and what it used."""
     database(store / "opencode.db")
     (story,) = stories(places)
@@ -178,7 +178,7 @@ def test_a_database_is_told(places: Places, store: Path) -> None:
     assert len({line.mark for line in story.told}) == len(story.told)
 
 
-def test_reading_again_tells_the_same(places: Places, store: Path) -> None:
+def test_reading_again_tells_the_same(places: AgentDirs, store: Path) -> None:
     """Marks are the same each time, and neither the database nor its directory is touched."""
     database(store / "opencode.db")
     before = {path.name: path.read_bytes() for path in store.iterdir()}
@@ -187,7 +187,7 @@ def test_reading_again_tells_the_same(places: Places, store: Path) -> None:
     assert {path.name: path.read_bytes() for path in store.iterdir()} == before
 
 
-def test_a_database_that_is_being_written(places: Places, store: Path) -> None:
+def test_a_database_that_is_being_written(places: AgentDirs, store: Path) -> None:
     """What another program has just committed is read, and its transaction goes on."""
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
@@ -201,7 +201,7 @@ def test_a_database_that_is_being_written(places: Places, store: Path) -> None:
     other.close()
 
 
-def test_a_stamp_changes_with_the_log(places: Places, store: Path) -> None:
+def test_a_stamp_changes_with_the_log(places: AgentDirs, store: Path) -> None:
     """What stands only in the log of recent changes is a change too."""
     database(store / "opencode.db")
     (before,) = READER.sources(places)
@@ -209,7 +209,7 @@ def test_a_stamp_changes_with_the_log(places: Places, store: Path) -> None:
     assert next(READER.sources(places)).stamp != before.stamp
 
 
-def test_a_locked_database_is_a_problem(places: Places, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
     monkeypatch.setattr("holdfast.conversations.adapters.database._PATIENCE", 1)
     database(store / "opencode.db")
@@ -234,7 +234,7 @@ def test_a_locked_database_is_a_problem(places: Places, store: Path, monkeypatch
         lambda content: content[:8_192] + bytes(4_096) + content[12_288:],
     ],
 )
-def test_a_damaged_database_is_survived(places: Places, store: Path, damage: Any) -> None:
+def test_a_damaged_database_is_survived(places: AgentDirs, store: Path, damage: Any) -> None:
     """Whatever is left of the file, nothing is raised, and what is wrong is said or nothing is told."""
     database(store / "opencode.db")
     path = store / "opencode.db"
@@ -257,7 +257,7 @@ def test_any_byte_may_be_wrong(tmp_path_factory: pytest.TempPathFactory, data: s
 
 
 @pytest.mark.parametrize("row", ["{", "null", "[]", '"text"', '{"type": 7}', "\x00", '{"type":"tool","state":[]}'])
-def test_a_bad_row_is_said_and_passed_over(places: Places, store: Path, row: str) -> None:
+def test_a_bad_row_is_said_and_passed_over(places: AgentDirs, store: Path, row: str) -> None:
     """One row that cannot be understood costs that row."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -269,7 +269,7 @@ def test_a_bad_row_is_said_and_passed_over(places: Places, store: Path, row: str
     assert [line for line in story.told if type(line.signal) is AgentEnded]
 
 
-def test_rows_that_are_not_utf8(places: Places, store: Path) -> None:
+def test_rows_that_are_not_utf8(places: AgentDirs, store: Path) -> None:
     """Bytes of another encoding, and a tail of NULs, cost only their own characters."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -280,7 +280,7 @@ def test_rows_that_are_not_utf8(places: Places, store: Path) -> None:
     assert next(line.signal.text for line in story.told if type(line.signal) is Prompted) == "Gr\ufffdsse"
 
 
-def test_columns_of_an_older_version(places: Places, store: Path) -> None:
+def test_columns_of_an_older_version(places: AgentDirs, store: Path) -> None:
     """A database without the columns that came later is read; one without tables is a problem."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -293,7 +293,7 @@ def test_columns_of_an_older_version(places: Places, store: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["session", "message", "part", "todo"])
-def test_view_in_the_place_of_a_table_is_not_read(places: Places, store: Path, name: str) -> None:
+def test_view_in_the_place_of_a_table_is_not_read(places: AgentDirs, store: Path, name: str) -> None:
     """It could go on for ever."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -307,7 +307,7 @@ def test_view_in_the_place_of_a_table_is_not_read(places: Places, store: Path, n
     assert (story.told, story.problems[0].count("would run")) == ([], 1)
 
 
-def test_a_conversation_whose_caller_is_gone(places: Places, store: Path) -> None:
+def test_a_conversation_whose_caller_is_gone(places: AgentDirs, store: Path) -> None:
     """A subagent without the conversation it belonged to is told by itself, and names it."""
     database(store / "opencode.db")
     change = apsw.Connection(str(store / "opencode.db"))
@@ -317,7 +317,7 @@ def test_a_conversation_whose_caller_is_gone(places: Places, store: Path) -> Non
     assert (story.conversation, story.parent) == ("ses_2", "ses_1")
 
 
-def test_files_before_the_database(places: Places, store: Path) -> None:
+def test_files_before_the_database(places: AgentDirs, store: Path) -> None:
     """Without a database the files are read, one source for each conversation."""
     files(store / "storage")
     found = {story.conversation: story for story in stories(places)}
@@ -332,7 +332,7 @@ def test_files_before_the_database(places: Places, store: Path) -> None:
     assert [os.path.basename(source.path) for source in READER.sources(places)] == ["opencode.db"]
 
 
-def test_other_things_under_the_names(places: Places, store: Path) -> None:
+def test_other_things_under_the_names(places: AgentDirs, store: Path) -> None:
     """Directories, links and pipes in the place of files are passed over or said, and never waited for."""
     (store / "opencode.db").mkdir(parents=True)
     (store / "storage" / "session" / "global" / "ses_1.json").mkdir(parents=True)
@@ -346,7 +346,7 @@ def test_other_things_under_the_names(places: Places, store: Path) -> None:
     assert next(READER.read(TranscriptSource(str(store / "nowhere.db"), ""))).problems
 
 
-def test_another_place_for_the_database(places: Places, tmp_path: Path) -> None:
+def test_another_place_for_the_database(places: AgentDirs, tmp_path: Path) -> None:
     """opencode's variable names the file."""
     database(tmp_path / "own.db")
     moved = places._replace(environ={"OPENCODE_DB": str(tmp_path / "own.db")})

@@ -114,7 +114,7 @@ def test_two_conversations_at_once_are_two_sessions(agents: Speaking) -> None:
     agents.prompt("Letters, too", "talk-1")
     assert agents.session().goal == "Invoices as PDF"
     with agents.keeper() as keeper:
-        found = [view.word(state, "goal") for state in open_sessions(keeper)]
+        found = [view.text_value(state, "goal") for state in open_sessions(keeper)]
     assert found == ["Invoices as PDF", "Clean up the imports", "Add French"]
 
 

@@ -15,7 +15,7 @@ from holdfast.conversations.adapters.index import CONNECTABLE
 from holdfast.conversations.connect import mcp_entry
 from holdfast.conversations.connect.wiring import wiring
 from holdfast.conversations.hooks.script import ScriptSetup
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX shells")
 SYSTEMS = ("linux", "darwin", "win32")
@@ -81,7 +81,7 @@ def test_what_starts_nothing_is_no_server() -> None:
 @pytest.mark.parametrize("name", CONNECTABLE)
 def test_where_each_agent_is_told(name: str, system: str) -> None:
     """The file and the place in it that each program documents, in both scopes."""
-    places = Places("/me", "/work", {"PATH": ""}, system)
+    places = AgentDirs("/me", "/work", {"PATH": ""}, system)
     desktop = {"linux": ".config/Claude", "darwin": "Library/Application Support/Claude",
                "win32": "AppData/Roaming/Claude"}[system]  # fmt: skip
     where = {
@@ -109,7 +109,7 @@ def test_where_each_agent_is_told(name: str, system: str) -> None:
 def test_settings_that_were_moved(tmp_path: Path) -> None:
     """Variables that move a program's directory are followed; a file that is there under its other name is used."""
     environ = {"CLAUDE_CONFIG_DIR": "/c", "CODEX_HOME": "/x", "COPILOT_HOME": "/p", "XDG_CONFIG_HOME": str(tmp_path)}
-    places = Places("/me", "/work", environ, "linux")
+    places = AgentDirs("/me", "/work", environ, "linux")
 
     def path(name: str) -> str:
         change = wiring(name).server(places, "user", mcp_entry.SHARED)

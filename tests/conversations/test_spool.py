@@ -49,7 +49,7 @@ def test_payloads_stay_in_order_when_process_numbers_begin_again(directory: Path
         left(directory, own)
     left(directory, 299, at=2 * STEP)
     left(directory, 40_000, at=0)
-    found = spool.waiting(str(directory.parent))
+    found = spool.list_entries(str(directory.parent))
     assert [item.own for item in found] == [40_000, 32_765, 32_767, 301, 303, 299]
 
 
@@ -57,7 +57,7 @@ def test_payloads_stay_in_order_in_times_that_differ_by_less_than_a_step(directo
     """Systems that tell the time exactly are believed, whatever numbers their processes have."""
     for number, own in enumerate((9_000, 20, 70_000, 400)):
         left(directory, own, at=STEP + number)
-    assert [item.own for item in spool.waiting(str(directory.parent))] == [9_000, 20, 70_000, 400]
+    assert [item.own for item in spool.list_entries(str(directory.parent))] == [9_000, 20, 70_000, 400]
 
 
 @given(
@@ -77,7 +77,7 @@ def test_order_is_that_of_hooks_one_after_another(
         said.append(entry(own, at))
     given_out = list(said)
     shuffle.shuffle(given_out)
-    assert spool.in_order(given_out) == said
+    assert spool.in_spool_order(given_out) == said
 
 
 def test_listing_has_no_payload_without_those_before_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_listing_has_no_payload_without_those_before_it(directory: Path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "scandir", in_pieces)
-        found = spool.waiting(str(directory.parent))
+        found = spool.list_entries(str(directory.parent))
     # The second listing has 2, but not 4, so 5 has to wait.
     assert [item.own for item in found] == [1, 2, 3]
 
@@ -106,14 +106,14 @@ def test_listing_has_no_payload_without_those_before_it(directory: Path, monkeyp
 def test_a_later_payload_of_the_same_name_is_not_removed_for_an_earlier_one(directory: Path) -> None:
     """Process numbers are given out again: of two payloads with one name, only the one that was read goes."""
     path = left(directory, 7)
-    earlier = spool.waiting(str(directory.parent))
+    earlier = spool.list_entries(str(directory.parent))
     path.unlink()
     left(directory, 7, SAID + b" ", at=2 * STEP)
-    spool.done(earlier)
-    spool.put_aside(str(directory.parent), earlier[0])
+    spool.remove_entries(earlier)
+    spool.quarantine(str(directory.parent), earlier[0])
     assert path.read_bytes() == SAID + b" "
-    assert spool.unread(str(directory.parent)) == []
-    spool.done(spool.waiting(str(directory.parent)))
+    assert spool.list_unread(str(directory.parent)) == []
+    spool.remove_entries(spool.list_entries(str(directory.parent)))
     assert not path.exists()
 
 
@@ -123,7 +123,7 @@ def test_a_payload_that_changed_since_it_was_listed_is_read_next_time(
 ) -> None:
     """Its place in the order is that of the file that was listed, which may be an earlier one of the same name."""
     left(directory, 7)
-    (listed,) = spool.waiting(str(directory.parent))
+    (listed,) = spool.list_entries(str(directory.parent))
     assert payload.read(listed, 1_000).taken is not None
     left(directory, 7, content, at=at)
     found = payload.read(listed, 1_000)

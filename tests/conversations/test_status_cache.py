@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.conversations import status_cache, status_cache_writer
 from holdfast.core import view
 from holdfast.core.events import AgentStarted, AwayRecorded, MessageExchanged, SessionPaused
-from holdfast.core.reminders import Rule, counted
+from holdfast.core.reminders import LimitRule, counted_time
 from holdfast.core.state import State
 from holdfast.core.wording import PAUSES
 from tests.support.agents_speaking import BEGAN, Speaking
@@ -44,9 +44,9 @@ def ask(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
 
 def agree(state: State, made: int, now: int) -> None:
     """The glance made at one moment says at another what the rules of working time say."""
-    for rule in (Rule(), Rule(pauses=True)):
+    for rule in (LimitRule(), LimitRule(pauses=True)):
         seen = json.loads(json.dumps(status_cache_writer.seen(state, made, rule)))
-        assert status_cache._at(seen, now)[3] == counted(state, now, rule).working
+        assert status_cache._at(seen, now)[3] == counted_time(state, now, rule).working
     work = view.worktime(state, now)
     lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
     if not lasting:
@@ -86,7 +86,7 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
     device = started()
     device.wait(3 * MINUTE)
     device.record(MessageExchanged())
-    seen = status_cache_writer.seen(device.state(), device.now, Rule())
+    seen = status_cache_writer.seen(device.state(), device.now, LimitRule())
     assert status_cache.working(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "", 0)
     assert status_cache.working(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle", 5 * MINUTE + 1)
     assert status_cache.working(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle", 497 * MINUTE)
@@ -95,7 +95,7 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
 def test_an_agent_at_work_for_long_is_a_pause() -> None:
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))
-    seen = status_cache_writer.seen(device.state(), device.now, Rule())
+    seen = status_cache_writer.seen(device.state(), device.now, LimitRule())
     assert seen["agents"] == 1
     assert status_cache.working(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "", 0)
     assert status_cache.working(seen, NOON + 11 * MINUTE) == (0, "agent at work", 11 * MINUTE)
@@ -108,9 +108,11 @@ def test_most_glances_are_small() -> None:
         device.wait(7 * MINUTE)
         device.record(MessageExchanged())
     device.record(AwayRecorded(since=NOON + MINUTE, until=NOON + 2 * MINUTE))
-    assert len(status_cache_writer.pieces(device.state(), device.now, Rule())) <= 4
+    assert len(status_cache_writer.pieces(device.state(), device.now, LimitRule())) <= 4
     device.record(SessionPaused(reason="lunch"))
-    assert [piece[2:4] for piece in status_cache_writer.pieces(device.state(), device.now, Rule())] == [(0, "paused")]
+    assert [piece[2:4] for piece in status_cache_writer.pieces(device.state(), device.now, LimitRule())] == [
+        (0, "paused")
+    ]
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────

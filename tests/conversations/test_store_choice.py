@@ -84,7 +84,7 @@ class Room:
         return sorted(json.loads(data)["command"] for data in ran)
 
     def waiting(self) -> list[spool.SpoolEntry]:
-        return spool.waiting(str(self.home))
+        return spool.list_entries(str(self.home))
 
     def doctor(self, url: str = "") -> dict[str, Any]:
         checks: list[dict[str, Any]] = self.run("doctor", url=url)["checks"]
@@ -269,7 +269,7 @@ def test_payload_for_another_store_is_passed_over_by_its_name(room: Room) -> Non
     (entry,) = room.waiting()
     assert entry.store.startswith("s")
     assert entry.store_url() == room.url("team")
-    assert not spool.anything(str(room.home), spool.HOME)
+    assert not spool.has_entries(str(room.home), spool.HOME)
     os.chmod(entry.path, 0)
     room.drain()
     os.chmod(entry.path, 0o600)
@@ -302,7 +302,7 @@ def test_hook_killed_before_its_payload_leaves_nothing_to_report(room: Room, con
     room.make_old()
     room.drain(room.url("team"))
     assert room.waiting() == []
-    assert spool.unread(str(room.home)) == []
+    assert spool.list_unread(str(room.home)) == []
 
 
 def test_doctor_says_what_waits_for_other_stores_and_how_to_record_it(room: Room) -> None:

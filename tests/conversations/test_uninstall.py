@@ -12,7 +12,7 @@ from holdfast.conversations.connect.apply import connect
 from holdfast.conversations.connect.uninstall import uninstall
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace import spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 class Machine:
@@ -26,8 +26,8 @@ class Machine:
         path.mkdir(exist_ok=True)
         return Keeper.open(str(path), home=str(self.home))
 
-    def places(self, project: str = "first") -> Places:
-        return Places(str(self.me), str(self.root / project), {"PATH": ""}, sys.platform)
+    def places(self, project: str = "first") -> AgentDirs:
+        return AgentDirs(str(self.me), str(self.root / project), {"PATH": ""}, sys.platform)
 
     def traces(self) -> list[Path]:
         """Everything outside of Holdfast's home."""
@@ -89,11 +89,11 @@ def test_one_that_resists(machine: Machine) -> None:
 def test_the_last_words_are_recorded(machine: Machine) -> None:
     """What agents told and nobody took in yet is taken in first; what nobody understands is left to be looked at."""
     connect(machine.keeper, machine.places(), ["claude"])
-    path = spool.hand_over(str(machine.home), "claude", "user", 1, b"no JSON at all")
-    spool.put_aside(str(machine.home), spool.waiting(str(machine.home))[0])
+    path = spool.add_payload(str(machine.home), "claude", "user", 1, b"no JSON at all")
+    spool.quarantine(str(machine.home), spool.list_entries(str(machine.home))[0])
     assert not Path(path).exists()
     uninstall(machine.keeper, machine.places())
-    assert len(spool.unread(str(machine.home))) == 1
+    assert len(spool.list_unread(str(machine.home))) == 1
 
 
 def test_notes_for_status_lines_go_too(machine: Machine) -> None:

@@ -11,13 +11,13 @@ import pytest
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.adapters.transcript import reader
 from holdfast.conversations.backfill.run import used
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a reader looks at lies below the directory by which its agent is known to have been used."""
-    places = Places(str(tmp_path), str(tmp_path / "project"))
+    places = AgentDirs(str(tmp_path), str(tmp_path / "project"))
     looked: list[str] = []
 
     def watching(call: Any) -> Any:
@@ -39,7 +39,7 @@ def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytes
         assert _known(name, places, Path(path)), path
 
 
-def _known(name: str, places: Places, directory: Path) -> bool:
+def _known(name: str, places: AgentDirs, directory: Path) -> bool:
     """Whether there being such a directory lets the agent count as used."""
     directory.mkdir(parents=True, exist_ok=True)
     try:
@@ -55,5 +55,5 @@ def _known(name: str, places: Places, directory: Path) -> bool:
 def test_in_doubt_it_was_used(name: str, tmp_path: Path) -> None:
     """Where a variable leads elsewhere, and on systems with other customs, the reader looks for itself."""
     variable = f"{name.upper()}_ELSEWHERE"
-    assert used(name, Places(str(tmp_path), "/", {variable: "/x"}))
-    assert used(name, Places(str(tmp_path), "/", {}, "win32"))
+    assert used(name, AgentDirs(str(tmp_path), "/", {variable: "/x"}))
+    assert used(name, AgentDirs(str(tmp_path), "/", {}, "win32"))

@@ -9,23 +9,33 @@ import random
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from holdfast.core.canonical import LARGEST, Json, canonical, digest
-from holdfast.core.clock import BOUND, moved, place, tick
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json, digest
+from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, log_position, tick
 from holdfast.core.envelope import Event, StreamHead, seal
-from holdfast.core.fold import fold, pass_over
+from holdfast.core.fold import fold, skip_duplicate
 from holdfast.core.state import State
 
 SESSION: Final = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
 START: Final = 1_800_000_000_000  # ms
 # What a store takes; `fold` itself takes anything.
-ABSURD: Final = (LARGEST, LARGEST - 1, BOUND - 1, BOUND, BOUND + 1, BOUND + 2, 1, 2, START * 1000)
+ABSURD: Final = (
+    MAX_SAFE_INTEGER,
+    MAX_SAFE_INTEGER - 1,
+    MAX_CLOCK - 1,
+    MAX_CLOCK,
+    MAX_CLOCK + 1,
+    MAX_CLOCK + 2,
+    1,
+    2,
+    START * 1000,
+)
 UNSTORABLE: Final = (2**63 - 1, 2**64, 0, -1, -(2**63))
 
 
 def effective(events: Iterable[Event]) -> dict[str, int]:
     """Every event's effective clock: raised again and again until nothing changes any more."""
     known = {event.hash: event for event in events}
-    clocks = {name: 1 if event.clock > BOUND else event.clock for name, event in known.items()}
+    clocks = {name: 1 if event.clock > MAX_CLOCK else event.clock for name, event in known.items()}
     changed = True
     while changed:
         changed = False
@@ -74,9 +84,9 @@ class Author:
 
     def _heads(self) -> State:
         """What the journal needs of the state to write on."""
-        state, clocks = State(session=SESSION), moved(self.known.values())
-        for event in sorted(self.known.values(), key=lambda event: place(event, clocks)):
-            pass_over(state, event, clocks.get(event.hash))
+        state, clocks = State(session=SESSION), adjusted_clocks(self.known.values())
+        for event in sorted(self.known.values(), key=lambda event: log_position(event, clocks)):
+            skip_duplicate(state, event, clocks.get(event.hash))
         return state
 
     def write(self, chance: random.Random, clocks: Collection[int], key: str | None = None) -> Event:
@@ -99,7 +109,7 @@ class Author:
         event = seal(
             session=SESSION, writer=self.writer, seq=self._head.seq + 1 if self._head else 1,
             prev=self._head.hash if self._head else None, clock=clock, at=self.now, actor="ada", type=kind, version=1,
-            data=canonical({**data, "goal": f"goal {len(self.known)}"} if "goal" in data else data),
+            data=canonical_json({**data, "goal": f"goal {len(self.known)}"} if "goal" in data else data),
             salt=digest(f"{self.writer} {len(self.known)}".encode())[:16].encode(), seen=seen, key=key,
         )  # fmt: skip
         self.known[event.hash] = event

@@ -7,11 +7,11 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.canonical import LARGEST
-from holdfast.core.clock import BOUND, moved, place, stands_as_written, tick
+from holdfast.core.canonical import MAX_SAFE_INTEGER
+from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
 from holdfast.core.envelope import Event, StreamHead, seal
-from holdfast.core.fold import apply, fold, in_log_order, pass_over
-from holdfast.core.registers import disputes, value_of
+from holdfast.core.fold import apply, fold, in_log_order, skip_duplicate
+from holdfast.core.registers import current_value, disputes
 from holdfast.core.state import State, freeze
 from tests.core.clocked_histories import (
     ABSURD,
@@ -46,19 +46,19 @@ def test_it_starts_above_nothing() -> None:
 
 def test_it_counts_on_beyond_the_bound() -> None:
     """No wall leads beyond the bound; where a session is there, the clock goes on by one and never stands still."""
-    assert tick(0, 10**30) == BOUND
-    assert tick(BOUND, 0) == BOUND + 1
-    assert tick(BOUND + 1, 10**30) == BOUND + 2
-    assert BOUND + 10**12 < LARGEST  # so many events may follow
+    assert tick(0, 10**30) == MAX_CLOCK
+    assert tick(MAX_CLOCK, 0) == MAX_CLOCK + 1
+    assert tick(MAX_CLOCK + 1, 10**30) == MAX_CLOCK + 2
+    assert MAX_CLOCK + 10**12 < MAX_SAFE_INTEGER  # so many events may follow
 
 
-@given(st.lists(st.integers(-(10**16), 10**16), max_size=30), st.integers(0, BOUND + 10**6))
+@given(st.lists(st.integers(-(10**16), 10**16), max_size=30), st.integers(0, MAX_CLOCK + 10**6))
 def test_it_never_stands_still(walls: list[int], last: int) -> None:
     """Whatever the wall says, each event's clock is later than all known before it."""
     for wall in walls:
         following = tick(last, wall)
         assert following > last
-        assert following >= min(wall, BOUND)
+        assert following >= min(wall, MAX_CLOCK)
         last = following
 
 
@@ -76,23 +76,23 @@ def test_a_clock_beyond_the_bound_counts_from_what_the_event_follows() -> None:
     """Literal examples: beyond the bound, behind its causes, without causes, with causes that are not there."""
     first = event("a", 1, 100)
     other = event("b", 1, 70)
-    beyond = event("b", 2, LARGEST, other, first)
-    after = event("b", 3, LARGEST, beyond)
+    beyond = event("b", 2, MAX_SAFE_INTEGER, other, first)
+    after = event("b", 3, MAX_SAFE_INTEGER, beyond)
     behind = event("a", 2, 50, first, after)
-    alone = event("c", 1, BOUND + 1)
+    alone = event("c", 1, MAX_CLOCK + 1)
     log = [first, other, beyond, after, behind, alone]
-    assert moved(log) == {beyond.hash: 101, after.hash: 102, behind.hash: 103, alone.hash: 1}
+    assert adjusted_clocks(log) == {beyond.hash: 101, after.hash: 102, behind.hash: 103, alone.hash: 1}
     assert [item.hash for item in in_log_order(log)] == [
         item.hash for item in (alone, other, first, beyond, after, behind)
     ]
-    assert moved([beyond, after]) == {beyond.hash: 1, after.hash: 2}
-    assert moved([other, beyond]) == {beyond.hash: 71}
-    assert moved([event("a", 1, BOUND)]) == {}
+    assert adjusted_clocks([beyond, after]) == {beyond.hash: 1, after.hash: 2}
+    assert adjusted_clocks([other, beyond]) == {beyond.hash: 71}
+    assert adjusted_clocks([event("a", 1, MAX_CLOCK)]) == {}
 
 
 def test_events_that_name_each_other_are_ordered_all_the_same() -> None:
     """Only damaged rows can do that: their hashes are not theirs. Nothing hangs, nothing fails."""
-    one, two = event("a", 1, LARGEST), event("b", 1, LARGEST)
+    one, two = event("a", 1, MAX_SAFE_INTEGER), event("b", 1, MAX_SAFE_INTEGER)
     import msgspec
 
     one = msgspec.structs.replace(one, seen=(StreamHead("b", 1, two.hash),), prev=one.hash)
@@ -103,7 +103,7 @@ def test_events_that_name_each_other_are_ordered_all_the_same() -> None:
 
 def test_a_long_stream_with_absurd_clocks_is_ordered_without_recursion() -> None:
     """Clocks that all are alike, or run backwards, through a stream longer than any stack."""
-    for clocks in (lambda seq: LARGEST, lambda seq: 10_000 - seq):
+    for clocks in (lambda seq: MAX_SAFE_INTEGER, lambda seq: 10_000 - seq):
         log: list[Event] = []
         for seq in range(1, 5001):
             log.append(event("a", seq, clocks(seq), log[-1] if log else None))
@@ -117,8 +117,10 @@ def test_the_order_is_that_of_the_model(chance: random.Random, size: int) -> Non
     history = written_by(chance, events=size, clocks=(*ABSURD, *UNSTORABLE))
     for log in (history, chance.sample(history, k=chance.randint(1, size))):
         clocks, shuffled = effective(log), chance.sample(log, k=len(log))
-        assert moved(shuffled) == {item.hash: clocks[item.hash] for item in log if clocks[item.hash] != item.clock}
-        ordered = sorted(log, key=lambda one: place(one, moved(shuffled)))
+        assert adjusted_clocks(shuffled) == {
+            item.hash: clocks[item.hash] for item in log if clocks[item.hash] != item.clock
+        }
+        ordered = sorted(log, key=lambda one: log_position(one, adjusted_clocks(shuffled)))
         assert ordered == in_order(log)
         places = {item.hash: number for number, item in enumerate(ordered)}
         assert all(places[cause] < places[item.hash] for item in log for cause in ancestors(item, log))
@@ -143,7 +145,7 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
         before = set(author.known)
         made = author.write(chance, ())
         assert in_order(author.known.values())[-1] == made
-        assert made.hash not in moved(author.known.values())
+        assert made.hash not in adjusted_clocks(author.known.values())
         own.append((made, before))
     ordered = [item.hash for item in in_log_order(author.known.values())]
     places = {name: number for number, name in enumerate(ordered)}
@@ -151,7 +153,7 @@ def test_what_a_writer_had_seen_comes_before_it_whatever_arrives_later(chance: r
         assert all(places[name] < places[made.hash] for name in before & places.keys())
     last = next((made for made, _ in reversed(own) if made.type in ("session.edited", "session.started")), None)
     if last is not None and own[-1][0] == last and last.type == "session.edited":
-        assert value_of(author.state().registers["goal"]) == f"goal {len(author.known) - 1}"
+        assert current_value(author.state().registers["goal"]) == f"goal {len(author.known) - 1}"
         assert not [
             dispute for dispute in disputes(author.state()) if dispute.field == "goal" and dispute.chosen is None
         ]
@@ -165,9 +167,9 @@ def test_what_is_added_as_written_is_what_folding_gives(chance: random.Random, s
     counting = {item.hash for item in in_log_order(history)}
     state = State(session=SESSION)
     for number, entry in enumerate(history, start=1):
-        if not stands_as_written(state, entry):
+        if not keeps_written_clock(state, entry):
             break
-        (apply if entry.hash in counting else pass_over)(state, entry)
+        (apply if entry.hash in counting else skip_duplicate)(state, entry)
         whole = fold(history[:number])
         assert whole.moved == {}
         assert (whole.last, whole.heads, whole.seen) == (state.last, state.heads, state.seen)

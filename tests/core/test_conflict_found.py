@@ -10,7 +10,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.envelope import Event
 from holdfast.core.events import (
     AgentStarted,
-    ConflictFound,
+    ConflictDetected,
     ConflictResolved,
     ErrorNoted,
     SessionCompleted,
@@ -35,7 +35,7 @@ def values(device: Device) -> list[list[Json]]:
 
 def found(device: Device, field: str, value: Json, stood: Json = None) -> Event:
     device.wait(MINUTE)
-    return device.record(ConflictFound(field=field, value=value, stood=stood))
+    return device.record(ConflictDetected(field=field, value=value, stood=stood))
 
 
 def edited(device: Device, goal: str) -> Event:
@@ -233,7 +233,7 @@ def test_a_field_nobody_has_set_is_a_clash_too() -> None:
 def test_finding_a_conflict_is_no_sign_of_activity() -> None:
     device = started()
     device.wait(30 * MINUTE)
-    device.record(ConflictFound(field="goal", value="Theirs"))
+    device.record(ConflictDetected(field="goal", value="Theirs"))
     work = view.worktime(device.state(), NOON + 30 * MINUTE)
     assert [(pause.kind, pause.since) for pause in work.pauses] == [("idle", NOON)]
 
@@ -258,7 +258,7 @@ def test_in_any_history_what_stands_is_one_of_the_values_shown(history: History)
     state = fold(history.events)
     for conflict in view.session(state, LATER).conflicts:
         if conflict.field == "goal" and conflict.chosen is None:
-            assert view.word(state, "goal") in [value.value for value in conflict.values]
+            assert view.text_value(state, "goal") in [value.value for value in conflict.values]
 
 
 def test_an_agent_whose_ending_stands_is_at_work_no_longer() -> None:
@@ -266,7 +266,7 @@ def test_an_agent_whose_ending_stands_is_at_work_no_longer() -> None:
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))
     device.now += 20 * MINUTE
-    device.record(ConflictFound(field="agents.a1.status", value="completed"))
+    device.record(ConflictDetected(field="agents.a1.status", value="completed"))
     shown = view.session(device.state(), device.now + 60 * MINUTE)
     assert shown.agents[0].status == "completed"
     assert shown.agents[0].completed_at is not None

@@ -6,25 +6,25 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.canonical import Json, canonical
+from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import erasures
+from holdfast.core.event_data import collect_erasures
 from holdfast.core.events import (
     TYPE_OF,
     AgentEdited,
     AgentStarted,
-    Data,
+    EventData,
     EventErased,
     NoteAdded,
     SessionEdited,
     SessionPaused,
     TaskAdded,
 )
-from holdfast.core.fold import fold, in_log_order, read
+from holdfast.core.fold import fold, in_log_order, read_data
 from tests.support.histories import NOON, POOL, Device, erased, histories, joined, started, together
 
 
-def plain(data: Data) -> dict[str, Json]:
+def plain(data: EventData) -> dict[str, Json]:
     found: dict[str, Json] = msgspec.to_builtins(data)
     return found
 
@@ -54,7 +54,7 @@ def test_it_is_as_if_the_events_had_said_so_all_along(history: object, data: st.
     erasure = last.record(EventErased(hashes=tuple(instead), instead=instead))
     cut = [erased(event) if event.hash in instead else event for event in events]
     due = [with_data(event, instead[event.hash]) if event.hash in instead else event for event in events]
-    readable = {event.hash for event in due if event.hash in instead and read(event) is not None}
+    readable = {event.hash for event in due if event.hash in instead and read_data(event) is not None}
     due = [event if event.hash not in instead or event.hash in readable else erased(event) for event in due]
     state = fold([*cut, erasure])
     assert state == fold([*due, erasure])
@@ -120,7 +120,7 @@ def test_only_erasures_that_count_are_heard() -> None:
     device.record(EventErased(hashes=("00" * 32,), instead={secret.hash: {"text": "two"}}))
     events = [erased(event) if event.hash == secret.hash else event for event in device.known.values()]
     assert noted(events) == ["heard"]
-    assert erasures(in_log_order(events)).hashes == {"00" * 32}
+    assert collect_erasures(in_log_order(events)).hashes == {"00" * 32}
 
 
 def test_what_cannot_be_read_leaves_what_the_envelope_says() -> None:
@@ -153,7 +153,7 @@ def test_an_erasure_may_itself_be_erased() -> None:
     device.record(EventErased(hashes=(first.hash,), instead={first.hash: again}))
     events = [erased(event) if event.hash in (secret.hash, first.hash) else event for event in device.known.values()]
     assert noted(events) == ["no secret"]
-    assert erasures(in_log_order(events)).hashes == {secret.hash, first.hash}
+    assert collect_erasures(in_log_order(events)).hashes == {secret.hash, first.hash}
 
 
 def test_two_devices_that_erase_at_once_agree() -> None:
@@ -170,4 +170,4 @@ def test_two_devices_that_erase_at_once_agree() -> None:
 
 def test_the_field_is_left_out_where_it_says_nothing() -> None:
     """Erasures of the past have the bytes, and so the hashes, that they had."""
-    assert canonical(plain(EventErased(hashes=("ab",)))) == b'{"hashes":["ab"]}'
+    assert canonical_json(plain(EventErased(hashes=("ab",)))) == b'{"hashes":["ab"]}'

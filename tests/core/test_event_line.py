@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
-from holdfast.core.event_line import error_document, tell
+from holdfast.core.event_line import describe_event, error_document
 
 
 def test_an_event_is_told_in_a_line(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_an_event_is_told_in_a_line(tmp_path: Path) -> None:
         session.note("one\n\ttwo")
         session.edit(progress=0.5)
         session.hill("Checkout", 7)
-        told = {event.type: tell(event) for event in keeper.events(session.id)}
+        told = {event.type: describe_event(event) for event in keeper.events(session.id)}
     assert told["session.started"].startswith("Build the shop")
     assert told["note.added"] == "one two"
     assert told["session.edited"] == "50%"
@@ -28,7 +28,7 @@ def test_an_erased_event_says_so(tmp_path: Path) -> None:
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home")) as keeper:
         session = keeper.start("Build the shop")
         keeper.delete(session.id, force=True)
-        assert tell(keeper.events(session.id)[0]) == "(erased)"
+        assert describe_event(keeper.events(session.id)[0]) == "(erased)"
 
 
 def test_an_error_becomes_a_document() -> None:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_it_says_what_to_install_and_how() -> None:
     """From an index once it is there, and from a clone."""
-    error = extras.missing("S3 remotes need", "s3", otherwise="use a folder.", operation="open")
+    error = extras.missing_extra("S3 remotes need", "s3", otherwise="use a folder.", operation="open")
     assert error.message == "S3 remotes need an extra that is not installed: holdfast[s3]"
     assert (
         error.hint == "Install it: pip install 'holdfast[s3]' (from a clone: pip install '.[s3]'), or use a folder."
@@ -28,5 +28,5 @@ def test_nobody_says_it_in_other_words() -> None:
     for path in (ROOT / "src" / "holdfast").rglob("*.py"):
         text = path.read_text()
         assert path.name == "extras.py" or not re.search(r"pip install '?(holdfast|\.)\[", text), path
-        named.update(re.findall(r'extras\.(?:missing\(\s*"[^"]*",\s*|command\()"(\w+)"', text))
+        named.update(re.findall(r'extras\.(?:missing_extra\(\s*"[^"]*",\s*|install_command\()"(\w+)"', text))
     assert {"ui", "mcp", "s3", "keyring"} <= named <= known.keys()

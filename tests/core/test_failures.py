@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.failures import CATEGORIES, Attempt, Category, Circuit, category_of, circuit, wait_before
+from holdfast.core.failures import CATEGORIES, Attempt, Category, Circuit, category_of, circuit, delay_before
 
 MINUTE = 60_000
 
 
 def test_waits() -> None:
     """Before attempts 1 to 5: 0, 2, 4, 8, 16 seconds; 16 after that."""
-    assert [wait_before(attempt) for attempt in range(1, 8)] == [0, 2000, 4000, 8000, 16000, 16000, 16000]
-    assert wait_before(0) == wait_before(-3) == 0
-    assert wait_before(10**9) == 16000
+    assert [delay_before(attempt) for attempt in range(1, 8)] == [0, 2000, 4000, 8000, 16000, 16000, 16000]
+    assert delay_before(0) == delay_before(-3) == 0
+    assert delay_before(10**9) == 16000
 
 
 def test_the_categories() -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from holdfast.core import reminders, view
 from holdfast.core.agents import status_of
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import Event, StreamHead
 from holdfast.core.events import (
-    KINDS,
+    EVENT_TYPES,
     AgentCompleted,
     AgentFailed,
     AgentInterrupted,
@@ -27,8 +27,8 @@ from holdfast.core.events import (
     AgentStarted,
     AliasGiven,
     ConflictResolved,
-    Data,
     DeviceJoined,
+    EventData,
     ExtraKept,
     MessageExchanged,
     NoteAdded,
@@ -45,10 +45,10 @@ from holdfast.core.events import (
     TaskDropped,
     TaskStarted,
 )
-from holdfast.core.fold import _RULES, apply, fold, in_log_order, pass_over, read
+from holdfast.core.fold import _RULES, apply, fold, in_log_order, read_data, skip_duplicate
 from holdfast.core.lifecycle import FINAL
 from holdfast.core.model import Conflict, Session
-from holdfast.core.reminders import Rule
+from holdfast.core.reminders import LimitRule
 from holdfast.core.state import State, freeze, thaw
 from tests.support.histories import (
     GARBAGE,
@@ -83,7 +83,7 @@ def step_by_step(state: State, events: Iterable[Event], keys: set[str]) -> State
     """What a store does: events in log order, one at a time, doubles passed over."""
     for event in events:
         if event.key is not None and event.key in keys:
-            pass_over(state, event)
+            skip_duplicate(state, event)
         else:
             apply(state, event)
         keys |= {event.key} if event.key is not None else set()
@@ -145,9 +145,9 @@ def test_every_state_can_be_shown(history: History, now: int) -> None:
     assert msgspec.json.decode(msgspec.json.encode(document), type=Session) == document
     assert document.time.working_ms + document.time.paused_ms == document.time.elapsed_ms
     assert 0 <= document.progress <= 1
-    for rule in (Rule(), Rule(pauses=True)):
-        assert reminders.counted(state, now, rule).working <= max(document.time.working_ms, 0)
-        assert isinstance(reminders.due(state, now, partial(Rule, *rule)), list)
+    for rule in (LimitRule(), LimitRule(pauses=True)):
+        assert reminders.counted_time(state, now, rule).working <= max(document.time.working_ms, 0)
+        assert isinstance(reminders.due_lines(state, now, partial(LimitRule, *rule)), list)
 
 
 @given(histories())
@@ -177,7 +177,7 @@ def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
     if len(kept) != len(history.events) or any(event.type.startswith("conflict.") for event in kept.values()):
         return  # doubles, choices and what was written unseen are another matter
     past = {hash_: seen for device in history.devices for hash_, seen in device.past.items()}
-    writes = {hash_ for hash_, event in kept.items() if getattr(read(event), "goal", None) is not None}
+    writes = {hash_ for hash_, event in kept.items() if getattr(read_data(event), "goal", None) is not None}
     alone = {name for name in writes if not any(name in past[other] for other in writes)}
     assert {write.hash for write in fold(history.events).registers["goal"]} == alone
 
@@ -197,11 +197,11 @@ def test_an_ending_stands(history: History) -> None:
 
 def test_every_type_has_a_rule() -> None:
     """No type can be recorded that the fold would stumble over, and the tests' pool knows them all."""
-    assert set(_RULES) == set(KINDS)
-    assert {type(data) for data in POOL} | {ConflictResolved} == {kind.data for kind in KINDS.values()}
+    assert set(_RULES) == set(EVENT_TYPES)
+    assert {type(data) for data in POOL} | {ConflictResolved} == {kind.data for kind in EVENT_TYPES.values()}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(EVENT_TYPES))
 def test_garbage_of_every_type_is_counted_and_skipped(kind: str) -> None:
     """Bytes that say nothing, of any type, are kept, counted as not applied or read, and break nothing."""
     device = started()
@@ -215,7 +215,7 @@ def test_garbage_of_every_type_is_counted_and_skipped(kind: str) -> None:
 
 
 @pytest.mark.parametrize("data", POOL, ids=lambda data: type(data).__name__)
-def test_a_session_without_its_start(data: Data) -> None:
+def test_a_session_without_its_start(data: EventData) -> None:
     """Events that came before the start did are folded, shown, and set right once it arrives."""
     device = started()
     start = next(iter(device.known.values()))
@@ -458,7 +458,7 @@ def test_clocks_do_not_decide_what_is_concurrent() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("ending", [SessionCompleted(), SessionAborted()])
-def test_an_ending_wins_over_concurrent_work(first: bool, ending: Data) -> None:
+def test_an_ending_wins_over_concurrent_work(first: bool, ending: EventData) -> None:
     """Completed here and paused there is completed, whichever came later, and says so."""
     one = started()
     two = joined(one)
@@ -776,7 +776,7 @@ def test_numbers_in_extra_are_read_as_they_were_written() -> None:
     device.record(ExtraKept(name="x", value=[1e17, 5, 0.5]))
     kept = device.state().extra["x"]
     assert kept == [1e17, 5, 0.5]
-    assert canonical(kept) == b"[100000000000000000,5,0.5]"
+    assert canonical_json(kept) == b"[100000000000000000,5,0.5]"
 
 
 def test_devices_are_known_by_name() -> None:

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 from holdfast.core import view
-from holdfast.core.canonical import canonical, digest
+from holdfast.core.canonical import canonical_json, digest
 from holdfast.core.envelope import Event, seal
 from holdfast.core.events import (
-    KINDS,
+    EVENT_TYPES,
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
@@ -35,19 +35,19 @@ from holdfast.core.events import (
     AwayRecorded,
     CommandRan,
     CommitRecorded,
-    ConflictFound,
+    ConflictDetected,
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
     ConversationUpdated,
-    Data,
     DecisionMade,
     DeviceJoined,
     ErrorNoted,
+    EventData,
     EventErased,
     ExtraKept,
     FileChanged,
-    GroundNoted,
+    GitPositionNoted,
     HillMoved,
     MessageExchanged,
     NativeClosed,
@@ -80,12 +80,12 @@ from holdfast.core.events import (
     WorkedRecorded,
     WorkRecorded,
 )
-from holdfast.core.fold import apply, read
+from holdfast.core.fold import apply, read_data
 from holdfast.core.state import State
 from tests.support.histories import MINUTE, NOON, PROJECT, SESSION
 
-Maker = Callable[[int], Data]
-Order = Callable[[int], list[Data]]
+Maker = Callable[[int], EventData]
+Order = Callable[[int], list[EventData]]
 
 MOST: Final = 2.2  # times more for twice as many
 DAY = 24 * 60 * MINUTE
@@ -118,7 +118,7 @@ MAKERS: dict[str, Maker] = {
     "native.closed": lambda number: NativeClosed(agent="claude", id=f"c{number}"),
     "native.moved": lambda number: NativeMoved(agent="claude", id=f"c{number}", to=SESSION),
     "conversation.updated": lambda number: ConversationUpdated(agent="claude", id=f"c{number}", cost_usd=1.5),
-    "ground.noted": lambda number: GroundNoted(branch=f"b{number}"),
+    "ground.noted": lambda number: GitPositionNoted(branch=f"b{number}"),
     "message.exchanged": lambda number: MessageExchanged(),
     "note.added": lambda number: NoteAdded(text=f"n{number}"),
     "away.recorded": lambda number: AwayRecorded(
@@ -157,14 +157,14 @@ MAKERS: dict[str, Maker] = {
     "context.compressed": lambda number: ContextCompressed(tokens=number),
     "hill.moved": lambda number: HillMoved(scope=f"s{number}", position=number),
     "conflict.resolved": lambda number: ConflictResolved(field=f"agents.a{number}.status", chosen="", overruled=()),
-    "conflict.found": lambda number: ConflictFound(field=f"agents.a{number}.status", value="completed"),
+    "conflict.found": lambda number: ConflictDetected(field=f"agents.a{number}.status", value="completed"),
 }  # fmt: skip
 
 # What an event of this type is about, where something else has to be there first.
 FIRST = {"agent": "agent.started", "task": "task.added", "native": "native.linked", "waiting": "waiting.started"}
 
 
-def events(datas: Iterable[Data], step: int, writers: int = 1) -> list[Event]:
+def events(datas: Iterable[EventData], step: int, writers: int = 1) -> list[Event]:
     """A log in which the writers take turns, each event so much later than the one before, and all seen."""
     found: list[Event] = []
     start = SessionStarted(goal="g", project=PROJECT, device="laptop")
@@ -175,7 +175,7 @@ def events(datas: Iterable[Data], step: int, writers: int = 1) -> list[Event]:
             session=SESSION, writer=f"w{number % writers}", seq=number // writers + 1,
             prev=None if before is None else before.hash, clock=NOON * 1000 + number,
             at=NOON + (30 * DAY + number * step if number else 0), actor="ada", type=kind.name, version=kind.version,
-            data=canonical(msgspec.to_builtins(data)), salt=bytes(16),
+            data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),
             seen=() if writers == 1 or not found else (found[-1].head,), key=None,
         )  # fmt: skip
         found.append(event)
@@ -194,7 +194,7 @@ class Compared(str):
         return str.__hash__(self)
 
 
-def with_compared_texts(data: Data) -> Data:
+def with_compared_texts(data: EventData) -> EventData:
     found: dict[str, Any] = {}
     for name in data.__struct_fields__:
         value = getattr(data, name)
@@ -215,7 +215,7 @@ def lines_run(log: list[Event]) -> int:
         return local
 
     state = State(session=SESSION)
-    said = [(event, with_compared_texts(data)) for event in log if (data := read(event)) is not None]
+    said = [(event, with_compared_texts(data)) for event in log if (data := read_data(event)) is not None]
     assert len(said) == len(log)
     before = sys.gettrace()
     sys.settrace(local)
@@ -244,7 +244,7 @@ def in_pairs(*makers: str | Maker) -> Order:
     return lambda n: [_make(maker, number) for number in range(n) for maker in makers]
 
 
-def _make(maker: str | Maker, number: int) -> Data:
+def _make(maker: str | Maker, number: int) -> EventData:
     return (MAKERS[maker] if isinstance(maker, str) else maker)(number)
 
 
@@ -252,10 +252,10 @@ LAYOUTS = {"close": (1000, 1), "apart": (GAP, 1), "backwards": (-GAP, 1), "two w
 
 
 def test_every_event_type_is_in_the_table() -> None:
-    assert set(MAKERS) == set(KINDS)
+    assert set(MAKERS) == set(EVENT_TYPES)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", EVENT_TYPES)
 def test_cost_grows_with_the_number_of_events_whatever_their_type(name: str) -> None:
     needed = FIRST.get(name.partition(".")[0], name)
     order = in_turn(name) if needed == name else in_turn(needed, name)
@@ -263,7 +263,7 @@ def test_cost_grows_with_the_number_of_events_whatever_their_type(name: str) -> 
         assert growth(order, step, writers) < MOST, layout
 
 
-def _twin(number: int) -> Data:
+def _twin(number: int) -> EventData:
     return AgentStarted(id="a", type=f"t{number}")
 
 
@@ -278,16 +278,16 @@ TOGETHER: dict[str, Order] = {
     "pauses corrected": in_turn("away.recorded", "worked.recorded"),
     "agents and messages": in_pairs("agent.started", "message.exchanged"),
     "agents of one id": in_turn(_twin),
-    "agents of one id, and files in conflict": in_turn(_twin, lambda _: ConflictFound(field="agents.a.status")),
+    "agents of one id, and files in conflict": in_turn(_twin, lambda _: ConflictDetected(field="agents.a.status")),
     "tasks of one id": in_turn(lambda number: TaskAdded(id="t", text=f"x{number}")),
     "agents in conflict": in_turn("agent.started", "conflict.found"),
     "conflicts of agents resolved": in_turn("agent.started", "conflict.found", "conflict.resolved"),
     "conflicts of nothing known": in_turn(
-        lambda number: ConflictFound(field="x", value=number),
+        lambda number: ConflictDetected(field="x", value=number),
         lambda _: ConflictResolved(field="x", chosen="", overruled=()),
     ),
     "values of the status in conflict, then notes": in_turn(
-        lambda _: ConflictFound(field="status", value="paused"), "note.added"
+        lambda _: ConflictDetected(field="status", value="paused"), "note.added"
     ),
     "files of agents": in_turn("agent.started", "file.changed"),
 }  # fmt: skip

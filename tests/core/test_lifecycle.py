@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from holdfast.core.events import KINDS
+from holdfast.core.events import EVENT_TYPES
 from holdfast.core.lifecycle import (
     AGENT,
     FINAL,
@@ -110,7 +110,7 @@ def test_every_event_leads_to_one_status() -> None:
     for name, moves in EXPECTED.items():
         for _, event, after in moves:
             assert MOVES[event] == (name, after)
-    assert set(MOVES) <= set(KINDS)
+    assert set(MOVES) <= set(EVENT_TYPES)
 
 
 def test_a_finished_session_takes_only_what_is_said_of_it() -> None:
@@ -121,14 +121,14 @@ def test_a_finished_session_takes_only_what_is_said_of_it() -> None:
         "extra.kept", "away.recorded", "worked.recorded", "conversation.updated",
     }  # fmt: skip
     for status in FINISHED:
-        assert {event for event in KINDS if session_allows(status, event)} == after
+        assert {event for event in EVENT_TYPES if session_allows(status, event)} == after
 
 
 def test_an_unfinished_session_takes_everything_but_wrong_moves() -> None:
     """Work can be recorded in every other status; only the session's own moves follow the table."""
     moves = {event for event, move in MOVES.items() if move.table == "session"}
     for status in STATUSES["session"] - FINISHED:
-        for event in KINDS:
+        for event in EVENT_TYPES:
             assert session_allows(status, event) == (event not in moves or event in SESSION[status])
 
 

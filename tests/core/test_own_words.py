@@ -9,7 +9,7 @@ from holdfast.core import own_events
 from holdfast.core.events import (
     TYPE_OF,
     ConflictResolved,
-    Data,
+    EventData,
     SessionArchived,
     SessionPaused,
     SessionResumed,
@@ -20,7 +20,7 @@ from holdfast.core.state import PauseMark, State
 from holdfast.sessions.start import REPLACED
 from tests.support.histories import MINUTE, NOON, POOL, Device, joined, started, together
 
-HISTORIES: dict[str, tuple[Data, ...]] = {
+HISTORIES: dict[str, tuple[EventData, ...]] = {
     "begun": (),
     "taken up again": (SessionPaused(), SessionResumed()),
     "put away": (SessionPaused(reason=REPLACED), SessionArchived()),
@@ -35,9 +35,10 @@ def ours(writer: str) -> bool:
 def words(state: State) -> tuple[int | None, int, bool, PauseMark | None, int | None, routing.Candidate]:
     mark = own_events.latest_mark(state, ours)
     return (
-        own_events.taken_up_at(state, ours), own_events.last_sign(state, ours), own_events.is_put_away(state, ours),
+        own_events.taken_up_at(state, ours), own_events.last_activity(state, ours),
+        own_events.is_put_away(state, ours),
         None if mark is None else PauseMark(mark.at, mark.kind, mark.reason, writer=mark.writer),
-        own_events.last_word_at(state, ours), routing.candidate(state, ours),
+        own_events.last_event_at(state, ours), routing.candidate(state, ours),
     )  # fmt: skip
 
 
@@ -80,6 +81,6 @@ def test_own_words_of_a_session_that_others_began_are_none_until_we_take_it_up()
     theirs.hear(started())
     state = started().state()
     assert own_events.taken_up_at(state, lambda writer: writer == "w2") is None
-    assert own_events.last_sign(state, lambda writer: writer == "w2") == 0
+    assert own_events.last_activity(state, lambda writer: writer == "w2") == 0
     theirs.record(SessionResumed())
     assert own_events.taken_up_at(theirs.state(), lambda writer: writer == "w2") == NOON

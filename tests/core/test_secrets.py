@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.secrets.patterns import KINDS, redact
+from holdfast.core.secrets.patterns import SECRET_KINDS, redact
 from tests.support import secret_corpus as corpus
 
 SECRETS = corpus.secrets()
@@ -155,7 +155,7 @@ def test_a_token_longer_than_any_limit_goes_whole() -> None:
 
 _fragments = st.sampled_from(
     [
-        *(hint for kind in KINDS for hint in kind.hints),
+        *(hint for kind in SECRET_KINDS for hint in kind.hints),
         *[sample.text for sample in SECRETS[::23]],
         *[
             "password",
@@ -205,7 +205,7 @@ def test_redacting_again_changes_nothing(text: str) -> None:
     """Any text, lone surrogates and NUL included, is redacted without an error, and once is enough."""
     once = redact(text)
     assert redact(once.text) == (once.text, {})
-    assert set(once.found) <= {kind.name for kind in KINDS}
+    assert set(once.found) <= {kind.name for kind in SECRET_KINDS}
 
 
 @settings(max_examples=200, deadline=None)
@@ -230,10 +230,10 @@ def test_text_without_a_hint_is_the_same_object(text: str) -> None:
 
 def test_kinds_are_ready_for_the_documentation() -> None:
     """Names are unique snake_case, descriptions one sentence, and there are at least 25."""
-    names = [kind.name for kind in KINDS]
+    names = [kind.name for kind in SECRET_KINDS]
     assert len(set(names)) == len(names) >= 25
     assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) for name in names)
-    assert all(re.fullmatch(r"[A-Z].{10,120}\.", kind.description) for kind in KINDS)
+    assert all(re.fullmatch(r"[A-Z].{10,120}\.", kind.description) for kind in SECRET_KINDS)
     assert {sample.kind for sample in SECRETS} <= set(names)
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.core.state import NativeState
-from holdfast.core.view import reopening
+from holdfast.core.view import reopen_command
 
 ID = "0199-ab"
 
 
 def shown(agent: str, id_: str, resume: str | None) -> str | None:
-    return reopening(NativeState(agent, id_, resume, None, 0))
+    return reopen_command(NativeState(agent, id_, resume, None, 0))
 
 
 @pytest.mark.parametrize("recorded", ["claude --resume 5f0c-1", "rm -rf /home/ada", "claude --resume 6a; id", ""])

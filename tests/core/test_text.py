@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
 from holdfast.core.text import (
-    LONGEST_PATH,
-    LONGEST_TEXT,
-    clean,
+    MAX_PATH_LENGTH,
+    MAX_TEXT_LENGTH,
+    check_identifier,
+    check_relative_path,
+    check_text,
     escaped_json,
-    identifier,
-    relative_path,
     shorten,
     slug,
 )
@@ -79,7 +79,7 @@ def test_hostile_ids_are_refused() -> None:
     accepted = []
     for name in corpus:
         try:
-            accepted.append(identifier(name, "an agent's id"))
+            accepted.append(check_identifier(name, "an agent's id"))
         except Invalid:
             continue
     assert accepted == []
@@ -89,7 +89,7 @@ def test_a_refused_id_is_shown_harmlessly() -> None:
     """The message holds no control characters, is ASCII, short, and says what is allowed."""
     for name in hostile_ids():
         with pytest.raises(Invalid) as caught:
-            identifier(name, "an agent's id")
+            check_identifier(name, "an agent's id")
         assert caught.value.message.isascii()
         assert caught.value.message.isprintable()
         assert len(caught.value.message) < 600
@@ -99,13 +99,13 @@ def test_a_refused_id_is_shown_harmlessly() -> None:
 @pytest.mark.parametrize("name", ["a", "7", "_", "arch-1", "t1.2_x-", "A" * 100, "a..b", "0-9"])
 def test_ordinary_ids_are_taken_as_they_are(name: str) -> None:
     """1 to 100 letters, digits, dots, underscores and dashes."""
-    assert identifier(name, "a task's id") == name
+    assert check_identifier(name, "a task's id") == name
 
 
 @given(st.text(st.sampled_from(ALPHABET), min_size=1, max_size=100).filter(lambda name: name[0] not in ".-"))
 def test_the_whole_alphabet_is_allowed(name: str) -> None:
     """Every id the contract allows is accepted."""
-    assert identifier(name, "an id") == name
+    assert check_identifier(name, "an id") == name
 
 
 @given(st.text(max_size=120))
@@ -113,7 +113,7 @@ def test_nothing_else_is_allowed(name: str) -> None:
     """An accepted id is exactly one the contract describes."""
     allowed = 1 <= len(name) <= 100 and all(c in ALPHABET for c in name) and name[0] not in ".-"
     try:
-        identifier(name, "an id")
+        check_identifier(name, "an id")
     except Invalid:
         assert not allowed
     else:
@@ -133,7 +133,7 @@ def test_nothing_else_is_allowed(name: str) -> None:
 def test_paths_that_point_elsewhere_are_refused(path: str) -> None:
     """Absolute paths, other roots, upward steps and control characters name nothing inside the project."""
     with pytest.raises(Invalid) as caught:
-        relative_path(path)
+        check_relative_path(path)
     assert caught.value.message.isascii()
 
 
@@ -142,40 +142,40 @@ def test_paths_that_point_elsewhere_are_refused(path: str) -> None:
     [
         ("a.py", "a.py"), ("./src//a.py", "src/a.py"), ("src\\a.py", "src/a.py"), ("a/./b/", "a/b"),
         ("...", "..."), ("..a/b..", "..a/b.."), ("déjà vu/ü.md", "déjà vu/ü.md"), ("ab:c", "ab:c"),
-        ("-rf", "-rf"), (".env", ".env"), ("x" * LONGEST_PATH, "x" * LONGEST_PATH),
+        ("-rf", "-rf"), (".env", ".env"), ("x" * MAX_PATH_LENGTH, "x" * MAX_PATH_LENGTH),
     ],
 )  # fmt: skip
 def test_paths_inside_are_tidied(path: str, kept: str) -> None:
     """Forward slashes, no empty or single-dot steps; names are left alone."""
-    assert relative_path(path) == kept
+    assert check_relative_path(path) == kept
 
 
 @given(st.text(st.sampled_from("ab./\\~:C -\0\n"), max_size=12))
 def test_a_path_that_passes_stays_inside(path: str) -> None:
     """Whatever is accepted is relative, has no upward step, and tidying it again changes nothing."""
     try:
-        kept = relative_path(path)
+        kept = check_relative_path(path)
     except Invalid:
         return
     assert not kept.startswith(("/", "\\", "~"))
     assert "\\" not in kept
     assert ".." not in kept.split("/")
     assert not re.match(r"[A-Za-z]:", kept)
-    assert relative_path(kept) == kept
+    assert check_relative_path(kept) == kept
 
 
-@pytest.mark.parametrize("value", ["", " \n", "a\0b", "a\ud800", "x" * (LONGEST_TEXT + 1)])
+@pytest.mark.parametrize("value", ["", " \n", "a\0b", "a\ud800", "x" * (MAX_TEXT_LENGTH + 1)])
 def test_text_that_cannot_be_stored_is_refused(value: str) -> None:
     """Empty, with NUL, not UTF-8, or longer than a text should be."""
     with pytest.raises(Invalid):
-        clean(value, "the note")
+        check_text(value, "the note")
 
 
 def test_text_is_never_changed() -> None:
     """What can be stored is stored as it is, spaces and all; emptiness only where allowed."""
-    assert clean(" a\n\tb 😀 ", "the note") == " a\n\tb 😀 "
-    assert clean("", "the note", empty=True) == ""
-    assert clean("x" * LONGEST_TEXT, "the note") == "x" * LONGEST_TEXT
+    assert check_text(" a\n\tb 😀 ", "the note") == " a\n\tb 😀 "
+    assert check_text("", "the note", empty=True) == ""
+    assert check_text("x" * MAX_TEXT_LENGTH, "the note") == "x" * MAX_TEXT_LENGTH
 
 
 @pytest.mark.parametrize(

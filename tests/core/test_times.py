@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import DAY, EARLIEST, HOUR, LATEST, MINUTE, SECOND, asked, millis, span, text
+from holdfast.core.times import (
+    DAY,
+    EARLIEST,
+    HOUR,
+    LATEST,
+    MINUTE,
+    SECOND,
+    format_duration,
+    format_time,
+    parse_time,
+    parse_typed_time,
+)
 
 NOON = 1_794_744_000_000
 
@@ -25,29 +36,29 @@ NOON = 1_794_744_000_000
 )  # fmt: skip
 def test_written_and_read(ms: int, written: str) -> None:
     """Literal examples, from the first to the last year there is."""
-    assert text(ms) == written
-    assert millis(written) == ms
+    assert format_time(ms) == written
+    assert parse_time(written) == ms
 
 
 @pytest.mark.parametrize("ms", [LATEST + 1, 10**18, 2**63, 10**400])
 def test_far_beyond_the_calendar(ms: int) -> None:
     """Times no calendar has are shown as the last or first one, never as an exception."""
-    assert text(ms) == "9999-12-31T23:59:59.999Z"
-    assert text(-ms) == "0001-01-01T00:00:00.000Z"
+    assert format_time(ms) == "9999-12-31T23:59:59.999Z"
+    assert format_time(-ms) == "0001-01-01T00:00:00.000Z"
 
 
 @given(st.integers(EARLIEST, LATEST))
 def test_the_two_are_inverse(ms: int) -> None:
     """Every millisecond of every year reads back as itself, and as Python's own calendar writes it."""
-    assert millis(text(ms)) == ms
+    assert parse_time(format_time(ms)) == ms
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
-    assert text(ms) == moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    assert format_time(ms) == moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 @given(st.integers(EARLIEST, LATEST), st.integers(EARLIEST, LATEST))
 def test_text_sorts_as_time(one: int, two: int) -> None:
     """Comparing what is written compares the times."""
-    assert (text(one) < text(two)) == (one < two)
+    assert (format_time(one) < format_time(two)) == (one < two)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +73,7 @@ def test_text_sorts_as_time(one: int, two: int) -> None:
 )  # fmt: skip
 def test_spellings(written: str, meant: int) -> None:
     """Offsets, fractions of any length and small letters are understood; what is finer is cut off."""
-    assert millis(written) == meant
+    assert parse_time(written) == meant
 
 
 @pytest.mark.parametrize(
@@ -75,7 +86,7 @@ def test_spellings(written: str, meant: int) -> None:
 )
 def test_a_leap_second_is_the_last_of_its_minute(written: str, same: str) -> None:
     """A leap second is accepted, and no later than the minute it belongs to."""
-    assert millis(written) == millis(same)
+    assert parse_time(written) == parse_time(same)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +106,14 @@ def test_a_leap_second_is_the_last_of_its_minute(written: str, same: str) -> Non
 def test_what_is_not_a_time_is_refused(written: str) -> None:
     """Everything else is invalid and says so: other digits, missing zones, days that do not exist."""
     with pytest.raises(Invalid):
-        millis(written)
+        parse_time(written)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)"))
 def test_reading_never_does_anything_else(written: str) -> None:
     """Any text is a time within the calendar, or `Invalid`."""
     try:
-        ms = millis(written)
+        ms = parse_time(written)
     except Invalid:
         return
     assert EARLIEST <= ms <= LATEST
@@ -122,7 +133,7 @@ def test_reading_never_does_anything_else(written: str) -> None:
 )  # fmt: skip
 def test_as_a_person_types_it(written: str, offset: int, meant: str) -> None:
     """Without an offset it is of the person's own zone, HH:MM of today; with one it is what it says."""
-    assert asked(written, now=NOON, local=lambda _: timedelta(minutes=offset)) == millis(meant)
+    assert parse_typed_time(written, now=NOON, local=lambda _: timedelta(minutes=offset)) == parse_time(meant)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +142,19 @@ def test_as_a_person_types_it(written: str, offset: int, meant: str) -> None:
      ("2026-10-25 03:00", "2026-10-25T02:00:00Z"), ("12:00", "2026-11-15T11:00:00Z")],
 )  # fmt: skip
 def test_the_offset_is_that_of_the_moment_when_clocks_were_changed_since(written: str, meant: str) -> None:
-    change = millis("2026-10-25T01:00:00Z")
-    assert asked(written, now=NOON, local=lambda at: timedelta(hours=2 if at < change else 1)) == millis(meant)
+    change = parse_time("2026-10-25T01:00:00Z")
+    assert parse_typed_time(
+        written, now=NOON, local=lambda at: timedelta(hours=2 if at < change else 1)
+    ) == parse_time(meant)
 
 
 def test_today_is_the_persons_today() -> None:
     """Just after midnight east of Greenwich, today has begun although UTC's has not."""
-    now = millis("2026-11-15T23:30:00Z")
-    assert asked("00:15", now=now, local=lambda _: timedelta(hours=1)) == millis("2026-11-15T23:15:00Z")
-    assert asked("00:15", now=now, local=lambda _: timedelta(0)) == millis("2026-11-15T00:15:00Z")
+    now = parse_time("2026-11-15T23:30:00Z")
+    assert parse_typed_time("00:15", now=now, local=lambda _: timedelta(hours=1)) == parse_time(
+        "2026-11-15T23:15:00Z"
+    )
+    assert parse_typed_time("00:15", now=now, local=lambda _: timedelta(0)) == parse_time("2026-11-15T00:15:00Z")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +164,7 @@ def test_today_is_the_persons_today() -> None:
 def test_other_clock_times_are_refused(written: str) -> None:
     """There is no minute 60, no hour 24, and digits are ASCII."""
     with pytest.raises(Invalid):
-        asked(written, now=NOON, local=lambda _: timedelta(0))
+        parse_typed_time(written, now=NOON, local=lambda _: timedelta(0))
 
 
 @pytest.mark.parametrize(
@@ -162,4 +177,4 @@ def test_other_clock_times_are_refused(written: str) -> None:
 )  # fmt: skip
 def test_lengths_for_people(ms: int, shown: str) -> None:
     """A length of time is rounded down to what people would say."""
-    assert span(ms) == shown
+    assert format_duration(ms) == shown

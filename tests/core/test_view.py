@@ -21,8 +21,8 @@ from holdfast.core.events import (
     CommitRecorded,
     ContextCompressed,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     ExtraKept,
     FileChanged,
     NativeLinked,
@@ -107,7 +107,7 @@ CONTRACT: dict[str, Any] = {
 def full() -> list[Device]:
     """Two devices that did one of everything."""
     one = started()
-    everything: list[Data] = [
+    everything: list[EventData] = [
         AgentStarted(id="a1", type="coder", task="Build"), AgentProgressed(id="a1", progress=0.25),
         AgentFailed(id="a1", category="transient", message="net"), PhaseAdded(id="p1", name="Plan"),
         TaskAdded(id="t1", text="Write", phase="p1"), DecisionMade(chosen="A", options=("A", "B"), why="w"),
@@ -291,7 +291,7 @@ def test_an_absurd_measurement_can_be_shown() -> None:
         (AgentAborted(id="a1"), "aborted", "aborted"),
     ],
 )
-def test_the_life_of_an_agent(end: Data, status: str, result: str) -> None:
+def test_the_life_of_an_agent(end: EventData, status: str, result: str) -> None:
     """Start, duration, end and result, whichever way it ended."""
     device = started()
     device.record(AgentStarted(id="a1", type="coder", blocking_on="a0", pid=7))

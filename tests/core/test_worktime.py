@@ -24,8 +24,8 @@ from holdfast.core.events import (
     AwayRecorded,
     CommandRan,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     FileChanged,
     MessageExchanged,
     NoteAdded,
@@ -43,9 +43,9 @@ from holdfast.core.events import (
 )
 from holdfast.core.fold import fold
 from holdfast.core.model import Time
-from holdfast.core.reminders import Rule
+from holdfast.core.reminders import LimitRule
 from holdfast.core.state import AgentRun, PauseMark, State, TimeState
-from holdfast.core.worktime import ForegroundRun, Rest, WorkTime, add_attended, add_sign, measure
+from holdfast.core.worktime import ForegroundRun, WorkPause, WorkTime, add_activity, add_attended, measure
 from tests.support.histories import (
     MINUTE,
     NOON,
@@ -95,7 +95,7 @@ _stretch = st.builds(ForegroundRun, _moment, st.none() | _moment, st.just("agent
 def times(draw: st.DrawFn) -> TimeState:
     time = TimeState(timer=TimerRules(idle=draw(_threshold), task=draw(_threshold)), start=draw(st.integers(-3, 10)))
     for at in draw(st.lists(_moment, max_size=12)):
-        add_sign(time, at)
+        add_activity(time, at)
     time.marks = draw(st.lists(_mark, max_size=8))
     return time
 
@@ -181,7 +181,7 @@ def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: rand
     def stretches(order: list[int]) -> TimeState:
         time = TimeState(timer=TimerRules(idle=idle))
         for at in order:
-            add_sign(time, at)
+            add_activity(time, at)
         return time
 
     shuffled = signs.copy()
@@ -195,7 +195,7 @@ def test_the_moment_zero_is_a_moment() -> None:
     """A stretch that ends at the very epoch ends there."""
     time = TimeState(timer=TimerRules(idle=3))
     for sign in (-3, 0, 3):
-        add_sign(time, sign)
+        add_activity(time, sign)
     assert time.active == [AgentRun(-3, 3)]
 
 
@@ -242,7 +242,7 @@ def told(device: Device, ms: int) -> list[tuple[str, int, int | None]]:
     return [(rest.kind, rest.since - START, None if rest.until is None else rest.length) for rest in work.pauses]
 
 
-def after(device: Device, ms: int, data: Data) -> None:
+def after(device: Device, ms: int, data: EventData) -> None:
     device.now = START + ms
     device.record(data)
 
@@ -281,7 +281,7 @@ def test_a_gap_of_exactly_the_threshold_is_work() -> None:
     ],
     ids=lambda data: type(data).__name__,
 )  # fmt: skip
-def test_signs_of_activity(data: Data) -> None:
+def test_signs_of_activity(data: EventData) -> None:
     """Messages and everything a person or an agent records keep the session from being idle."""
     device = started()
     after(device, 4 * MINUTE, data)
@@ -290,7 +290,7 @@ def test_signs_of_activity(data: Data) -> None:
 
 
 @pytest.mark.parametrize("data", [SessionArchived(), ReminderReached(line="break_40")])
-def test_what_is_no_sign(data: Data) -> None:
+def test_what_is_no_sign(data: EventData) -> None:
     """What Holdfast concludes, and putting away, are no activity; nor is looking, which records nothing."""
     device = started()
     after(device, 4 * MINUTE, data)
@@ -365,7 +365,7 @@ def test_an_agent_of_exactly_the_threshold_is_work() -> None:
 @pytest.mark.parametrize(
     "end", [AgentFailed(id="a1", category="logical", message="m"), AgentAborted(id="a1"), AgentPaused(id="a1")]
 )
-def test_any_end_of_a_long_run_ends_the_task_pause(end: Data) -> None:
+def test_any_end_of_a_long_run_ends_the_task_pause(end: EventData) -> None:
     """However the run ended, the pause covers it."""
     device = started()
     after(device, 0, AgentStarted(id="a1", type="t"))
@@ -461,7 +461,7 @@ def test_a_background_agent_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("cut", [MessageExchanged(role="user"), SessionResumed()], ids=["message", "resume"])
-def test_clock_runs_after_a_message_or_resume_whatever_agent_is_recorded_as_running(cut: Data) -> None:
+def test_clock_runs_after_a_message_or_resume_whatever_agent_is_recorded_as_running(cut: EventData) -> None:
     """An agent whose end nobody recorded: its run is a pause up to the message, and the clock runs from there."""
     device = started()
     after(device, MINUTE, AgentStarted(id="a1", type="t", task="Explore"))
@@ -716,15 +716,15 @@ def worked(device: Device, since: int, until: int) -> None:
         after(device, minute * MINUTE, MessageExchanged())
 
 
-RULES = pytest.mark.parametrize("rule", [Rule(pauses=False), Rule(pauses=True)], ids=["remind", "pause"])
+RULES = pytest.mark.parametrize("rule", [LimitRule(pauses=False), LimitRule(pauses=True)], ids=["remind", "pause"])
 
 
-def due(device: Device, minute: float, rule: Rule) -> list[str]:
-    return [*reminders.due(device.state(), START + int(minute * MINUTE), lambda: rule)]
+def due(device: Device, minute: float, rule: LimitRule) -> list[str]:
+    return [*reminders.due_lines(device.state(), START + int(minute * MINUTE), lambda: rule)]
 
 
 @RULES
-def test_reminders_are_due_at_least_at_their_line(rule: Rule) -> None:
+def test_reminders_are_due_at_least_at_their_line(rule: LimitRule) -> None:
     """At 40, 60 and 90 minutes of working time, not a millisecond before."""
     device = started()
     worked(device, 0, 88)
@@ -736,7 +736,7 @@ def test_reminders_are_due_at_least_at_their_line(rule: Rule) -> None:
 
 
 @RULES
-def test_only_working_time_makes_reminders_due(rule: Rule) -> None:
+def test_only_working_time_makes_reminders_due(rule: LimitRule) -> None:
     """A long pause brings no reminder nearer; where they count since the last break, it takes them back."""
     device = started()
     worked(device, 0, 36)
@@ -768,7 +768,7 @@ def test_a_pause_of_any_kind_is_a_break_once_it_is_as_long_as_the_idle_threshold
             after(device, begin, SessionPaused() if kind == "manual" else SessionTimedOut())
             after(device, begin + length, SessionResumed())
     worked(device, 27, 47)
-    count = reminders.counted(device.state(), START + 47 * MINUTE, Rule())
+    count = reminders.counted_time(device.state(), START + 47 * MINUTE, LimitRule())
     assert count.since == (START + begin + length if is_break else START)
     assert count.working == 47 * MINUTE - length - (begin if is_break else 0)
 
@@ -780,11 +780,14 @@ def test_pauses_in_a_row_are_one_break() -> None:
         after(device, minute * MINUTE, SessionPaused())
         after(device, (minute + 3) * MINUTE, SessionResumed())
     worked(device, 28, 40)
-    assert reminders.counted(device.state(), START + 40 * MINUTE, Rule()) == (START + 26 * MINUTE, 14 * MINUTE)
+    assert reminders.counted_time(device.state(), START + 40 * MINUTE, LimitRule()) == (
+        START + 26 * MINUTE,
+        14 * MINUTE,
+    )
 
 
 @RULES
-def test_a_recorded_reminder_stays_true(rule: Rule) -> None:
+def test_a_recorded_reminder_stays_true(rule: LimitRule) -> None:
     """Learning later of a pause makes the working time less, and unsays nothing; no line is due twice."""
     device = started()
     worked(device, 0, 40)
@@ -802,25 +805,25 @@ def test_a_reminder_is_due_again_after_a_break_and_once_until_the_next() -> None
     worked(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
     worked(device, 44, 56)
-    assert due(device, 56, Rule()) == []
+    assert due(device, 56, LimitRule()) == []
     worked(device, 76, 112)
-    assert due(device, 115.9, Rule()) == []
-    assert due(device, 116, Rule()) == ["break_40"]
-    assert due(device, 116, Rule(pauses=True)) == ["warning_60", "timeout_90"]
+    assert due(device, 115.9, LimitRule()) == []
+    assert due(device, 116, LimitRule()) == ["break_40"]
+    assert due(device, 116, LimitRule(pauses=True)) == ["warning_60", "timeout_90"]
     after(device, 116 * MINUTE, MessageExchanged())
     device.record(ReminderReached(line="break_40"))
-    assert due(device, 120, Rule()) == []
+    assert due(device, 120, LimitRule()) == []
     assert device.state().time.reached == {"break_40": START + 40 * MINUTE}
 
 
 @RULES
-def test_a_line_that_is_switched_off_is_never_due(rule: Rule) -> None:
+def test_a_line_that_is_switched_off_is_never_due(rule: LimitRule) -> None:
     """Neither by the session's own timer nor by what the person chose since."""
     device = started()
     worked(device, 0, 88)
     rest = ["warning_60", "timeout_90"]
     assert due(device, 90, rule._replace(off=frozenset({"break_40"}))) == rest
-    device = started(timer=TimerRules(break_40=reminders.OFF))
+    device = started(timer=TimerRules(break_40=reminders.NEVER))
     worked(device, 0, 88)
     assert due(device, 90, rule) == rest
 
@@ -830,19 +833,20 @@ def test_the_standing_reminder_ends_with_the_break_that_it_asks_for() -> None:
     worked(device, 0, 40)
     device.record(ReminderReached(line="break_40"))
     standing = {
-        minute: reminders.crossed_limits(device.state(), START + minute * MINUTE, Rule) for minute in (40, 45, 46, 60)
+        minute: reminders.crossed_limits(device.state(), START + minute * MINUTE, LimitRule)
+        for minute in (40, 45, 46, 60)
     }
     assert standing == {40: "break_40", 45: "break_40", 46: None, 60: None}
     after(device, 60 * MINUTE, MessageExchanged())
-    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, Rule) is None
-    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, lambda: Rule(pauses=True)) == "break_40"
+    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, LimitRule) is None
+    assert reminders.crossed_limits(device.state(), START + 63 * MINUTE, lambda: LimitRule(pauses=True)) == "break_40"
 
 
 def timed_out() -> Device:
     device = started()
     worked(device, 0, 88)
     after(device, 90 * MINUTE, MessageExchanged())
-    for line in due(device, 90, Rule(pauses=True)):
+    for line in due(device, 90, LimitRule(pauses=True)):
         device.record(ReminderReached(line=line))
     device.record(SessionTimedOut())
     return device
@@ -864,7 +868,7 @@ def test_the_timeout_happens_once() -> None:
     device = timed_out()
     after(device, 91 * MINUTE, SessionResumed())
     worked(device, 92, 400)
-    assert due(device, 400, Rule(pauses=True)) == []
+    assert due(device, 400, LimitRule(pauses=True)) == []
     assert at(device, 400 * MINUTE).reminders.timeout_90
 
 
@@ -897,7 +901,7 @@ def test_two_devices_reaching_the_line_apart() -> None:
 
 
 @pytest.mark.parametrize("end", [SessionCompleted(), SessionAborted()])
-def test_an_ended_session_stands_still(end: Data) -> None:
+def test_an_ended_session_stands_still(end: EventData) -> None:
     """Its times are those of its end, whenever one looks, and no pause stays open."""
     device = started()
     after(device, 2 * MINUTE, SessionPaused())
@@ -915,7 +919,7 @@ def test_a_session_at_the_beginning_of_time() -> None:
         device.record(MessageExchanged())
     work = view.worktime(device.state(), 12 * MINUTE)
     lawful(work, 0)
-    assert work.pauses == (Rest("idle", None, 5 * MINUTE, None, 7 * MINUTE),)
+    assert work.pauses == (WorkPause("idle", None, 5 * MINUTE, None, 7 * MINUTE),)
 
 
 def test_before_the_start_nothing_has_passed() -> None:
@@ -951,7 +955,7 @@ def test_an_agents_run_that_was_said_to_be_a_pause_is_one_however_short() -> Non
     device.wait(MINUTE)
     device.record(AgentStarted(id="a1", type="task"))
     device.record(AwayRecorded(since=device.now, until=device.now, reason="Exploring", kind="task"))
-    begun = Rest("task", "Exploring", NOON + MINUTE, None, 0)
+    begun = WorkPause("task", "Exploring", NOON + MINUTE, None, 0)
     assert view.worktime(device.state(), device.now).pauses == (begun,)
     device.wait(MINUTE)
     assert view.worktime(device.state(), device.now).pauses == (begun._replace(length=MINUTE),)
@@ -965,12 +969,12 @@ def test_an_agents_run_that_was_said_to_be_a_pause_is_one_however_short() -> Non
 def test_a_person_who_was_said_to_be_away_is_away_until_the_next_sign() -> None:
     device = started()
     device.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
-    assert view.worktime(device.state(), NOON).pauses == (Rest("idle", None, NOON, None, 0),)
-    assert view.worktime(device.state(), NOON + MINUTE).pauses == (Rest("idle", None, NOON, None, MINUTE),)
+    assert view.worktime(device.state(), NOON).pauses == (WorkPause("idle", None, NOON, None, 0),)
+    assert view.worktime(device.state(), NOON + MINUTE).pauses == (WorkPause("idle", None, NOON, None, MINUTE),)
     device.wait(6 * MINUTE)
     device.record(MessageExchanged())
     assert view.worktime(device.state(), device.now).pauses == (
-        Rest("idle", None, NOON, NOON + 6 * MINUTE, 6 * MINUTE),
+        WorkPause("idle", None, NOON, NOON + 6 * MINUTE, 6 * MINUTE),
     )
 
 
@@ -979,7 +983,9 @@ def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() ->
     device.wait(2 * MINUTE)
     device.record(AwayRecorded(since=NOON, until=NOON + 2 * MINUTE, kind="idle"))
     device.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
-    assert view.worktime(device.state(), device.now + MINUTE).pauses == (Rest("idle", None, NOON, None, 3 * MINUTE),)
+    assert view.worktime(device.state(), device.now + MINUTE).pauses == (
+        WorkPause("idle", None, NOON, None, 3 * MINUTE),
+    )
     device.wait(MINUTE)
     device.record(AwayRecorded(since=NOON, until=device.now, kind="idle"))
     resumed = started()

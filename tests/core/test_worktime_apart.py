@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from holdfast.core import agents, view
 from holdfast.core.envelope import Event
 from holdfast.core.events import (
-    KINDS,
+    EVENT_TYPES,
     TYPE_OF,
     AgentCompleted,
     AgentStarted,
     ConflictResolved,
-    Data,
+    EventData,
     MessageExchanged,
     SessionCompleted,
     SessionPaused,
@@ -36,7 +36,7 @@ from tests.support.histories import MINUTE, NOON, SESSION, Device, joined, start
 _IDLE = 5
 
 
-def do(device: Device, minute: float, data: Data, *, recorded: float | None = None) -> None:
+def do(device: Device, minute: float, data: EventData, *, recorded: float | None = None) -> None:
     """Something at this minute; `recorded` when it was entered only later."""
     device.now = NOON + int((minute if recorded is None else recorded) * MINUTE)
     device.record(data, at=NOON + int(minute * MINUTE))
@@ -70,7 +70,7 @@ def _lawful(measured: WorkTime) -> None:
 @pytest.mark.parametrize(
     ("pause", "kind"), [(SessionPaused(reason="Lunch"), "manual"), (SessionTimedOut(), "timeout")]
 )
-def test_who_did_not_know_of_the_pause_was_at_work(pause: Data, kind: str) -> None:
+def test_who_did_not_know_of_the_pause_was_at_work(pause: EventData, kind: str) -> None:
     """Half an hour of one device is not lost to a pause, or a limit, that another had and it had not heard of."""
     one = started()
     two = joined(one)
@@ -278,7 +278,7 @@ def play(steps: list[Step]) -> list[Device]:
     return devices
 
 
-def _meant(device: Device, step: Step) -> Data | None:
+def _meant(device: Device, step: Step) -> EventData | None:
     running = [agent for agent in agents.running(device.state()) if agent.writer == device.writer]
     match step.act:
         case "pause":
@@ -318,7 +318,7 @@ def test_every_minute_is_what_a_slow_reckoning_says(steps: list[Step]) -> None:
     events = in_log_order(together(*devices))
     past = {name: known for device in devices for name, known in device.past.items()}
     stop = max(_minute(event) for event in events) + 7
-    signs = sorted({_minute(event) for event in events if KINDS[event.type].sign})
+    signs = sorted({_minute(event) for event in events if EVENT_TYPES[event.type].sign})
     expected = []
     for minute in range(stop):
         quiet = [low for low in [0, *signs] if low <= minute][-1], next((s for s in signs if s > minute), stop)
@@ -338,7 +338,7 @@ def _is_held(events: list[Event], past: dict[str, frozenset[str]], minute: int) 
         unaware = [
             _minute(event)
             for event in events
-            if KINDS[event.type].sign
+            if EVENT_TYPES[event.type].sign
             and event.writer != pause.writer
             and pause.hash not in past[event.hash]
             and event.hash not in past[pause.hash]
@@ -361,7 +361,7 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
     past = {name: known for device in devices for name, known in device.past.items()}
     pauses = [event for event in everything if event.type in ("session.paused", "session.timed_out")]
     for device in devices:
-        own = [e for e in device.known.values() if e.writer == device.writer and KINDS[e.type].sign]
+        own = [e for e in device.known.values() if e.writer == device.writer and EVENT_TYPES[e.type].sign]
         for item, two in pairwise(sorted(own, key=lambda event: event.seq)):
             known = fold([*(by_name[name] for name in device.past[two.hash]), two])
             alone = _minutes(known, _minute(two))

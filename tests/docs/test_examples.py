@@ -355,7 +355,7 @@ def test_every_page_can_be_reached() -> None:
 def test_the_worked_example_is_what_holdfast_computes() -> None:
     """The event in docs/internals/log.md has the digests that the program gives it."""
     from holdfast.core.envelope import seal
-    from holdfast.core.times import millis
+    from holdfast.core.times import parse_time
 
     page = ROOT / "docs" / "internals" / "log.md"
     found = next(block for block in blocks(page) if block.language == "json")
@@ -363,7 +363,7 @@ def test_the_worked_example_is_what_holdfast_computes() -> None:
     data = json.dumps(shown["data"], sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     sealed = seal(
         session=shown["session"], writer=shown["writer"], seq=shown["seq"], prev=shown["prev"], clock=shown["clock"],
-        at=millis(shown["at"]), actor=shown["actor"], type=shown["type"], version=shown["v"], data=data,
+        at=parse_time(shown["at"]), actor=shown["actor"], type=shown["type"], version=shown["v"], data=data,
         salt=bytes.fromhex(shown["salt"]), key=shown["key"],
     )  # fmt: skip
     assert (sealed.body, sealed.hash) == (shown["body"], shown["hash"])

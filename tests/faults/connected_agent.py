@@ -88,8 +88,8 @@ class Hooked(Desk):
 
     def settled(self) -> None:
         """Nothing waits any more, nothing was put aside, and the store is sound."""
-        assert spool.waiting(str(self.home)) == []
-        assert spool.unread(str(self.home)) == []
+        assert spool.list_entries(str(self.home)) == []
+        assert spool.list_unread(str(self.home)) == []
         self.sound()
 
 
@@ -98,7 +98,7 @@ def commands(desk: Desk) -> dict[str, list[str]]:
     with desk.keeper() as keeper:
         for _ in range(100):  # so many at a time
             keeper.collect()
-            if not spool.anything(str(desk.home)):
+            if not spool.has_entries(str(desk.home)):
                 break
         store = keeper.store()
         for session in store.sessions():

@@ -170,9 +170,9 @@ def test_clock_times_on_the_days_that_clocks_are_changed(
     for written, hours in typed_times.items():
         answer = desk.call("start", "G", "--replace", "--at", written, "--json", project=new(tmp_path))
         created = answer.document["session"]["created_at"]
-        from holdfast.core.times import millis
+        from holdfast.core.times import parse_time
 
-        assert millis(created) // 1000 == midnight + round(hours * 3600), written
+        assert parse_time(created) // 1000 == midnight + round(hours * 3600), written
 
 
 def new(root: Path) -> Path:

@@ -32,7 +32,7 @@ LINES = 3
 WORK = textwrap.dedent("""
     import os, signal, sys
     import msgspec
-    from holdfast.core.canonical import canonical
+    from holdfast.core.canonical import canonical_json
     from holdfast.core.envelope import seal
     from holdfast.core.fold import fold
     from holdfast.core.events import TYPE_OF, NoteAdded, ProjectFacts, SessionStarted
@@ -79,7 +79,7 @@ WORK = textwrap.dedent("""
             kind = TYPE_OF[type(data)]
             event = seal(session=session, writer="w" * 20, seq=seq, prev=prev, clock=seq, actor="a",
                          at=1794736800000 + seq * 60000, type=kind.name, version=kind.version,
-                         data=canonical(msgspec.to_builtins(data)), salt=bytes(16))
+                         data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16))
             events.append(event)
             prev = event.hash
             made.append(written(event, data, fold(events)))

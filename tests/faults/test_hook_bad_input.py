@@ -45,7 +45,7 @@ def hooked(tmp_path: Path) -> Hooked:
 
 def _age(hooked: Hooked) -> None:
     """What is young might still be being written, and waits: make it old."""
-    for entry in spool.waiting(str(hooked.home)):
+    for entry in spool.list_entries(str(hooked.home)):
         os.utime(entry.path, (1_794_000_000, 1_794_000_000))
 
 
@@ -64,7 +64,7 @@ def test_nonsense_is_kept_and_not_answered(hooked: Hooked, way: Way) -> None:
     # A blank is nothing to one way and a payload to the other; and an object with an id in it is a conversation.
     expected = [data for name, data in BAD.items() if name != "a number as its event"]
     assert sorted(data for data in kept if data.strip()) == sorted(expected)
-    assert spool.waiting(str(hooked.home)) == []
+    assert spool.list_entries(str(hooked.home)) == []
     assert sorted(os.listdir(hooked.project)) == []
     hooked.sound()
     tell(fault="hook nonsense", way=way, payloads=len(BAD) + 3)
@@ -81,7 +81,7 @@ def test_50_megabytes(hooked: Hooked, way: Way) -> None:
     _age(hooked)
     assert hooked.say(ran("talk-1/1", cwd=hooked.project), way) == SILENT
     assert hooked.commands()["talk-1"][-1] == "1"
-    assert spool.waiting(str(hooked.home)) == []
+    assert spool.list_entries(str(hooked.home)) == []
     hooked.sound()
 
 
@@ -164,7 +164,7 @@ def test_a_locked_store(hooked: Hooked, way: Way) -> None:
         assert hooked.say(asked(cwd=hooked.project), way) == SILENT
         for number in range(3):
             assert hooked.say(ran(f"talk-1/{number}", cwd=hooked.project), way) == SILENT
-        assert len(spool.waiting(str(hooked.home))) == 4
+        assert len(spool.list_entries(str(hooked.home))) == 4
     assert hooked.commands() == {"talk-1": ["0", "1", "2"]}
     hooked.settled()
 
@@ -181,7 +181,7 @@ def test_a_store_that_is_gone_or_broken(hooked: Hooked, way: Way) -> None:
     assert hooked.say(asked(cwd=hooked.project), way) == SILENT
     assert hooked.say(ran("talk-1/1", cwd=hooked.project), way) == SILENT
     assert hooked.call("status").code == 6
-    assert len(spool.waiting(str(hooked.home))) == 2
+    assert len(spool.list_entries(str(hooked.home))) == 2
     (hooked.root / "mine.db").replace(hooked.store)
     assert hooked.commands() == {"talk-1": ["0", "1"]}
     hooked.settled()
@@ -266,7 +266,7 @@ def test_every_agent_in_every_way(hooked: Hooked, agent: str) -> None:
         assert hooked.say(json.dumps(item).encode(), way, agent=agent) == SILENT, item
     _age(hooked)
     hooked.take_in()
-    assert spool.waiting(str(hooked.home)) == []
+    assert spool.list_entries(str(hooked.home)) == []
 
 
 def test_many_drains_are_stirred_at_once(hooked: Hooked) -> None:

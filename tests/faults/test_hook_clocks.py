@@ -32,7 +32,7 @@ class Clocked(Hooked):
 
     def leave(self, payload: bytes, at: int, *, own: int | None = None) -> Path:
         self.count += 1
-        path = Path(spool.hand_over(str(self.home), "claude", "user", 1, payload))
+        path = Path(spool.add_payload(str(self.home), "claude", "user", 1, payload))
         target = path.with_name(f"claude.user.1.{2**30 + self.count if own is None else own}")
         path.rename(target)
         os.utime(target, ns=(at * 1_000_000, at * 1_000_000))
@@ -101,7 +101,7 @@ def test_half_a_payload_is_waited_for_only_so_long(tmp_path: Path, step: int) ->
         keeper.collect()
     assert not half.exists()
     assert clocked.commands() == {"talk-1": ["0"]}
-    assert len(spool.unread(str(clocked.home))) == 1
+    assert len(spool.list_unread(str(clocked.home))) == 1
 
 
 def test_hooks_themselves_do_not_ask_what_time_it_is(tmp_path: Path) -> None:

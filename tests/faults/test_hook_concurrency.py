@@ -75,7 +75,7 @@ def test_an_agent_speaks_while_process_numbers_begin_again(tmp_path: Path) -> No
         )
         done = _with_own_numbers(speak, [hooked.hook, str(root / "said")], count)
         assert (done.returncode, done.stderr) == (0, b"")
-        owns = [entry.own for entry in spool.waiting(str(hooked.home))]
+        owns = [entry.own for entry in spool.list_entries(str(hooked.home))]
         assert min(owns) < max(owns) // 2, "the numbers did not begin again"
         assert differences({"talk-0": [str(command) for command in range(count)]}, hooked.commands()) == []
         hooked.settled()
@@ -115,5 +115,5 @@ def test_the_same_words_again_are_one_event_only_when_they_were_heard_twice(tmp_
             popen.communicate(given, timeout=HANGING)
             assert popen.returncode == 0
     assert hooked.commands() == {"talk-1": [str(number) for number in range(count)]}
-    assert spool.waiting(str(hooked.home)) == []
+    assert spool.list_entries(str(hooked.home)) == []
     hooked.settled()

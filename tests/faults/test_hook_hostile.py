@@ -76,7 +76,7 @@ def here(payload: Any, hooked: Hooked) -> Any:
 
 
 def leave(hooked: Hooked, agent: str, payload: Any) -> None:
-    path = Path(spool.hand_over(str(hooked.home), agent, "user", 1, json.dumps(payload).encode()))
+    path = Path(spool.add_payload(str(hooked.home), agent, "user", 1, json.dumps(payload).encode()))
     leave.count += 1  # type: ignore[attr-defined]
     path.rename(path.with_name(f"{agent}.user.1.{2**30 + leave.count}"))  # type: ignore[attr-defined]
 
@@ -85,7 +85,7 @@ leave.count = 0  # type: ignore[attr-defined]
 
 
 def take_in(hooked: Hooked) -> None:
-    while spool.waiting(str(hooked.home)):
+    while spool.list_entries(str(hooked.home)):
         hooked.take_in()
 
 
@@ -140,7 +140,7 @@ def test_secrets_in_every_field(hooked: Hooked, agent: str) -> None:
         for item in said:
             leave(hooked, agent, item)
         take_in(hooked)
-    assert spool.waiting(str(hooked.home)) == []
+    assert spool.list_entries(str(hooked.home)) == []
     assert number > 50
     found = {
         path.name
@@ -148,5 +148,5 @@ def test_secrets_in_every_field(hooked: Hooked, agent: str) -> None:
         if path.is_file() and spool.UNREAD not in path.parts and b"c4n4ry0" in path.read_bytes()
     }
     assert found == set()
-    assert spool.unread(str(hooked.home)) == [] or agent in ("codex", "cline", "copilot", "goose", "cursor")
+    assert spool.list_unread(str(hooked.home)) == [] or agent in ("codex", "cline", "copilot", "goose", "cursor")
     tell(fault="F15", agent=agent, secrets=number)

@@ -88,8 +88,8 @@ def heard(room: Room) -> list[str]:
 
 
 def settled(room: Room, *, unread: int = 0) -> None:
-    assert spool.waiting(room.home) == [], "something still waits"
-    assert len(spool.unread(room.home)) <= unread, "something was put aside"
+    assert spool.list_entries(room.home) == [], "something still waits"
+    assert len(spool.list_unread(room.home)) <= unread, "something was put aside"
     assert judge.leftovers(room.home) == [], f"left behind unnamed: {judge.leftovers(room.home)}"
 
 
@@ -266,7 +266,7 @@ def _given(room: Room, where: Path, *, answering: bool) -> tuple[Path, tuple[tup
 def _goes_on(room: Room, where: Path) -> None:
     following = where / "following"
     following.write_bytes(ran("next", cwd=room.project))
-    half = len(spool.waiting(room.home))
+    half = len(spool.list_entries(room.home))
     answer = room.run(("hook", "claude"), stdin=str(following))
     assert (answer.code, answer.out, answer.err) == (0, "", "")
     # What a killed hook had only begun to write is of a process that is gone: it can be put aside at once.
@@ -308,13 +308,13 @@ def test_a_script_that_is_killed(tmp_path: Path) -> None:
         store = _TEAM if number % 2 else ""
         _strace(tmp_path, hook, payload, ("-e", f"inject={name}:signal=KILL:when={nth}"), store)
         kills += len(_SIGNAL.findall((tmp_path / "trace").read_text()))
-        left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
+        left = [Path(entry.path).read_bytes() for entry in spool.list_entries(str(home))]
         assert len(left) <= 1
         assert all(_whole(payload, store).startswith(rest) for rest in left)
         following = ran("next", cwd=project)
         done = subprocess.run([hook, "claude", "tell", "user"], input=following, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-        assert following in [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
+        assert following in [Path(entry.path).read_bytes() for entry in spool.list_entries(str(home))]
     assert kills
     assert files.temporaries(str(home)) == []
     tell(fault="F2", verb="script", kills=kills)
@@ -342,7 +342,7 @@ def test_a_script_that_is_refused(tmp_path: Path) -> None:
         # What fails before the script is begun is the shell's own affair: it could not load its library.
         if name not in ("openat", "close"):
             assert (done.returncode, done.stdout) == (0, b""), (name, error, nth)
-        left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
+        left = [Path(entry.path).read_bytes() for entry in spool.list_entries(str(home))]
         assert left in ([], [_whole(payload, store)]), (name, error, nth, [len(rest) for rest in left])
         kept += len(left)
     assert kept

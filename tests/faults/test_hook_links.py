@@ -116,7 +116,7 @@ def test_everything_is_private(tmp_path: Path, mask: int) -> None:
         ):
             hooked.say(given, way, before=before)
             assert wide(hooked.home) == [], way
-    for entry in spool.waiting(str(hooked.home)):
+    for entry in spool.list_entries(str(hooked.home)):
         os.utime(entry.path, (1_794_000_000, 1_794_000_000))
     (hooked.home / "glances").mkdir(mode=0o700, exist_ok=True)
     status = [*before, hooked.hook, "claude", "status", "user"]

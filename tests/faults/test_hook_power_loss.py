@@ -71,7 +71,7 @@ class Machine:
         found = [int(command) for command in commands(self.desk).get("all", [])]
         assert len(found) == len(set(found)), f"told twice: {found}"
         assert set(found) <= set(range(HOOKS))
-        assert spool.waiting(str(self.desk.home)) == []
+        assert spool.list_entries(str(self.desk.home)) == []
         assert judge.leftovers(str(self.desk.home)) == []
         self.desk.sound()
         return {number for at, number in self.acked if at < state.moment} - set(found)

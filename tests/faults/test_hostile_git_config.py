@@ -507,7 +507,7 @@ def test_every_key_of_the_table_is_known_to_our_configuration_as_unwanted(tmp_pa
     traps.plant(project)
     settings = git_config.parse((project / ".git/config").read_bytes().decode(errors="surrogateescape"))
     assert len(settings) > len(PROGRAMS)
-    kept = git_config.harmless(settings, personal=True)
+    kept = git_config.harmless_settings(settings, personal=True)
     named = {
         (setting.section, setting.key) for setting in kept if str(traps.root) in setting.value + (setting.name or "")
     }

@@ -26,7 +26,7 @@ from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
 from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
-    Data,
+    EventData,
     NoteAdded,
     ProjectFacts,
     SessionCompleted,
@@ -85,7 +85,7 @@ class Stores(RuleBasedStateMachine):
             store.close()
         shutil.rmtree(self.root)
 
-    def _record(self, number: int, session: str, data: Data, key: str | None = None) -> None:
+    def _record(self, number: int, session: str, data: EventData, key: str | None = None) -> None:
         state = self.stores[number].state(session)
         if state is not None and state.deleted:
             return  # a keeper that knows of the deletion refuses; one that does not goes on until it hears
@@ -109,7 +109,7 @@ class Stores(RuleBasedStateMachine):
              TaskAdded(id="t1", text="task"), SessionCompleted(summary="done")]
         ),
     )  # fmt: skip
-    def record(self, number: int, session: str, data: Data) -> None:
+    def record(self, number: int, session: str, data: EventData) -> None:
         self._record(number, session, data)
 
     @rule(number=st.integers(0, 1), session=st.sampled_from(SESSIONS), key=st.sampled_from("abc"))

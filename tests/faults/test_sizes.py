@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.text import LONGEST_NAME, LONGEST_PATH, LONGEST_TEXT
+from holdfast.core.text import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_TEXT_LENGTH
 from tests.faults.program import Desk
 from tests.support.scale import scale
 
@@ -44,20 +44,20 @@ CALL = """
 """
 
 
-@pytest.mark.parametrize("size", [1, 2, 65_535, LONGEST_TEXT - 1, LONGEST_TEXT, LONGEST_TEXT + 1, 64 * MIB])
+@pytest.mark.parametrize("size", [1, 2, 65_535, MAX_TEXT_LENGTH - 1, MAX_TEXT_LENGTH, MAX_TEXT_LENGTH + 1, 64 * MIB])
 def test_a_text_of_any_size_is_kept_whole_or_refused_with_the_limit(tmp_path: Path, size: int) -> None:
     """Up to a million characters; beyond that exit 4, and less than 256 MiB in either case."""
     desk = Desk(tmp_path)
     desk.call("start", "G")
     code, out, err, most = measured(desk, CALL, "note", f"='x' * {size}", "--json")
     assert most < MEMORY
-    if size <= LONGEST_TEXT:
+    if size <= MAX_TEXT_LENGTH:
         assert (code, err) == (0, "")
         assert len(json.loads(out)["session"]["notes"][0]["text"]) == size
     else:
         error = json.loads(out)["error"]
         assert code == 4
-        assert f"{LONGEST_TEXT:,}" in error["hint"]
+        assert f"{MAX_TEXT_LENGTH:,}" in error["hint"]
         assert len(out) < 2_000
     desk.sound()
 
@@ -65,13 +65,15 @@ def test_a_text_of_any_size_is_kept_whole_or_refused_with_the_limit(tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "limit"),
     [
-        (["edit", "--goal=X"], LONGEST_TEXT), (["edit", "--tag=X"], LONGEST_NAME), (["decide", "X"], LONGEST_TEXT),
-        (["decide", "x", "--why=X"], LONGEST_TEXT), (["decide", "x", "--option=X"], LONGEST_TEXT),
-        (["task", "add", "X"], LONGEST_TEXT), (["task", "add", "x", "--phase=X"], LONGEST_NAME),
+        (["edit", "--goal=X"], MAX_TEXT_LENGTH), (["edit", "--tag=X"], MAX_NAME_LENGTH),
+        (["decide", "X"], MAX_TEXT_LENGTH),
+        (["decide", "x", "--why=X"], MAX_TEXT_LENGTH), (["decide", "x", "--option=X"], MAX_TEXT_LENGTH),
+        (["task", "add", "X"], MAX_TEXT_LENGTH), (["task", "add", "x", "--phase=X"], MAX_NAME_LENGTH),
         (["task", "add", "x", "--id=X"], 100), (["agent", "start", "X", "--type=t"], 100),
-        (["agent", "start", "i", "--type=X"], 100), (["agent", "start", "j", "--type=t", "--task=X"], LONGEST_TEXT),
-        (["file", "X", "--action=deleted"], LONGEST_PATH), (["hill", "X", "3"], LONGEST_NAME),
-        (["pause", "X"], LONGEST_TEXT), (["fail", "X"], LONGEST_TEXT), (["show", "X"], LONGEST_NAME),
+        (["agent", "start", "i", "--type=X"], 100),
+        (["agent", "start", "j", "--type=t", "--task=X"], MAX_TEXT_LENGTH),
+        (["file", "X", "--action=deleted"], MAX_PATH_LENGTH), (["hill", "X", "3"], MAX_NAME_LENGTH),
+        (["pause", "X"], MAX_TEXT_LENGTH), (["fail", "X"], MAX_TEXT_LENGTH), (["show", "X"], MAX_NAME_LENGTH),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip

@@ -8,11 +8,11 @@ from datetime import date, timedelta
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.times import millis, text
+from holdfast.core.times import format_time, parse_time
 from holdfast.formats.base import Document
 
-_FROM = millis("2024-02-28T00:00:00Z") // 1000
-_TO = millis("2026-10-01T00:00:00Z") // 1000
+_FROM = parse_time("2024-02-28T00:00:00Z") // 1000
+_TO = parse_time("2026-10-01T00:00:00Z") // 1000
 _KNOWN = {
     "version", "feature_id", "implementation_plan", "history_log", "current_state", "active_task", "model_in_use",
     "started_at", "last_updated", "feature", "phases", "id", "name", "description", "created_at", "phase_id", "tasks",
@@ -45,7 +45,7 @@ def times(draw: st.DrawFn) -> int:
 @st.composite
 def spelled(draw: st.DrawFn, ms: int) -> str:
     """A time as programs spell it: with and without a fraction."""
-    plain = text(ms)
+    plain = format_time(ms)
     return draw(st.sampled_from([plain, plain[:19] + "Z" if ms % 1000 == 0 else plain, plain[:23] + "000Z"]))
 
 
@@ -214,7 +214,7 @@ def edits(draw: st.DrawFn) -> tuple[Document, Document]:
         assert isinstance(history, list)
         history.extend(draw(st.lists(lines(), max_size=2)))
     if draw(st.booleans()):
-        current["last_updated"] = text(draw(st.integers(_TO, _TO + 1_000_000)) * 1000)
+        current["last_updated"] = format_time(draw(st.integers(_TO, _TO + 1_000_000)) * 1000)
     return before, after
 
 
@@ -243,7 +243,7 @@ def _edit_task(draw: st.DrawFn, task: Document, status: str) -> None:
         return
     task["status"] = target
     if target == "completed" and task["completed_at"] is None:
-        task["completed_at"] = text(draw(st.integers(_TO, _TO + 1_000_000)) * 1000)
+        task["completed_at"] = format_time(draw(st.integers(_TO, _TO + 1_000_000)) * 1000)
 
 
 def _object(value: Json) -> Document:

@@ -9,7 +9,7 @@ import random
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.times import text as written
+from holdfast.core.times import format_time as written
 from holdfast.formats.base import Document
 from tests.support import spec_examples
 

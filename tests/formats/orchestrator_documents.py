@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.formats.base import Document
 
 Entry: TypeAlias = dict[str, Json]
@@ -41,7 +41,7 @@ _unknown = st.dictionaries(
 
 def spelled(ms: int) -> st.SearchStrategy[str]:
     """One moment as programs spell it in UTC: whole seconds, tenths, milliseconds, microseconds, nanoseconds."""
-    whole = text(ms)[:19]
+    whole = format_time(ms)[:19]
     return st.sampled_from([f"{whole}{more}Z" for more in ("", ".5", f".{ms % 1000:03d}", ".123456", ".123456789")])
 
 

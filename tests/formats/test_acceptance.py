@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError
-from holdfast.core.text import LONGEST_TEXT
-from holdfast.core.times import millis
+from holdfast.core.text import MAX_TEXT_LENGTH
+from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, Place, Problem
 from holdfast.formats.document_paths import at
@@ -30,7 +30,7 @@ DOCUMENTS = {
     "contract": contract_documents.documents(),
     "craft": craft_documents.documents(),
 }
-HARM = {"nothing": "", "NUL": "\0", "length": "x" * (LONGEST_TEXT + 1)}
+HARM = {"nothing": "", "NUL": "\0", "length": "x" * (MAX_TEXT_LENGTH + 1)}
 
 
 def texts(value: Json, place: Place = ()) -> list[Place]:
@@ -48,7 +48,7 @@ def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> b
         path = folder / f"{number}-{kind}.{'jsonl' if kind.endswith('-history') else 'json'}"
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         paths.append(str(path))
-    now = millis("2030-01-01T00:00:00Z")
+    now = parse_time("2030-01-01T00:00:00Z")
     checks = Validator(format_name=None, lenient=lenient, now=now, offset=lambda _: timedelta(0))
     return all(verdict.valid for verdict in checks.check(paths))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.events import ProjectFacts
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, registry
 from holdfast.formats.base import Document, Format, ImportContext
 from holdfast.formats.convert import KEY, carried, converted, state_of
@@ -20,7 +20,7 @@ from holdfast.formats.text.json import written
 from tests.support.spec_examples import documents
 
 GROUND = ImportContext(
-    ProjectFacts(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),
+    ProjectFacts(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", parse_time("2026-11-15T12:00:00Z"),
     lambda _: timedelta(0),
 )  # fmt: skip
 NAMES = registry.NAMES

@@ -17,7 +17,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.events import (
     CommandRan,
-    Data,
+    EventData,
     PhaseAdded,
     ProjectFacts,
     SessionCompleted,
@@ -101,8 +101,8 @@ def test_the_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
     assert FORMAT.problems(document["state"], STATE) == []
     assert FORMAT.problems_together(document) == []
     state = state_of(document, FORMAT, GROUND)
-    assert view.word(state, "goal") == "ai orchestrator"  # nothing but the slug says what it is about
-    assert view.word(state, "model") == "opus"
+    assert view.text_value(state, "goal") == "ai orchestrator"  # nothing but the slug says what it is about
+    assert view.text_value(state, "model") == "opus"
     assert [(task.id, tasks_of.status_of(task)) for task in state.tasks.values()] == [
         ("impl-core-commands", "in_progress")
     ]
@@ -265,7 +265,7 @@ def test_a_model_goes_under_its_family_or_what_the_settings_say_or_sonnet() -> N
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def changed(before: Document, after: Document) -> list[Data]:
+def changed(before: Document, after: Document) -> list[EventData]:
     return [change.data for change in FORMAT.changes(before, after, state_of(before, FORMAT, GROUND), GROUND)]
 
 

@@ -17,8 +17,8 @@ from holdfast.core.events import (
     AgentFailed,
     AgentStarted,
     CommandRan,
-    Data,
     ErrorNoted,
+    EventData,
     ProjectFacts,
     SessionEdited,
     SessionStarted,
@@ -48,7 +48,7 @@ class Log:
         self.lines: list[Json] = []
         self.record(SessionStarted(goal="Do it", project=ProjectFacts(id="p", name="n"), device="d", model="opus"))
 
-    def record(self, data: Data) -> Document:
+    def record(self, data: EventData) -> Document:
         kind = TYPE_OF[type(data)]
         number = len(self.events) + 1
         event = seal(

@@ -124,7 +124,7 @@ def test_what_belongs_in_current_state_may_stand_beside_it() -> None:
 def test_a_model_of_another_family_keeps_its_real_name() -> None:
     made, _ = state(current(model_in_use="gpt-5"))
     assert now_of(made)["model_in_use"] == "sonnet"
-    assert view.word(state_of({"state": made}, FORMAT, GROUND), "model") == "gpt-5"
+    assert view.text_value(state_of({"state": made}, FORMAT, GROUND), "model") == "gpt-5"
     mapped = FORMAT.tidy(current(model_in_use="gpt-5"), GROUND._replace(models={"gpt-5": "gemini"}))
     assert now_of(mapped.document["state"])["model_in_use"] == "gemini"  # type: ignore[arg-type]
 
@@ -186,7 +186,7 @@ def test_a_bare_plan_is_enough() -> None:
     })  # fmt: skip
     state = state_of(found.document, FORMAT, GROUND)
     assert FORMAT.alias(found.document) == "oauth-2025-01-09"
-    assert view.word(state, "goal") == "OAuth"
+    assert view.text_value(state, "goal") == "OAuth"
     assert state.phases == {"first-steps": "First steps", "two": "two"}
     assert [(task.id, task.text, tasks_of.status_of(task)) for task in state.tasks.values()] == [
         ("t1", "Read the RFC", "pending"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 
 from holdfast.core.events import ExtraKept
-from holdfast.core.times import text as text_of
+from holdfast.core.times import format_time as text_of
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.detect import NOTES
 from holdfast.formats.unknown import table

@@ -13,8 +13,8 @@ from holdfast.core.events import (
     AgentCompleted,
     AgentProgressed,
     AgentStarted,
-    Data,
     DecisionMade,
+    EventData,
     NoteAdded,
     TaskAdded,
     TaskCompleted,
@@ -332,7 +332,7 @@ def test_what_one_lacks_counts_with_everything_in_it() -> None:
     assert distance({"updated": "x"}, {"updated": "y"}, STUB) == 2
 
 
-_STEPS: tuple[Data, ...] = (
+_STEPS: tuple[EventData, ...] = (
     AgentStarted(id="a1", type="coder", task="Write it"), TaskAdded(id="t1", text="Add unit tests"),
     DecisionMade(chosen="Use SQLite", why="It is there"), AgentProgressed(id="a1", progress=0.5),
     NoteAdded(text="Half way"), TaskAdded(id="t2", text="Update documentation"),

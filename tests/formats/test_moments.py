@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
 from holdfast.core.events import ProjectFacts
-from holdfast.core.times import EARLIEST, HOUR, LATEST, MINUTE, millis, text
+from holdfast.core.times import EARLIEST, HOUR, LATEST, MINUTE, format_time, parse_time
 from holdfast.formats.base import ImportContext
 from holdfast.formats.timestamps import in_millis, in_seconds, is_time, is_utc, read, shortest
 
@@ -35,7 +35,7 @@ def fixed(hours: int) -> ImportContext:
 
 def _ground(offset: object) -> ImportContext:
     project = ProjectFacts(id="p", name="shop", path="/shop")
-    return ImportContext(project, "desk", millis("2026-11-15T12:00:00Z"), offset)  # type: ignore[arg-type]
+    return ImportContext(project, "desk", parse_time("2026-11-15T12:00:00Z"), offset)  # type: ignore[arg-type]
 
 
 def naive(ms: int, zone: str) -> str:
@@ -45,11 +45,11 @@ def naive(ms: int, zone: str) -> str:
 
 # Around the days when clocks change, and any other day since the zones settled down.
 _CHANGES = [
-    millis(f"{day}T00:00:00Z") for day in ("2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01", "2026-04-05")
+    parse_time(f"{day}T00:00:00Z") for day in ("2026-03-29", "2026-10-25", "2026-03-08", "2026-11-01", "2026-04-05")
 ]
 _MOMENTS = st.one_of(
     st.builds(lambda day, minutes: day + minutes * MINUTE, st.sampled_from(_CHANGES), st.integers(-1500, 3000)),
-    st.integers(millis("2015-01-01T00:00:00Z"), millis("2037-01-01T00:00:00Z")),
+    st.integers(parse_time("2015-01-01T00:00:00Z"), parse_time("2037-01-01T00:00:00Z")),
 )
 
 
@@ -78,7 +78,7 @@ def test_a_time_without_a_zone_is_the_time_that_clocks_here_showed(ms: int, zone
     ],
 )
 def test_the_hours_around_a_change_of_the_clocks(zone: str, written: str, utc: str) -> None:
-    assert text(read(written, here(zone)).ms) == utc
+    assert format_time(read(written, here(zone)).ms) == utc
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
@@ -90,7 +90,7 @@ def test_an_hour_that_no_clock_showed_is_within_an_hour_of_what_was_meant(zone: 
 
 def test_a_day_alone_is_its_first_moment_here() -> None:
     moment = read(" 2026-10-25 ", here("Europe/Berlin"))
-    assert text(moment.ms) == "2026-10-24T22:00:00.000Z"
+    assert format_time(moment.ms) == "2026-10-24T22:00:00.000Z"
     assert moment.assumed == "a day without a time is taken as its first moment, local"
 
 
@@ -105,7 +105,7 @@ def test_a_day_alone_is_its_first_moment_here() -> None:
     ],
 )
 def test_a_time_with_a_zone_needs_no_assumption(written: str, utc: str) -> None:
-    assert read(written, fixed(9)) == (millis(utc), None)
+    assert read(written, fixed(9)) == (parse_time(utc), None)
 
 
 @pytest.mark.parametrize("written", ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.9Z", "2016-12-31T23:59:60"])

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.events import AliasGiven, Data, ProjectFacts, SessionStarted
+from holdfast.core.events import AliasGiven, EventData, ProjectFacts, SessionStarted
 from holdfast.core.state import State
-from holdfast.core.times import EARLIEST, LATEST, millis
+from holdfast.core.times import EARLIEST, LATEST, parse_time
 from holdfast.formats.base import TimedEvent
 from holdfast.formats.convert import folded
 from holdfast.sessions import format_names
 
 SESSION = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
-DAY = millis("2026-11-15T12:00:00Z")
+DAY = parse_time("2026-11-15T12:00:00Z")
 
 ORCHESTRATOR = re.compile(r"(\d{4}-\d{2}-\d{2})-[0-9a-f]{6}", re.ASCII)
 TIMER = re.compile(r"(\d{4})(\d{2})(\d{2})(?:-[a-z0-9]+){2,}", re.ASCII)
@@ -37,7 +37,7 @@ def state_of(
     goal: str, *, at: int = DAY, session: str = SESSION, project: str = "shop", aliases: dict[str, str] | None = None,
     scope: str | None = None, task: str | None = None, feature: str | None = None,
 ) -> State:  # fmt: skip
-    first: Data = SessionStarted(
+    first: EventData = SessionStarted(
         goal=goal, project=ProjectFacts(id="p", name=project, path="/p"), device="desk", scope=scope, task=task,
         feature=feature,
     )  # fmt: skip

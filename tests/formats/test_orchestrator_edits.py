@@ -16,9 +16,9 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     ContextMeasured,
-    Data,
     DecisionMade,
     ErrorNoted,
+    EventData,
     ProjectFacts,
     SessionAborted,
     SessionCompleted,
@@ -49,7 +49,7 @@ from tests.support.histories import History, histories
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
-def told(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[Data]:
+def told(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
     """What is heard when the file of the session was changed."""
     known = state_of(before, RULES, GROUND) if state is None else state
     together = merged(before, before, after, RULES)
@@ -57,14 +57,14 @@ def told(after: Document, before: Document = EXAMPLE, state: State | None = None
     return [change.data for change in RULES.changes(before, together.document, known, GROUND)]
 
 
-def began(*more: Data, mode: str = "default") -> State:
+def began(*more: EventData, mode: str = "default") -> State:
     """A session of ours, begun at the example's time, a minute between two events."""
     start = SessionStarted(goal="g", project=ProjectFacts(id="p", name="holdfast"), device="d", mode=mode)
     heard = [TimedEvent(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
     return folded(heard, "0123456789abcdef0123456789abcdef")
 
 
-def shown(*more: Data) -> Document:
+def shown(*more: EventData) -> Document:
     return RULES.render(began(*more))
 
 
@@ -246,7 +246,7 @@ def test_new_goal_mode_tasks_and_decisions() -> None:
         ("in_progress", "aborted", [SessionAborted]),
     ],
 )
-def test_the_session_moves_as_the_file_says(before: str, after: str, events: list[type[Data]]) -> None:
+def test_the_session_moves_as_the_file_says(before: str, after: str, events: list[type[EventData]]) -> None:
     assert [type(line) for line in told(changed(status=after), changed(status=before))] == events
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core import tasks, view
 from holdfast.core.events import SessionEdited, SessionStarted, TaskAdded
 from holdfast.core.state import State
-from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.formats.base import TimedEvent
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import folded
@@ -68,7 +68,7 @@ def mapping(value: Any) -> dict[str, str]:
 
 def test_everything_that_is_usual_is_recognised() -> None:
     state = state_of(HAND_MADE)
-    assert view.word(state, "goal") == "Fix the parser"
+    assert view.text_value(state, "goal") == "Fix the parser"
     assert plan(state) == {
         "Read the code": "completed",
         "Sketch it": "completed",
@@ -91,7 +91,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
     assert state.project.git_branch == "dev"
     shown = view.session(state, now=state.updated_at)
     assert (shown.progress, shown.status) == (0.6, "paused")
-    assert (text(state.created_at or 0), text(state.updated_at)) == (
+    assert (format_time(state.created_at or 0), format_time(state.updated_at)) == (
         "2025-01-01T00:00:00.000Z",
         "2025-01-02T10:00:00.000Z",
     )
@@ -132,7 +132,7 @@ def test_the_mapping_is_told_place_by_place() -> None:
     ],
 )
 def test_the_goal_is_found_under_its_many_names(value: Any, goal: str) -> None:
-    assert view.word(state_of(value), "goal") == goal
+    assert view.text_value(state_of(value), "goal") == goal
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_goal_is_never_a_number_a_path_a_date_or_none(key: str) -> None:
     ],
 )  # fmt: skip
 def test_goal_falls_back_to_feature_sprint_phase_and_project(value: Any, goal: str) -> None:
-    assert view.word(state_of(value), "goal") == goal
+    assert view.text_value(state_of(value), "goal") == goal
 
 
 DONE_KEYS = (
@@ -322,7 +322,7 @@ def test_a_task_with_a_blocker_is_blocked_by_it() -> None:
 def test_blockers_are_tasks_and_not_the_summary() -> None:
     state = state_of({"goal": "x", "blocker": "The licence server is down", "blockers": ["None"]})
     assert plan(state) == {"The licence server is down": "blocked"}
-    assert view.word(state, "summary") is None
+    assert view.text_value(state, "summary") is None
 
 
 @pytest.mark.parametrize(
@@ -523,10 +523,10 @@ def test_a_hand_made_file_is_none_of_the_formats() -> None:
 )
 def test_entry_at_work_stays_a_task_when_it_is_the_goal(value: dict[str, Any]) -> None:
     state = state_of(value)
-    assert view.word(state, "goal") == "Write the parser"
+    assert view.text_value(state, "goal") == "Write the parser"
     assert plan(state)["Write the parser"] == "in_progress"
     stated = state_of({**value, "goal": "Build a compiler"})
-    assert view.word(stated, "goal") == "Build a compiler"
+    assert view.text_value(stated, "goal") == "Build a compiler"
     assert plan(stated)["Write the parser"] == "in_progress"
 
 
@@ -563,7 +563,7 @@ def test_flat_facts_of_the_last_session_are_not_this_sessions(prefix: str) -> No
 
 def test_last_save_of_the_session_is_its_own() -> None:
     assert (
-        text(reading({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
+        format_time(reading({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
         == "2024-12-01"
     )
 
@@ -791,7 +791,7 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
     ]  # fmt: skip
     assert [error.message for error in found.errors] == ["an encoding"]
     assert [note.text for note in found.remarks] == ["go on in a.py"]
-    assert text(found.updated)[:10] == "2024-12-30"
+    assert format_time(found.updated)[:10] == "2024-12-30"
 
 
 @pytest.mark.parametrize(
@@ -847,7 +847,7 @@ def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dic
 )  # fmt: skip
 def test_date_is_read_as_people_write_it_where_it_is_one(written: str, day: str | None) -> None:
     began = reading({"goal": "x y", "session_date": written}, GROUND).began
-    assert (text(began)[:10] if began != GROUND.now else None) == day
+    assert (format_time(began)[:10] if began != GROUND.now else None) == day
     assert reading({"goal": written}, GROUND).goal is None or day is None or "(" in written
 
 

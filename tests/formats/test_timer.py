@@ -29,7 +29,7 @@ from holdfast.core.events import (
 from holdfast.core.fold import fold
 from holdfast.core.model import PauseKind
 from holdfast.core.state import State
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document
 from holdfast.formats.conformance import GROUND, FormatConformance
@@ -120,9 +120,9 @@ def test_what_an_import_makes_of_the_texts_examples(
     assert (work.working, work.paused, view.status_of(state)) == (working, paused, status)
     assert [rest.kind for rest in work.pauses] == kinds
     assert set(state.time.reached) == reached
-    assert view.word(state, "goal") == view.word(state, "task") == example["task"]
-    assert view.word(state, "summary") == example["summary"]
-    assert view.word(state, "branch") == example["branchName"]
+    assert view.text_value(state, "goal") == view.text_value(state, "task") == example["task"]
+    assert view.text_value(state, "summary") == example["summary"]
+    assert view.text_value(state, "branch") == example["branchName"]
     assert TIMER.render(state)["pauses"] == example["pauses"]
 
 
@@ -289,8 +289,8 @@ def _meant(document: Document) -> list[tuple[str, int, int | None]]:
     assert isinstance(pauses, list)
     for pause in pauses:
         assert isinstance(pause, dict)
-        kind, since, until = str(pause["type"]), millis(str(pause["startTime"])), pause.get("endTime")
-        end = None if until is None else millis(str(until))
+        kind, since, until = str(pause["type"]), parse_time(str(pause["startTime"])), pause.get("endTime")
+        end = None if until is None else parse_time(str(until))
         # A session that is paused without a pause is shown with one that has just begun.
         if end != since and not (end is None and pause["reason"] == "Paused"):
             found.append((kind, since, end))
@@ -378,7 +378,7 @@ def opened(kind: str, reason: str) -> Document:
     }  # fmt: skip
 
 
-BEGAN = millis("2025-11-04T10:30:00Z")
+BEGAN = parse_time("2025-11-04T10:30:00Z")
 
 
 @pytest.mark.parametrize(
@@ -567,10 +567,10 @@ def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tupl
     shown = TIMER.render(then)
     assert shown["status"] == later["status"]
     work = view.worktime(then, then.updated_at)
-    message = millis(str(later["lastMessageTime"]))
+    message = parse_time(str(later["lastMessageTime"]))
     if then.updated_at == GROUND.now:  # when the file was changed: nothing in it says when it went on
         assert (before["status"], later["status"]) == ("PAUSED", "IN_PROGRESS")
-        assert message == millis(str(before["lastMessageTime"]))
+        assert message == parse_time(str(before["lastMessageTime"]))
         return
     assert work.elapsed == int(str(later["actualWorkingMs"])) + int(str(later["totalPausedMs"]))
     # A message cuts an agent's run, and each piece is judged by itself.

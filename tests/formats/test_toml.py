@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.limits import KEY_PARTS
+from holdfast.core.limits import MAX_KEY_PARTS
 from holdfast.core.toml_text import loads
 
 PIECES = [
@@ -56,7 +56,7 @@ def _read(reader: Callable[[str], object], text: str) -> object:
         'a = """x"""""\nb = """' + "c." * 1_000 + '"""',
         "# " + "a." * 1_000,
         "a = [" + "0.1, " * 1_000 + "]",
-        ".".join(["a"] * KEY_PARTS) + " = 1",
+        ".".join(["a"] * MAX_KEY_PARTS) + " = 1",
         'a = "' + '\\"' * 1_000 + '"',
     ],
 )
@@ -68,7 +68,7 @@ def test_toml_with_many_dots_is_read_when_they_are_in_no_key(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (".".join(["a"] * (KEY_PARTS + 1)) + " = 1", "more than 50 parts"),
+        (".".join(["a"] * (MAX_KEY_PARTS + 1)) + " = 1", "more than 50 parts"),
         ("[" + " . ".join(['"a"'] * 5_000) + "]", "more than 50 parts"),
         ("x = {" + ".".join(["'a.b'"] * 5_000) + " = 1}", "more than 50 parts"),
         ('y = """a"""""\n' + ".".join(["a"] * 5_000) + " = 1", "more than 50 parts"),

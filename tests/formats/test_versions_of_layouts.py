@@ -9,12 +9,12 @@ import pytest
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.events import ProjectFacts
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, ImportContext
 from holdfast.formats.layout_versions import is_newer, is_older
 
-NOW = millis("2026-11-15T12:00:00Z")
+NOW = parse_time("2026-11-15T12:00:00Z")
 GROUND = ImportContext(ProjectFacts(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
 PLACES = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
 

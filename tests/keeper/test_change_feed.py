@@ -177,9 +177,9 @@ def test_payloads_of_hooks_are_taken_in_and_told(ground: Ground, keeper: Keeper)
     with ChangeFeed(ground.open, listener):
         said = {"session_id": "talk-1", "cwd": str(ground.project), "hook_event_name": "UserPromptSubmit"}
         payload = json.dumps({**said, "prompt": "Add OAuth"}).encode()
-        spool.hand_over(str(ground.home), "claude", "user", 1, payload)
+        spool.add_payload(str(ground.home), "claude", "user", 1, payload)
         listener.until(lambda changes: any(change.sessions for change in changes))
-        assert not spool.anything(str(ground.home))
+        assert not spool.has_entries(str(ground.home))
 
 
 def test_mirrored_files_of_every_work_tree_are_taken_in(ground: Ground) -> None:

@@ -80,7 +80,7 @@ def test_room_that_is_running_out(keeper: Keeper, monkeypatch: pytest.MonkeyPatc
 def test_a_network_folder(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home where a database cannot live is warned of, with the reason."""
     keeper.start("Build the shop")
-    monkeypatch.setattr("holdfast.machine.disk.unsuitable", lambda path: "it is on a network file system")
+    monkeypatch.setattr("holdfast.machine.disk.unsuitable_reason", lambda path: "it is on a network file system")
     assert wrong(keeper) == {"home": "warning"}
 
 

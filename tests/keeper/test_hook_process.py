@@ -17,8 +17,8 @@ from holdfast.core import view
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.events import (
     AgentStarted,
-    Data,
     DecisionMade,
+    EventData,
     ExtraKept,
     MessageExchanged,
     NoteAdded,
@@ -37,7 +37,7 @@ from holdfast.formats.merge import distance
 from holdfast.formats.mirror import base_version
 from holdfast.formats.stored_remainder import keep, shown
 from holdfast.keeper.session import SessionHandle
-from holdfast.workspace.settings import change, setting
+from holdfast.workspace.settings import change, find_setting
 
 HOUR = 60 * MINUTE
 
@@ -88,7 +88,7 @@ def test_nothing_happened_before_the_session_or_after_now(keeper: Keeper, sessio
 @pytest.mark.parametrize(
     "impossible", [SessionCompleted(), SessionPaused(), NoteAdded(text="x" * (1 << 21)), NoteAdded(text="\ud800")]
 )
-def test_all_of_it_is_heard_or_nothing(keeper: Keeper, session: SessionHandle, impossible: Data) -> None:
+def test_all_of_it_is_heard_or_nothing(keeper: Keeper, session: SessionHandle, impossible: EventData) -> None:
     session.pause()
     if isinstance(impossible, SessionCompleted):
         session.complete()
@@ -170,7 +170,7 @@ def test_a_limit_reached_in_between_does_not_break_what_belongs_together(
 ) -> None:
     """A hundred minutes of work, then a pause and its end: heard as told, and no timeout pushed in between."""
     start = session.state().time.start
-    told: list[Data] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
+    told: list[EventData] = [NoteAdded(text="still here"), SessionPaused(reason="lunch"), SessionResumed()]
     hear(
         keeper, session.id, TimedEvent(start + 100 * MINUTE, WorkRecorded(since=start, until=start + 100 * MINUTE)),
         *(TimedEvent(start + (101 + minutes) * MINUTE, line) for minutes, line in enumerate(told)),
@@ -189,7 +189,7 @@ def test_the_lines_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, ses
 
 
 def test_the_last_line_pauses_the_session_where_that_was_chosen(keeper: Keeper, session: SessionHandle) -> None:
-    change(keeper.home.config, setting("timer.timeout_action"), "pause")
+    change(keeper.home.config, find_setting("timer.timeout_action"), "pause")
     start = session.state().time.start
     with Keeper.open(keeper.place.root, home=keeper.home.path) as chosen:
         hear(
@@ -206,7 +206,7 @@ def work(keeper: Keeper, session: SessionHandle, steps: int) -> None:
     """Something of every kind, a minute apart."""
     start = session.state().time.start
     for number in range(steps):
-        data: Data = (
+        data: EventData = (
             NoteAdded(text=f"Note {number}"), AgentStarted(id=f"a{number}", type="coder", task=f"Part {number}"),
             TaskAdded(id=f"t{number}", text=f"Task {number}"), SessionEdited(goal=f"Goal {number}"),
             DecisionMade(chosen=f"Choice {number}"), MessageExchanged(),

@@ -29,8 +29,8 @@ from holdfast.sync import background, remote_list
 from holdfast.sync.background import Alongside
 from holdfast.workspace import spool
 from holdfast.workspace import workspace as keeping
-from holdfast.workspace.agent_dirs import Places
-from holdfast.workspace.followers import UNOPENED
+from holdfast.workspace.agent_dirs import AgentDirs
+from holdfast.workspace.followers import NOT_OPENED
 from tests.keeper.test_doctor import NAMES
 
 SECRET = "hunter2"
@@ -144,7 +144,7 @@ def test_what_a_driver_says_is_not_passed_on(ground: Ground, monkeypatch: pytest
 @pytest.mark.parametrize("before", [None, 0o644])
 def test_hooks_find_it_in_a_private_file(ground: Ground, keeper: Keeper, before: int | None) -> None:
     """The only place where the password is kept, also where the file stood open to others before."""
-    places = Places(str(ground.root), str(ground.project), {"PATH": ""}, sys.platform)
+    places = AgentDirs(str(ground.root), str(ground.project), {"PATH": ""}, sys.platform)
     if before is not None:
         (ground.home / "hooks").mkdir(parents=True)
         (ground.home / "hooks" / "store").write_text("sqlite:///old.db")
@@ -215,7 +215,7 @@ def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatc
     ground = Ground(tmp_path)
     with ground.open() as keeper:
         keeper.home.prepare()
-        spool.hand_over(str(ground.home), "claude", "user", 0, b"{}", store=keeper.address.url)
+        spool.add_payload(str(ground.home), "claude", "user", 0, b"{}", store=keeper.address.url)
         for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg" or "store.postgres" in name]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -224,4 +224,4 @@ def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatc
     assert "an extra that is not installed: holdfast[postgres]" in found["store"].detail
     assert "pip install" in (found["store"].fix or "")
     assert [check.name for check in found.values() if check.fix and "pip install" in check.fix] == ["store"]
-    assert {found[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {UNOPENED}
+    assert {found[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {NOT_OPENED}

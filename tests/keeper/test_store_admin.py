@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast import Keeper
 from holdfast.core.errors import Invalid, NotFound, Refused
-from holdfast.core.events import Data, EventErased, SessionAborted, SessionDeleted
+from holdfast.core.events import EventData, EventErased, SessionAborted, SessionDeleted
 from holdfast.keeper import store_admin
 from holdfast.machine.wall import Wall
 from holdfast.store import store_copy
@@ -125,7 +125,7 @@ def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("data", [SessionDeleted(), SessionAborted(), EventErased(hashes=())])
 def test_copy_of_a_file_leaves_an_own_session_as_it_is_when_somebody_else_decides_over_it_there(
-    home: Home, tmp_path: Path, data: Data, *, known: bool
+    home: Home, tmp_path: Path, data: EventData, *, known: bool
 ) -> None:
     """Anybody can have written the file: with the id alone, or with what began the session as well."""
     with _keeper(home, tmp_path) as keeper:

@@ -81,7 +81,7 @@ def test_what_a_living_process_writes_is_left_alone_however_long_it_takes(
     """A process that is stopped for hours goes on afterwards, and its file gets its name."""
     (path,) = files.temporaries(str(home))
     os.utime(path, (1, 1))
-    assert files.abandoned(str(home), NOW) == []
+    assert files.abandoned_temporaries(str(home), NOW) == []
     note(home)
     writer.communicate("go on\n", timeout=60)
     assert writer.returncode == 0
@@ -142,6 +142,6 @@ def test_abandoned_files_are_known_by_their_writers(home: Path, ending: str) -> 
         path = home / (_name(label) + ending)
         path.touch()
         os.utime(path, ns=((NOW - HOUR) * 1_000_000,) * 2)
-        assert (files.abandoned(str(home), NOW) == [str(path)]) is soon, what
-        assert (files.abandoned(str(home), NOW + 1) == [str(path)]) is late, what
+        assert (files.abandoned_temporaries(str(home), NOW) == [str(path)]) is soon, what
+        assert (files.abandoned_temporaries(str(home), NOW + 1) == [str(path)]) is late, what
         path.unlink()

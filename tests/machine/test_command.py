@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from holdfast.machine.process import Identity
+    from holdfast.machine.process import ProcessIdentity
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and groups are those of POSIX")
 
@@ -186,7 +186,7 @@ def test_a_kernel_that_does_not_count_is_zero(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_caller_hears_the_process_number() -> None:
     """While the process is there: it can be identified."""
-    heard: list[Identity | None] = []
+    heard: list[ProcessIdentity | None] = []
     run_command(["cat", "/dev/null"], started=lambda pid: heard.append(identify(pid)))
     assert heard[0] is not None
     assert fate(heard[0]) == "gone"
@@ -194,7 +194,7 @@ def test_the_caller_hears_the_process_number() -> None:
 
 def test_a_caller_that_fails_leaves_no_process() -> None:
     """When the start cannot be recorded, nothing runs on."""
-    heard: list[Identity] = []
+    heard: list[ProcessIdentity] = []
 
     def fail(pid: int) -> None:
         who = identify(pid)
@@ -246,10 +246,10 @@ def test_a_command_deaf_to_interruption_is_killed(tmp_path: Path) -> None:
     assert outcome[:3] == (124, signal.SIGKILL, True)
 
 
-def left_of(folder: Path) -> list[Identity]:
+def left_of(folder: Path) -> list[ProcessIdentity]:
     """Those who wrote their numbers into a directory and live. The killed need a moment to be gone."""
     written = [int((folder / name).read_text()) for name in "ab"]
-    left: list[Identity] = []
+    left: list[ProcessIdentity] = []
     for _ in range(100):
         left = [who for who in map(identify, written) if who is not None and fate(who) == "alive"]
         if not left:

@@ -76,7 +76,7 @@ def test_the_longest_mount_on_the_way_counts(table: str, path: str, kind: str) -
 def test_a_network_file_system_is_unsuitable(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
     """In a sentence that names path and kind, for paths that do not exist yet."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
-    said = disk.unsuitable(path)
+    said = disk.unsuitable_reason(path)
     assert said is not None
     assert said.startswith(f"{path} is on a network file system (")
 
@@ -86,7 +86,7 @@ def test_a_network_file_system_is_unsuitable(monkeypatch: pytest.MonkeyPatch, ta
 def test_a_local_file_system_is_fine(monkeypatch: pytest.MonkeyPatch, table: str, path: str) -> None:
     """Also below a network mount, over one, and in a sandbox."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
-    assert disk.unsuitable(path) is None
+    assert disk.unsuitable_reason(path) is None
 
 
 @linux
@@ -96,7 +96,7 @@ def test_a_link_into_a_network_file_system_is_seen_through(
     """Where the path really leads counts."""
     monkeypatch.setattr(disk, "_file_system", lambda full: disk._kind_by_mounts(full, table))
     (tmp_path / "home").symlink_to("/home/anna/state")
-    assert disk.unsuitable(str(tmp_path / "home" / "new")) is not None
+    assert disk.unsuitable_reason(str(tmp_path / "home" / "new")) is not None
 
 
 @linux
@@ -114,7 +114,7 @@ def test_without_a_mount_table_nothing_is_said(monkeypatch: pytest.MonkeyPatch, 
         raise failure
 
     monkeypatch.setattr(disk, "_file_system", fail)
-    assert disk.unsuitable("/home/x") is None
+    assert disk.unsuitable_reason("/home/x") is None
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_without_a_mount_table_nothing_is_said(monkeypatch: pytest.MonkeyPatch, 
 )
 def test_a_cloud_folder_is_unsuitable(tmp_path: Path, below: str, service: str) -> None:
     """By the name of any directory on the way, whether or not it exists."""
-    said = disk.unsuitable(str(tmp_path / below))
+    said = disk.unsuitable_reason(str(tmp_path / below))
     assert said is not None
     assert f"that {service} synchronises" in said
 
@@ -146,29 +146,29 @@ def test_a_cloud_folder_is_unsuitable(tmp_path: Path, below: str, service: str) 
 )
 def test_other_folders_are_fine(tmp_path: Path, below: str) -> None:
     """Names that only resemble a service's are not refused."""
-    assert disk.unsuitable(str(tmp_path / below)) is None
+    assert disk.unsuitable_reason(str(tmp_path / below)) is None
 
 
 @linux
 def test_case_matters_where_it_matters_to_the_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """On Linux `dropbox` may be anything; on macOS and Windows it is Dropbox."""
-    assert disk.unsuitable(str(tmp_path / "dropbox" / "x")) is None
+    assert disk.unsuitable_reason(str(tmp_path / "dropbox" / "x")) is None
     monkeypatch.setattr(disk, "_ANY_CASE", True)
-    assert disk.unsuitable(str(tmp_path / "dropbox" / "x")) is not None
+    assert disk.unsuitable_reason(str(tmp_path / "dropbox" / "x")) is not None
 
 
 @pytest.mark.parametrize(("marker", "service"), [(".stfolder", "Syncthing"), (".dropbox.cache", "Dropbox")])
 def test_a_folder_marked_by_a_service_is_unsuitable(tmp_path: Path, marker: str, service: str) -> None:
     """Whatever it is called: Syncthing keeps any folder, and leaves its mark there."""
     (tmp_path / "mine" / marker).mkdir(parents=True)
-    assert service in (disk.unsuitable(str(tmp_path / "mine" / "a" / "b")) or "")
-    assert disk.unsuitable(str(tmp_path / "other")) is None
+    assert service in (disk.unsuitable_reason(str(tmp_path / "mine" / "a" / "b")) or "")
+    assert disk.unsuitable_reason(str(tmp_path / "other")) is None
 
 
 @pytest.mark.parametrize("path", ["a\0b", "", "\ud800"])
 def test_impossible_paths_are_no_reason_to_fail(path: str) -> None:
     """Whoever opens them will say what is wrong."""
-    assert disk.unsuitable(path) is None
+    assert disk.unsuitable_reason(path) is None
 
 
 def test_free_space_is_that_of_the_disk(tmp_path: Path) -> None:

@@ -1199,7 +1199,7 @@ def test_without_directory_descriptors_writing_is_the_same(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fallback writes, replaces, refuses links and leaves nothing behind."""
-    monkeypatch.setattr(files, "BY_DESCRIPTOR", False)
+    monkeypatch.setattr(files, "HAS_DIR_FD", False)
     path = place / "state"
     files.write_atomic(str(path), OLD)
     files.write_atomic(str(path), NEW)
@@ -1215,7 +1215,7 @@ def test_without_directory_descriptors_writing_is_the_same(
 @pytest.mark.parametrize("failures", [3, 1000])
 def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """A file held for a moment is replaced after it; one held for ever is an error that left all as it was."""
-    monkeypatch.setattr(files, "BY_DESCRIPTOR", False)
+    monkeypatch.setattr(files, "HAS_DIR_FD", False)
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     path = place / "state"
@@ -1637,8 +1637,8 @@ def test_what_others_can_open_is_reported(place: Path) -> None:
         (place / name).write_bytes(b"")
         (place / name).chmod(how)
     paths = [str(place / name) for name in "abcdx"] + [str(place)]
-    assert files.modes(paths) == [(str(place / "b"), 0o644, 0o600), (str(place / "d"), 0o610, 0o600)]
+    assert files.find_loose_modes(paths) == [(str(place / "b"), 0o644, 0o600), (str(place / "d"), 0o610, 0o600)]
     place.chmod(0o755)
-    assert files.modes([str(place)]) == [(str(place), 0o755, 0o700)]
+    assert files.find_loose_modes([str(place)]) == [(str(place), 0o755, 0o700)]
     with pytest.raises(Invalid):
-        files.modes(["a\0b"])
+        files.find_loose_modes(["a\0b"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.machine.git.branches import GitBranches, GitFacts, under
+from holdfast.machine.git.branches import GitBranches, GitFacts, is_under
 from holdfast.machine.git.program import GitFailed, GitMissing, GitSlow
 from holdfast.machine.git.remote_address import normalise_remote
 
@@ -222,7 +222,7 @@ def test_own_files_do_not_count(repo: Path) -> None:
         (repo / name).write_text("x")
     dirty = GitBranches(str(repo)).dirty(["./.claude/session-state.json", ".ai-session/", ""])
     assert sorted(dirty) == [".ai-session2/x", ".claude/other.json"]
-    assert not under("a", [""])
+    assert not is_under("a", [""])
 
 
 def test_dirty_submodule_counts(repo: Path, tmp_path: Path) -> None:

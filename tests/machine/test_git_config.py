@@ -75,10 +75,10 @@ def test_harmless_settings_are_words_text_and_addresses() -> None:
         "[core]\neol = lf\nautocrlf = $(touch x)\nfsmonitor = x\nexcludesFile = ~/x\n[user]\nname = A; B\n"
         '[filter "x"]\nclean = x\n[remote "o"]\nurl = ext::x\nuploadpack = x\n[gpg]\nprogram = x\nformat = ssh\n'
     )
-    kept = [f"{setting.path}={setting.value}" for setting in config.harmless(settings)]
+    kept = [f"{setting.path}={setting.value}" for setting in config.harmless_settings(settings)]
     assert kept == ["core.eol=lf", "user.name=A", "remote.url=ext::x", "gpg.format=ssh"]
     assert "core.excludesfile=~/x" in [
-        f"{setting.path}={setting.value}" for setting in config.harmless(settings, personal=True)
+        f"{setting.path}={setting.value}" for setting in config.harmless_settings(settings, personal=True)
     ]
 
 

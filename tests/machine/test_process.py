@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.machine import host, process
-from holdfast.machine.process import Identity, fate, identify
+from holdfast.machine.process import ProcessIdentity, fate, identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     child.wait()
 
 
-def known(pid: int) -> Identity:
+def known(pid: int) -> ProcessIdentity:
     found = identify(pid)
     assert found is not None
     return found
@@ -48,7 +48,7 @@ def test_we_are_alive() -> None:
 def test_an_identity_survives_being_stored() -> None:
     """It is made of plain values: what comes back from the log is equal."""
     me = known(os.getpid())
-    assert Identity._make(list(me)) == me
+    assert ProcessIdentity._make(list(me)) == me
     assert [type(part) for part in me] == [int, str, str, str, str]
 
 

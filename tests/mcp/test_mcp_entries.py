@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Busy, Failed
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.keeper.keeper import Keeper
 from tests.mcp.agent_at_work import AtWork, text_of
 
@@ -131,11 +131,11 @@ def test_a_pause_can_be_recorded_after_the_fact(work: AtWork, tmp_path: Path) ->
     with at_work.keeper() as keeper:
         now = keeper.now()
         keeper.start("Long day", at=now - 3_600_000)
-    pause = {"since": text(now - 3_000_000), "until": text(now - 1_800_000), "reason": "lunch"}
+    pause = {"since": format_time(now - 3_000_000), "until": format_time(now - 1_800_000), "reason": "lunch"}
     at_work.done("record", away=[pause])
     pauses = at_work.done("get_status")["session"]["time"]["pauses"]
     assert [pause["reason"] for pause in pauses if pause["kind"] == "manual"] == ["lunch"]
-    assert "away[0]" in at_work.refused("record", away=[{**pause, "since": text(now - 7_200_000)}])
+    assert "away[0]" in at_work.refused("record", away=[{**pause, "since": format_time(now - 7_200_000)}])
     assert "is not a time" in at_work.refused("record", away=[{**pause, "since": "noon"}])
     at_work.close()
     assert work.done("get_status")["session"]["goal"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast import Keeper
 from holdfast.core.fold import fold
-from holdfast.core.fold import read as data_of
+from holdfast.core.fold import read_data as data_of
 from holdfast.formats import registry as formats
 from holdfast.formats.contract.history import line
 from holdfast.formats.mirror.contract import create, registry

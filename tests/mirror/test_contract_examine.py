@@ -12,7 +12,7 @@ import pytest
 from holdfast import Keeper
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.formats.validate import Validator
-from holdfast.workspace.followers import REPAIR, Check
+from holdfast.workspace.followers import REPAIR_COMMAND, Check
 from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, mendable
 
 REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"
@@ -78,7 +78,7 @@ def test_what_validate_refuses_is_found_and_comes_back(
     assert name in errors(feature.root)
     assert len(mendable(feature.root)) == 1
     found = check(feature, tmp_path)
-    assert (found.status, found.fix) == ("failed", REPAIR)
+    assert (found.status, found.fix) == ("failed", REPAIR_COMMAND)
     assert len(restore(str(feature.root), now=NOW)) == 1
     feature.whole()
     assert Path(f"{path}{ASIDE}").read_bytes() == broken

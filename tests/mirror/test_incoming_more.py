@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.mirror.contract import registry, update, yaml_files
 from holdfast.machine import files
 from tests.support.mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
@@ -286,4 +286,4 @@ def test_a_pause_written_into_the_registry_in_the_very_moment_is_taken_in(
     assert done
     with project.open() as other:
         assert other.session(session.id).document().status == "paused"
-    assert millis(str(registry.entries(str(project.file(REGISTRY).parent))[0]["last_active"]))
+    assert parse_time(str(registry.entries(str(project.file(REGISTRY).parent))[0]["last_active"]))

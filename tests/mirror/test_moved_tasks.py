@@ -38,7 +38,7 @@ class Tasks:
         """`at`: the writer says so many seconds from now as the time of it."""
         if at is not None:
             key = "updated" if self.name == "orchestrator" else "updated_at"
-            document[key] = times.text(self.keeper.now() + at * times.SECOND)
+            document[key] = times.format_time(self.keeper.now() + at * times.SECOND)
         self.project.write(self.path, document)
         self.keeper.collect()
 

@@ -178,7 +178,7 @@ def test_value_put_back_to_what_it_was_is_an_edit_when_its_writer_had_changed_it
         clock.ahead += 60
         if reads:
             document = timed.project.json(timed.path)
-        document |= {"status": status, stamp: times.text(clock.nanos() // 1_000_000)}
+        document |= {"status": status, stamp: times.format_time(clock.nanos() // 1_000_000)}
         timed.project.write(timed.path, document)
         os.utime(timed.project.file(timed.path), ns=(clock.nanos(), clock.nanos()))
         found = timed.session.document()

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast import Keeper
-from holdfast.core.times import MINUTE, SECOND, millis
+from holdfast.core.times import MINUTE, SECOND, parse_time
 from holdfast.formats.timer.names import TIMEOUT
 from holdfast.formats.timestamps import shortest
 from holdfast.machine.wall import Wall
@@ -24,7 +24,7 @@ from tests.support.mirrored_project import TIMER, Project
 from tests.support.scale import scale
 
 # Any time after this version was made: an earlier one is no time that its clock believes.
-BEGAN = millis("2030-01-05T09:00:00Z")
+BEGAN = parse_time("2030-01-05T09:00:00Z")
 AGENT = "Task agent: explore"
 IDLE = 5 * MINUTE
 LONG = 10 * MINUTE
@@ -58,7 +58,7 @@ class Program:
     def counted(self) -> dict[str, Any]:
         """The document with what has passed of an open pause by the last message; the text adds that at its end."""
         pauses = [
-            pause | {"durationMs": self._last - millis(pause["startTime"])} if pause["endTime"] is None else pause
+            pause | {"durationMs": self._last - parse_time(pause["startTime"])} if pause["endTime"] is None else pause
             for pause in self.document["pauses"]
         ]
         return {**self.document, "pauses": pauses, "totalPausedMs": sum(pause["durationMs"] for pause in pauses)}
@@ -117,7 +117,7 @@ class Program:
         self.document["status"] = "PAUSED"
 
     def _resume(self, pause: dict[str, Any]) -> None:
-        pause |= {"endTime": shortest(self.now), "durationMs": self.now - millis(pause["startTime"])}
+        pause |= {"endTime": shortest(self.now), "durationMs": self.now - parse_time(pause["startTime"])}
         self.document["totalPausedMs"] = sum(item["durationMs"] for item in self.document["pauses"])
         self.document["status"] = "IN_PROGRESS"
 

@@ -90,10 +90,10 @@ class Desk:
     # ── what became of it ────────────────────────────────────────────────────────────────────────────────
 
     def waiting(self) -> int:
-        return len(spool.waiting(str(self.home)))
+        return len(spool.list_entries(str(self.home)))
 
     def unread(self) -> list[str]:
-        return spool.unread(str(self.home))
+        return spool.list_unread(str(self.home))
 
     def errors(self) -> list[str]:
         return [str(line["message"]) for line in error_log.lines(str(self.home))]

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.canonical import LARGEST, Json, canonical, digest
-from holdfast.core.envelope import Event, problem, seal
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json, digest
+from holdfast.core.envelope import Event, find_problem, seal
 from holdfast.core.errors import NotFound
 from holdfast.core.events import (
     TYPE_OF,
     AliasGiven,
     CommandRan,
-    Data,
+    EventData,
     EventErased,
     NoteAdded,
     ProjectFacts,
@@ -118,13 +118,13 @@ class Story:
             roots=self._chance.choice(((), ("r1",), ("r1", "r2"))),
         )  # fmt: skip
 
-    def _start(self) -> Data:
+    def _start(self) -> EventData:
         aliases = {"craft": self._text(1)} if self._chance.random() < 0.5 else {}
         return SessionStarted(
             goal=self._text(), project=self._project(), device=self._chance.choice(NAMES), aliases=aliases
         )
 
-    def _data(self) -> Data:
+    def _data(self) -> EventData:
         if self._chance.random() < 0.4:
             chosen = self._chance.choice(POOL)
             return self._start() if isinstance(chosen, SessionDeleted) else chosen
@@ -147,7 +147,7 @@ class Story:
         events = [
             event
             for event in play(steps, wall=self._chance.randrange(30)).events
-            if event.v > 0 and problem(event) is None
+            if event.v > 0 and find_problem(event) is None
         ]
         self._chance.shuffle(events)
         return events
@@ -158,13 +158,13 @@ class Story:
         self._at += self._chance.choice((0, 1, 1000, 60_000, DAY, -DAY // 2))
         return self._at
 
-    def _put(self, transaction: Transaction, session: str, data: Data) -> None:
+    def _put(self, transaction: Transaction, session: str, data: EventData) -> None:
         with contextlib.suppress(NotFound):  # it was deleted
             event = transaction.record(session, Draft(data, self._moment(), self._text(1), self._key()))
             if event is not None:
                 self._known.append(event)
 
-    def _record(self, session: str, *some: Data) -> None:
+    def _record(self, session: str, *some: EventData) -> None:
         with self._store.transaction() as transaction:
             for data in some:
                 self._put(transaction, session, data)
@@ -184,13 +184,13 @@ class Story:
             session, writer = self._session(), self._chance.choice(("b" * 20, "c" * 20, "W\0", "w\1"))
             last, data = self._foreign.get((session, writer)), self._data()
             kind = TYPE_OF[type(data)]
-            written = canonical(msgspec.to_builtins(data))
+            written = canonical_json(msgspec.to_builtins(data))
             late = self._chance.choice((-DAY, -1000, 0, 5, DAY))
             event = seal(
                 session=session, writer=writer, seq=last.seq + 1 if last else 1, prev=last.hash if last else None,
                 clock=max(last.clock + 1 if last else 1, (self._at + late) * 1000), at=self._at + late,
                 actor=self._text(1), type=self._chance.choice((kind.name, kind.name, self._text(1))),
-                version=self._chance.choice((1, 1, 1, 2, LARGEST)),
+                version=self._chance.choice((1, 1, 1, 2, MAX_SAFE_INTEGER)),
                 data=self._chance.choice((written, written, written, self._chance.choice(GARBAGE))),
                 salt=bytes(16), key=self._key(),
             )  # fmt: skip
@@ -320,7 +320,7 @@ def shown(store: Store) -> dict[str, Any]:
         "versions": store.versions(),
         "versions of": store.versions((SESSIONS[0], "nobody", DELETED)),
         "projects": store.projects(),
-        "arrived": [arrival.event for arrival in store.arrived(0, LARGEST)],
+        "arrived": [arrival.event for arrival in store.arrived(0, MAX_SAFE_INTEGER)],
         "in portions": list(_portions(store)),
         "latest": store.arrived(store.latest_place(), 1),
         "latest time": store.latest_time(),
@@ -333,7 +333,7 @@ def shown(store: Store) -> dict[str, Any]:
         middle = events[len(events) // 2].clock if events else 0
         found[f"{session} since"] = list(store.events(session, since=middle))
         for writer in {event.writer for event in events}:
-            found[f"{session} {writer!r}"] = store.stream(session, writer, 2, LARGEST)
+            found[f"{session} {writer!r}"] = store.stream(session, writer, 2, MAX_SAFE_INTEGER)
     for reference in ("", "1", "1111", "11119", "ABC", "abcdef00", SESSIONS[-1].upper(), "g", "%", *WORDS):
         found[f"find {reference}"] = store.find(reference)
     return found | _shown_beside(store)

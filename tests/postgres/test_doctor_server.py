@@ -12,7 +12,7 @@ from holdfast.cli.main import main
 from holdfast.keeper import doctor, store_checks
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin, info, rights
-from holdfast.workspace.followers import UNOPENED
+from holdfast.workspace.followers import NOT_OPENED
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
@@ -129,7 +129,7 @@ def test_a_server_that_is_away_fails_its_check_alone(
     assert checks["mirrors"]["status"] == "warning"
     hints = [name for name, check in checks.items() if check["fix"] and "server is back" in check["fix"]]
     assert hints == ["store"]
-    blind = {name for name, check in checks.items() if check["detail"] == UNOPENED}
+    blind = {name for name, check in checks.items() if check["detail"] == NOT_OPENED}
     assert blind >= {"file", "chain", "state", "listing", "search", "writer", "agents", "mirrors"}
     assert all(checks[name]["status"] == "warning" for name in blind)
     assert checks["git"]["status"] == "ok"

@@ -133,7 +133,7 @@ def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk, mon
     assert not server_outage.is_away(str(desk.home), desk.url + "&application_name=other")
     own.start()
     _forget_that_it_is_away(desk)
-    monkeypatch.setattr(server_outage, "HURRY", LONGEST)
+    monkeypatch.setattr(server_outage, "HOOK_PATIENCE", LONGEST)
     said = hook_process.answered(
         str(desk.home), "claude.user.1.1", store=desk.url,
         payload=b'{"session_id": "t", "hook_event_name": "SessionStart", "source": "startup", "cwd": "%s"}'
@@ -180,7 +180,7 @@ def test_a_server_falls_silent_in_the_middle(
     desk: Desk, team: Team, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is in a hurry leaves it at that, wherever it was; nothing is put aside, and it is all there later."""
-    monkeypatch.setattr(server_outage, "LEISURE", 0.5)
+    monkeypatch.setattr(server_outage, "BACKGROUND_PATIENCE", 0.5)
     desk.url = team.url(line)
     desk.connect()
     with desk.keeper() as keeper:
@@ -313,5 +313,5 @@ def test_nothing_in_the_way_of_a_hook_opens_the_store(desk: Desk, monkeypatch: p
     monkeypatch.setattr(psycopg, "connect", None)
     for number in range(2):
         desk.ran(number)
-    assert len(spool.waiting(str(desk.home))) == 2
+    assert len(spool.list_entries(str(desk.home))) == 2
     assert desk.errors() == []

@@ -18,7 +18,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from holdfast.cli.main import main
-from holdfast.core.canonical import LARGEST, Json, canonical
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json
 from holdfast.core.envelope import Event, StreamHead, seal
 from holdfast.core.errors import Refused
 from holdfast.core.events import EventErased, ProjectFacts
@@ -84,7 +84,7 @@ class Shared(NamedTuple):
         facts: dict[str, Any] = {
             "session": self.id, "writer": BOBS, "seq": 1, "prev": None, "clock": self.events[-1].clock + 1,
             "at": self.events[-1].at, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
-            "data": data if isinstance(data, bytes) else canonical(data), **more,
+            "data": data if isinstance(data, bytes) else canonical_json(data), **more,
         }  # fmt: skip
         return seal(**facts)
 
@@ -263,7 +263,9 @@ def erased_once(shared: Shared) -> list[Event]:
 def with_seen(*heads: StreamHead) -> Case:
     return lambda shared: [
         shared.by_bob(
-            "note.added", {"text": "by bob"}, seen=(StreamHead(shared.events[0].writer, LARGEST, "x"), *heads)
+            "note.added",
+            {"text": "by bob"},
+            seen=(StreamHead(shared.events[0].writer, MAX_SAFE_INTEGER, "x"), *heads),
         )
     ]
 
@@ -327,8 +329,8 @@ REFUSED_CASES: Final[dict[str, Case]] = {
     "key: another's, and earlier": one("note.added", {"text": "first"}, key="hook:1", clock=1),
     "key: of the start, and earlier": one("note.added", {"text": "first"}, key="file:start", clock=1),
     "writer: another's, next number": in_annas_stream(4),
-    "writer: another's, last number": in_annas_stream(LARGEST),
-    "writer: another's home that has not written here": in_annas_stream(LARGEST, home="a" * 32),
+    "writer: another's, last number": in_annas_stream(MAX_SAFE_INTEGER),
+    "writer: another's home that has not written here": in_annas_stream(MAX_SAFE_INTEGER, home="a" * 32),
     "started again, and earlier": one(
         "session.started", {"goal": "x", "device": "d", "project": {"id": "p", "name": "x"}}, clock=1
     ),
@@ -342,23 +344,25 @@ HARMLESS_CASES: Final[dict[str, Case]] = {
     "prev: nothing that is here": one("note.added", {"text": "x"}, seq=7, prev="00" * 32),
     "seen: everything of another": with_seen(),
     "seen: streams that are not there": with_seen(
-        *(StreamHead(f"{number:032x}", LARGEST, "") for number in range(50))
+        *(StreamHead(f"{number:032x}", MAX_SAFE_INTEGER, "") for number in range(50))
     ),
     "resolved: the goal, to another's value": resolved("goal", "Bob's"),
     "resolved: the progress, to more than all": resolved("progress", 1e308),
     "resolved: something that is no field": resolved("\0", -1e308),
     "found: a number of a thousand digits": one("conflict.found", b'{"field":"x","value":1' + b"0" * 1000 + b"}"),
     "found: a number beyond 64 bits": one("conflict.found", b'{"field":"goal","stood":[1' + b"0" * 20 + b"]}"),
-    "agent: another's event as an agent": of_an_event("agent.completed", tokens=LARGEST),
+    "agent: another's event as an agent": of_an_event("agent.completed", tokens=MAX_SAFE_INTEGER),
     "task: another's event as a task": of_an_event("task.completed", outcome="x"),
     "alias: longer than an index takes": one(
         "alias.given", {"format": "craft", "id": "".join(secrets.token_hex(8) for _ in range(1000))}
     ),
     "native: longer than an index takes": one("native.linked", {"agent": "x", "id": os.urandom(6000).hex()}),
     "edited: more than all": one("session.edited", {"progress": 1e308, "cost_usd": -1e308}),
-    "measured: a window of nothing": one("context.measured", {"tokens": LARGEST, "window": -LARGEST}),
-    "away: for all time": one("away.recorded", {"since": -LARGEST, "until": LARGEST}),
-    "redacted: more than a number holds": one("note.added", {"text": "x", "redacted": {"y": LARGEST}}),
+    "measured: a window of nothing": one(
+        "context.measured", {"tokens": MAX_SAFE_INTEGER, "window": -MAX_SAFE_INTEGER}
+    ),
+    "away: for all time": one("away.recorded", {"since": -MAX_SAFE_INTEGER, "until": MAX_SAFE_INTEGER}),
+    "redacted: more than a number holds": one("note.added", {"text": "x", "redacted": {"y": MAX_SAFE_INTEGER}}),
     "extra: nested as deeply as can be": one(
         "extra.kept", b'{"name":"x","value":' + b"[" * 5000 + b"]" * 5000 + b"}"
     ),
@@ -718,7 +722,7 @@ def test_no_row_or_event_of_a_member_stops_what_others_read(
     team.line("bob").execute("UPDATE holdfast.sessions SET everyone = '' WHERE owner = CURRENT_USER")
     shared.annas_work_goes_on(notes=5)
     with pytest.raises(REFUSED):  # the streams of before are known again
-        shared.insert(*in_annas_stream(LARGEST)(shared))
+        shared.insert(*in_annas_stream(MAX_SAFE_INTEGER)(shared))
 
 
 @contextmanager

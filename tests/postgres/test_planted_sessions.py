@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from psycopg import sql
 
-from holdfast.core.canonical import Json, canonical
+from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.envelope import Event, seal
 from holdfast.core.errors import Refused
 from holdfast.core.events import NoteAdded
@@ -76,7 +76,7 @@ def event(session: str, kind: str, data: Json, **more: Any) -> Event:
     facts: dict[str, Any] = {
         "session": session, "writer": secrets.token_hex(10), "seq": 1, "prev": None, "clock": 1_900_000_000_000_000,
         "at": 1_900_000_000_000, "actor": "bob", "type": kind, "version": 1, "salt": bytes(16),
-        "data": canonical(data), **more,
+        "data": canonical_json(data), **more,
     }  # fmt: skip
     return seal(**facts)
 

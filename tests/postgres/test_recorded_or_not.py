@@ -15,7 +15,7 @@ from holdfast.mcp import errors
 from holdfast.mcp.context import Keepers
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.pipeline import Talk
-from holdfast.workspace.unit import explain
+from holdfast.workspace.unit import explain_outage
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
@@ -133,7 +133,7 @@ def test_a_part_of_it(desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch)
     def failed(keeper: Keeper) -> Unreachable:
         with pytest.raises(Unreachable) as caught:
             keeper.session().note("second")
-        found = explain(keeper, caught.value)
+        found = explain_outage(keeper, caught.value)
         assert isinstance(found, Unreachable)
         return found
 

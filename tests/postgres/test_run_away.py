@@ -185,7 +185,7 @@ def test_what_makes_no_sense_is_put_aside(desk: Desk, content: bytes) -> None:
     """Whatever somebody wrote there, nothing stops for it."""
     with desk.keeper() as keeper:
         keeper.start("Build the shop")
-        path = spool.hand_over(str(desk.home), run_deferred.OWN, "run", 0, content, store=keeper.address.url)
+        path = spool.add_payload(str(desk.home), run_deferred.OWN, "run", 0, content, store=keeper.address.url)
         assert agents_of(keeper) == []
         assert desk.waiting() == 1  # somebody may still be writing it
         os.utime(path, (1, 1))

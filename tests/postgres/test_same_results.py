@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import digest
 from holdfast.core.events import AliasGiven, EventErased, NoteAdded, SessionDeleted
-from holdfast.core.times import MINUTE, text
+from holdfast.core.times import MINUTE, format_time
 from holdfast.machine.wall import BUILD_DATE, Wall
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, started
@@ -304,7 +304,9 @@ def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
     for number, words in enumerate((*WORKED, *LOOKED, *ERASED, *LOOKED)):
         moment[0] = MORNING + (number + 1) * MINUTE
         filled = [
-            re.sub(r"\{(\d+)\}", lambda found: text(MORNING + int(found[1]) * MINUTE), word).replace("{first}", first)
+            re.sub(r"\{(\d+)\}", lambda found: format_time(MORNING + int(found[1]) * MINUTE), word).replace(
+                "{first}", first
+            )
             for word in words
         ]
         answer = said[f"{number} {' '.join(words)}"] = calling(*filled)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from holdfast.core.canonical import digest
-from holdfast.core.envelope import LAYOUT, Event, StreamHead, public, seal
+from holdfast.core.envelope import LAYOUT, Event, StreamHead, event_document, seal
 from holdfast.core.events import EventErased
 from holdfast.sessions import ownership
 from holdfast.sessions.ownership import own_test
@@ -264,7 +264,7 @@ def test_an_event_of_a_member_that_is_not_what_its_hash_says_is_refused(shared: 
 def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) -> None:
     """Written otherwise they are read otherwise, and the hash fits the bytes but not what is read."""
     plain = as_writer(shared, BOBS)
-    envelope = {name: value for name, value in public(plain).items() if name not in ("hash", "data", "salt")}
+    envelope = {name: value for name, value in event_document(plain).items() if name not in ("hash", "data", "salt")}
     hashed = msgspec.json.encode(envelope, order="sorted")
     assert digest(LAYOUT, hashed) == plain.hash
     written = list(row(plain))

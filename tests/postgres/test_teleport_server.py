@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.core import view
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import seal
 from holdfast.core.events import (
     AgentCompleted,
@@ -117,7 +117,7 @@ def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
     (note,) = (event for event in anna.events("s1") if event.type == "note.added")
     erasure = seal(
         session="s1", writer="b0b" + "0" * 29, seq=1, prev=None, clock=note.clock + 1, at=note.at, actor="bob",
-        type="event.erased", version=1, salt=bytes(16), data=canonical({"hashes": [note.hash]}),
+        type="event.erased", version=1, salt=bytes(16), data=canonical_json({"hashes": [note.hash]}),
     )  # fmt: skip
     with team.server.connect(team.name) as line:
         line.execute("SET session_replication_role = replica")

@@ -286,7 +286,7 @@ def test_comparison_adds_nothing_to_the_hours(shop: Workplace) -> None:
 def test_tree_with_too_many_changes_is_not_compared_and_says_so(
     shop: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "TREE_PATHS", 3)
+    monkeypatch.setattr(limits, "MAX_TREE_PATHS", 3)
     shop.prompt()
     for number in range(4):
         shop.write(f"made-{number}.py", "x\n")
@@ -301,7 +301,7 @@ def test_tree_with_too_many_changes_is_not_compared_and_says_so(
 
 
 def test_more_changes_than_are_recorded_are_counted(shop: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TREE_CHANGES", 2)
+    monkeypatch.setattr(limits, "MAX_TREE_CHANGES", 2)
     shop.prompt()
     for number in range(5):
         shop.write(f"made-{number}.py", "x\n")

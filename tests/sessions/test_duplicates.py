@@ -73,10 +73,10 @@ def test_they_are_told_apart(tmp_path: Path) -> None:
     devices, session = both(tmp_path)
     session.add_task("Alone")
     state = session.state()
-    assert sorted(duplicates.told_apart(state, state.tasks.values())) == ["", "desktop", "laptop"]
+    assert sorted(duplicates.disambiguating_labels(state, state.tasks.values())) == ["", "desktop", "laptop"]
     for writer in state.devices:
         state.devices[writer] = "laptop"
-    marks = duplicates.told_apart(state, state.tasks.values())
+    marks = duplicates.disambiguating_labels(state, state.tasks.values())
     assert len(set(marks)) == 3
     assert sum(mark.startswith("laptop ") for mark in marks) == 2
     assert devices.desktop.session(session.id).document().tasks

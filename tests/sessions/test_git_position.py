@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
-from holdfast.core.events import GroundNoted
+from holdfast.core.events import GitPositionNoted
 from holdfast.keeper.session import SessionHandle
 from holdfast.workspace.followers import ResumeDifference
 from tests.support.agents_speaking import Speaking
@@ -296,7 +296,7 @@ def test_it_is_no_sign_of_activity(clones: Clones) -> None:
     """Where the work is adds no time to it."""
     from holdfast.core.events import TYPE_OF
 
-    assert not TYPE_OF[GroundNoted].sign
+    assert not TYPE_OF[GitPositionNoted].sign
 
 
 def test_a_name_that_is_none_is_not_noted(clones: Clones) -> None:

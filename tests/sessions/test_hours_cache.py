@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast import Keeper
 from holdfast.core.events import (
-    Data,
+    EventData,
     HillMoved,
     NoteAdded,
     ProjectFacts,
@@ -21,7 +21,7 @@ from holdfast.core.events import (
     SessionResumed,
     SessionStarted,
 )
-from holdfast.core.times import DAY, HOUR, MINUTE, millis
+from holdfast.core.times import DAY, HOUR, MINUTE, parse_time
 from holdfast.machine.wall import Wall, local_offset
 from holdfast.sessions.hours.cache import CachedHours, HoursMemo, hours
 from holdfast.sessions.hours.overlaps import messages_in
@@ -29,8 +29,8 @@ from holdfast.sessions.hours.table import Line, day_of, table
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
 
-NOW = millis("2027-02-05T21:30:00.000Z")
-STEPS: Sequence[Data] = (
+NOW = parse_time("2027-02-05T21:30:00.000Z")
+STEPS: Sequence[EventData] = (
     SessionPaused(), SessionResumed(), NoteAdded(text="x"), HillMoved(scope="auth", position=3),
     SessionCompleted(outcome="kept"), SessionCompleted(outcome="discarded"), SessionCompleted(),
 )  # fmt: skip
@@ -48,7 +48,9 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield keeper
 
 
-def put(keeper: Keeper, number: int, project: str, scope: str | None, began: int, *steps: tuple[int, Data]) -> str:
+def put(
+    keeper: Keeper, number: int, project: str, scope: str | None, began: int, *steps: tuple[int, EventData]
+) -> str:
     """A session that began so many minutes ago, and what happened in it, each so many minutes later."""
     session = f"{number:08d}-0000-4000-8000-000000000000"
     at = NOW - began * MINUTE
@@ -102,7 +104,7 @@ MADE = st.tuples(
 @settings(max_examples=30, deadline=None)
 @given(rounds=st.lists(st.lists(MADE, max_size=4), min_size=1, max_size=3), ago=st.integers(0, 6 * 24 * 60))
 def test_they_are_what_the_statistics_say_whatever_is_remembered(
-    rounds: list[list[tuple[int, str, str | None, int, list[tuple[int, Data]]]]], ago: int
+    rounds: list[list[tuple[int, str, str | None, int, list[tuple[int, EventData]]]]], ago: int
 ) -> None:
     """Asked again after anything happened, with one memo or with a new one; and from a day on, the law holds too."""
     with tempfile.TemporaryDirectory() as where, opened(Path(where)) as keeper:

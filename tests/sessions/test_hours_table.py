@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import view
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import Event, seal
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
@@ -21,7 +21,7 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     ContextMeasured,
-    Data,
+    EventData,
     HillMoved,
     MessageExchanged,
     ProjectFacts,
@@ -32,10 +32,10 @@ from holdfast.core.events import (
 )
 from holdfast.core.fold import fold
 from holdfast.core.state import State
-from holdfast.core.times import DAY, HOUR, MINUTE, millis
+from holdfast.core.times import DAY, HOUR, MINUTE, parse_time
 from holdfast.sessions.hours.table import AgentLine, Line, Table, by_midnight, table
 
-BEGAN = millis("2026-10-05T22:00:00.000Z")
+BEGAN = parse_time("2026-10-05T22:00:00.000Z")
 NOW = BEGAN + 10 * HOUR
 SHOP = ProjectFacts(id="p1", name="shop", path="/a/shop")
 
@@ -45,7 +45,7 @@ def utc(_: int) -> timedelta:
 
 
 def state(
-    *steps: tuple[int, Data],
+    *steps: tuple[int, EventData],
     name: str = "1",
     at: int = BEGAN,
     project: ProjectFacts = SHOP,
@@ -59,7 +59,7 @@ def state(
         chain.append(seal(
             session=f"s{name}", writer="w1", seq=number, prev=chain[-1].hash if chain else None, clock=number,
             at=at + minutes * MINUTE, actor="ada", type=kind.name, version=kind.version,
-            data=canonical(msgspec.to_builtins(data)), salt=bytes(16),
+            data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),
         ))  # fmt: skip
     return fold(chain)
 
@@ -68,7 +68,7 @@ def lines(found: Table) -> dict[str | None, Line]:
     return {line.key: line for line in found.lines if isinstance(line, Line)}
 
 
-def busy(minutes: int) -> list[tuple[int, Data]]:
+def busy(minutes: int) -> list[tuple[int, EventData]]:
     """Work without a gap, for so many minutes."""
     return [(minute, MessageExchanged()) for minute in range(4, minutes + 1, 4)]
 
@@ -101,9 +101,9 @@ def test_days_are_the_person_s_own() -> None:
 
 def test_a_day_with_a_change_of_clock() -> None:
     """The day the clocks go back has 25 hours, and none of them is lost."""
-    change = millis("2026-10-25T01:00:00.000Z")  # Berlin goes from +2 to +1
+    change = parse_time("2026-10-25T01:00:00.000Z")  # Berlin goes from +2 to +1
     berlin = lambda ms: timedelta(hours=2 if ms < change else 1)  # noqa: E731
-    start = millis("2026-10-24T12:00:00.000Z")
+    start = parse_time("2026-10-24T12:00:00.000Z")
     pieces = list(by_midnight(start, start + 3 * DAY, berlin))
     assert [(b - a) // HOUR for a, b in pieces] == [10, 25, 24, 13]
 
@@ -235,7 +235,7 @@ def worked_by_session(states: list[State], said: dict[str, list[int]], now: int)
 
 @given(sessions, st.integers(0, 5 * DAY), st.integers(-14 * 60, 14 * 60), st.integers(-120, 120))
 def test_every_table_adds_up(
-    drawn: list[tuple[list[tuple[int, Data]], int, str | None]], later: int, zone: int, change: int
+    drawn: list[tuple[list[tuple[int, EventData]], int, str | None]], later: int, zone: int, change: int
 ) -> None:
     """Whatever happened, in whichever zone: lines make the total, and working + paused = elapsed in each."""
     states = [

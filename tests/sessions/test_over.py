@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Refused
-from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.sessions import overview
 from tests.support.agents_speaking import BEGAN, Speaking
 
@@ -106,7 +106,7 @@ def test_session_over_is_not_among_what_is_worked_on_now(agents: Speaking) -> No
 
 def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
     agents.session()
-    then = text(BEGAN + OVER * MINUTE)
+    then = format_time(BEGAN + OVER * MINUTE)
     done = {
         verb: subprocess.run(
             [sys.executable, "-m", "holdfast", verb, *words, "--at", then], cwd=agents.project, check=True, text=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Keeper
-from holdfast.core.events import ConflictFound, WaitingStarted
+from holdfast.core.events import ConflictDetected, WaitingStarted
 from holdfast.core.times import MINUTE
 from holdfast.keeper.session import SessionHandle
 from holdfast.machine.wall import Wall
@@ -69,7 +69,7 @@ def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Pat
 def test_what_waits_for_the_person_comes_first(keeper: Keeper) -> None:
     """Before what was worked on later; and within a session the most urgent thing first."""
     waits = keeper.start("Waits")
-    keeper.recorder.record(waits.id, lambda _: [ConflictFound(field="goal", value="Rest", stood="Waits")])
+    keeper.recorder.record(waits.id, lambda _: [ConflictDetected(field="goal", value="Rest", stood="Waits")])
     keeper.recorder.record(waits.id, lambda _: [WaitingStarted(id="1", for_="permission", text="Run \x1b[1mrm\n-r?")])
     waits.measure_context(190_000, window=200_000)
     waits.agent("a-1", type="coder", pid=None).fail("it\nbroke", category="permanent")

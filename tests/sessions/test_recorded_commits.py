@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Failed
-from holdfast.core.event_data import read
+from holdfast.core.event_data import read_data
 from holdfast.core.events import CommitRecorded
 from holdfast.machine.git.program import GitFailed
 from holdfast.sessions import stop
@@ -167,7 +167,9 @@ def test_commit_that_keeps_a_branch_is_recorded_once_when_the_first_try_could_no
             with pytest.raises(Failed):
                 session.stop(keep=True)
         stopped = session.stop(keep=True)
-        recorded = [read(event) for event in keeper.store().events(session.id) if event.type == "commit.recorded"]
+        recorded = [
+            read_data(event) for event in keeper.store().events(session.id) if event.type == "commit.recorded"
+        ]
     assert [data.sha for data in recorded if isinstance(data, CommitRecorded)] == [made, stopped.commit]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import view
-from holdfast.core.canonical import canonical
+from holdfast.core.canonical import canonical_json
 from holdfast.core.envelope import Event, seal
 from holdfast.core.events import (
     TYPE_OF,
@@ -21,8 +21,8 @@ from holdfast.core.events import (
     AgentFailed,
     AgentStarted,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     FileChanged,
     NoteAdded,
     PhaseAdded,
@@ -37,10 +37,10 @@ from holdfast.core.events import (
 )
 from holdfast.core.fold import fold
 from holdfast.core.model import Session
-from holdfast.core.times import DAY, HOUR, MINUTE, millis
+from holdfast.core.times import DAY, HOUR, MINUTE, parse_time
 from holdfast.sessions import report
 
-BEGAN = millis("2026-10-05T09:00:00.000Z")
+BEGAN = parse_time("2026-10-05T09:00:00.000Z")
 SESSION = "01234567-89ab-4def-8123-456789abcdef"
 HOSTILE = (
     "<script>alert(1)</script></style></title><img src=x onerror=alert(1)> | `x` [a](javascript:alert(1)) "
@@ -59,14 +59,14 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def events(*steps: tuple[int, Data]) -> list[Event]:
+def events(*steps: tuple[int, EventData]) -> list[Event]:
     chain: list[Event] = []
     for number, (minutes, data) in enumerate(steps, start=1):
         kind = TYPE_OF[type(data)]
         chain.append(seal(
             session=SESSION, writer="w1", seq=number, prev=chain[-1].hash if chain else None, clock=number,
             at=BEGAN + minutes * MINUTE, actor="ada", type=kind.name, version=kind.version,
-            data=canonical(msgspec.to_builtins(data)), salt=bytes(16),
+            data=canonical_json(msgspec.to_builtins(data)), salt=bytes(16),
         ))  # fmt: skip
     return chain
 

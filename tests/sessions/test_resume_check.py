@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.errors import NotFound, Refused
 from holdfast.core.events import NativeLinked, SessionEdited
 from holdfast.keeper.session import SessionHandle
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.followers import ResumeDifference
 from tests.support.two_devices import Devices, carry, git_at
 
@@ -213,7 +213,7 @@ def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path
     programs.mkdir()
     (programs / "codex").write_text("#!/bin/sh\n")
     (programs / "codex").chmod(0o755)
-    devices.desktop.places = Places(str(tmp_path), str(devices.there), {"PATH": str(programs)})
+    devices.desktop.places = AgentDirs(str(tmp_path), str(devices.there), {"PATH": str(programs)})
     (found,) = devices.desktop.session(begun.id).resume().ground
     assert (found.what, found.blocking) == ("program", False)
     assert "Claude Code" in found.detail

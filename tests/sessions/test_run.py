@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Failed, Invalid, Refused
-from holdfast.core.events import AgentResumed, AgentStarted, Data
+from holdfast.core.events import AgentResumed, AgentStarted, EventData
 from holdfast.core.model import Agent, Session
 from holdfast.core.state import State
 from holdfast.keeper.keeper import Keeper
@@ -24,7 +24,7 @@ from holdfast.machine.wall import Wall
 from holdfast.sessions import run as session_run
 from holdfast.sessions.agents import process
 from holdfast.sessions.run import RunResult, categories_from, run
-from holdfast.workspace.recorder import Build
+from holdfast.workspace.recorder import BuildEvents
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and sh")
 
@@ -267,12 +267,12 @@ def test_what_cannot_be_recorded_is_not_run(
     assert not made.exists()
 
 
-def failing(session: SessionHandle, monkeypatch: pytest.MonkeyPatch, kind: type[Data]) -> None:
+def failing(session: SessionHandle, monkeypatch: pytest.MonkeyPatch, kind: type[EventData]) -> None:
     """Let the store fail whenever an event of this kind is recorded."""
     real = session.keeper.recorder.within
 
-    def within(transaction: Any, which: str, build: Build, **said: Any) -> State:
-        def checked(state: State) -> Iterator[Data]:
+    def within(transaction: Any, which: str, build: BuildEvents, **said: Any) -> State:
+        def checked(state: State) -> Iterator[EventData]:
             for data in build(state):
                 if isinstance(data, kind):
                     raise Failed("the disk is full")

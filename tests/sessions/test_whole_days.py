@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast import Keeper
 from holdfast.core import view
 from holdfast.core.events import AgentInterrupted, SessionResumed
-from holdfast.core.times import MINUTE, millis
+from holdfast.core.times import MINUTE, parse_time
 from holdfast.keeper.session import SessionHandle
 from holdfast.machine.wall import Wall
 from holdfast.sessions.hours import overlaps, table
@@ -67,7 +67,7 @@ STEPS = st.lists(
     min_size=4, max_size=30,
 )  # fmt: skip
 DAYS = st.builds(
-    lambda pauses, off, where, steps, later: Day(pauses, off, where[0], millis(where[1]), steps, later),
+    lambda pauses, off, where, steps, later: Day(pauses, off, where[0], parse_time(where[1]), steps, later),
     st.booleans(), st.frozensets(st.sampled_from(sorted(LIMITS)), max_size=1), st.sampled_from(BEGINNINGS), STEPS,
     st.sampled_from((0, 1, 5, 6, 30, 700)),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from holdfast.conversations import status_cache, status_cache_writer
 from holdfast.core.errors import Invalid
 from holdfast.core.times import MINUTE
 from holdfast.sessions import overview
-from holdfast.workspace.settings import change, parse, setting
+from holdfast.workspace.settings import change, find_setting, parse
 from tests.support.agents_speaking import BEGAN, Speaking
 
 LIMITS = ("timer.break_minutes", "timer.warning_minutes", "timer.timeout_minutes")
@@ -28,7 +28,7 @@ def agents(tmp_path: Path) -> Speaking:
 
 def choose(agents: Speaking, name: str, value: float | str | bool) -> None:
     with agents.keeper() as keeper:
-        change(keeper.home.config, setting(name), value)
+        change(keeper.home.config, find_setting(name), value)
 
 
 def work(agents: Speaking, until: float, step: float = 4) -> None:
@@ -176,13 +176,13 @@ def test_limits_that_are_off_are_never_crossed(agents: Speaking, when: str, acti
 
 @pytest.mark.parametrize("written", ["off", "OFF", " off "])
 def test_off_is_a_value_of_every_limit(written: str) -> None:
-    assert [parse(setting(name), written) for name in LIMITS] == ["off"] * 3
+    assert [parse(find_setting(name), written) for name in LIMITS] == ["off"] * 3
 
 
 @pytest.mark.parametrize("name", ["timer.idle_minutes", "timer.task_minutes", "history.limit"])
 def test_off_is_no_value_of_another_number(name: str) -> None:
     with pytest.raises(Invalid):
-        parse(setting(name), "off")
+        parse(find_setting(name), "off")
 
 
 # ── every surface by the same rule ───────────────────────────────────────────────────────────────────────

@@ -69,7 +69,7 @@ class Workplace:
 
     def say(self, event: str, talk: str = "talk-1", *, cwd: Path | None = None, **said: Any) -> None:
         payload = {"session_id": talk, "cwd": str(cwd or self.project), "hook_event_name": event, **said}
-        spool.hand_over(str(self.home), "claude", "user", 1, json.dumps(payload).encode())
+        spool.add_payload(str(self.home), "claude", "user", 1, json.dumps(payload).encode())
         self.wait()
 
     def prompt(self, text: str = "Fix the cart", talk: str = "talk-1", **said: Any) -> None:

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from holdfast.core.canonical import LARGEST, Json, canonical
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, canonical_json
 from holdfast.core.envelope import seal
-from holdfast.core.events import Data, NoteAdded, ProjectFacts, SessionEdited, SessionPaused, SessionStarted
+from holdfast.core.events import EventData, NoteAdded, ProjectFacts, SessionEdited, SessionPaused, SessionStarted
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
 
@@ -32,7 +32,7 @@ def make(path: Path) -> None:
         str(path), writer=lambda: LAPTOP, wall=lambda: next(ticking), salt=lambda: next(salts).to_bytes(16, "big")
     )
 
-    def put(session: str, *drafts: Data) -> None:
+    def put(session: str, *drafts: EventData) -> None:
         with store.transaction() as transaction:
             for data in drafts:
                 transaction.record(session, Draft(data, next(ticking) // 1000, "anna", None))
@@ -56,7 +56,7 @@ def make(path: Path) -> None:
             actor="ben",
             type=kind,
             version=1,
-            data=canonical(data),
+            data=canonical_json(data),
             salt=bytes(16),
             seen=seen,
         )
@@ -65,14 +65,14 @@ def make(path: Path) -> None:
         return event.hash
 
     joined = take(SHARED, GUEST, 1, START * 1000 + 5_000_000, None, "device.joined", {"device": "guest"})
-    take(SHARED, GUEST, 2, LARGEST, joined, "session.edited", {"goal": "Guest's goal"})
+    take(SHARED, GUEST, 2, MAX_SAFE_INTEGER, joined, "session.edited", {"goal": "Guest's goal"})
     put(SHARED, NoteAdded(text="after the guest"))
     put(SHARED, SessionEdited(goal="Shared, edited"))
     put(SHARED, SessionPaused(reason="lunch"))
     put(PRIVATE, NoteAdded(text="after the guest"))
-    joined = take(PRIVATE, DESKTOP, 1, LARGEST, None, "device.joined", {"device": "desktop"})
-    resumed = take(PRIVATE, DESKTOP, 2, LARGEST, joined, "session.resumed", {})
-    take(PRIVATE, DESKTOP, 3, LARGEST, resumed, "session.edited", {"goal": "Private, from the desktop"})
+    joined = take(PRIVATE, DESKTOP, 1, MAX_SAFE_INTEGER, None, "device.joined", {"device": "desktop"})
+    resumed = take(PRIVATE, DESKTOP, 2, MAX_SAFE_INTEGER, joined, "session.resumed", {})
+    take(PRIVATE, DESKTOP, 3, MAX_SAFE_INTEGER, resumed, "session.edited", {"goal": "Private, from the desktop"})
     put(PRIVATE, SessionEdited(goal="Private, edited"))
     put(PRIVATE, SessionPaused(reason="lunch"))
     for session in (SHARED, PRIVATE):

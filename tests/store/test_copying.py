@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.envelope import Event, problem
+from holdfast.core.envelope import Event, find_problem
 from holdfast.core.errors import Damaged, Refused
 from holdfast.core.events import EventErased, ProjectFacts
 from holdfast.core.state import State
@@ -349,7 +349,7 @@ def test_what_came_without_its_data_stands_beside_what_has_it(source: SqliteStor
 @given(histories(longest=25), st.randoms(use_true_random=False), st.integers(1, 30), st.integers(0, 6))
 def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Random, portion: int, stop: int) -> None:
     """Whatever devices recorded, erased and forked, in whatever order it arrived, cut off and gone on with."""
-    events = [event for event in history.events if problem(event) is None]
+    events = [event for event in history.events if find_problem(event) is None]
     chance.shuffle(events)
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         patched.setattr(store_copy, "PORTION", portion)

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event, StreamHead, hash_of, seal
 from holdfast.core.errors import Damaged
-from holdfast.core.event_line import tell
+from holdfast.core.event_line import describe_event
 from holdfast.core.fold import fold
 from holdfast.core.state import State, Write, freeze, thaw
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, note, put, started, take
@@ -60,7 +60,7 @@ def test_a_session_goes_on_after_an_event_that_no_program_writes(tmp_path: Path,
         assert thaw(freeze(state)) == state == fold(list(store.events(SESSION)), SESSION)
         assert [0 <= row.progress <= 1 for row in store.rows(Filter())] == [True]
         assert list(store.check()) == []
-        assert tell(theirs) is not None
+        assert describe_event(theirs) is not None
         assert view.session(state, START).id == SESSION
 
 
@@ -82,11 +82,12 @@ def test_an_event_that_a_server_would_refuse_is_refused(tmp_path: Path, changed:
 def test_counts_of_secrets_add_up_to_what_a_snapshot_holds() -> None:
     """Whatever thousands of events claim."""
     many = [
-        event("note.added", b'{"text":"x","redacted":{"key":%d}}' % LARGEST, seq=number) for number in range(1, 2100)
+        event("note.added", b'{"text":"x","redacted":{"key":%d}}' % MAX_SAFE_INTEGER, seq=number)
+        for number in range(1, 2100)
     ]
     state = fold(many, SESSION)
     assert thaw(freeze(state)) == state
-    assert state.redacted == {"key": LARGEST}
+    assert state.redacted == {"key": MAX_SAFE_INTEGER}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1.0, 7])

@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.canonical import LARGEST
-from holdfast.core.clock import BOUND
-from holdfast.core.events import Data, NoteAdded, SessionEdited, SessionPaused, SessionResumed
+from holdfast.core.canonical import MAX_SAFE_INTEGER
+from holdfast.core.clock import MAX_CLOCK
+from holdfast.core.events import EventData, NoteAdded, SessionEdited, SessionPaused, SessionResumed
 from holdfast.core.fold import fold
-from holdfast.core.registers import disputes, value_of
+from holdfast.core.registers import current_value, disputes
 from holdfast.core.view import status_of
 from holdfast.store.interface import Draft, Filter, Store
 from holdfast.store.sqlite import SqliteStore
@@ -43,7 +43,7 @@ def opening(tmp_path: Path) -> Iterator[Opening]:
         store.close()
 
 
-def put(store: Store, session: str, data: Data) -> int:
+def put(store: Store, session: str, data: EventData) -> int:
     with store.transaction() as transaction:
         event = transaction.record(session, Draft(data, START + 10_000, "anna", None))
     assert event is not None
@@ -56,7 +56,7 @@ def shown(store: Store, session: str) -> tuple[object, str, int]:
     assert state is not None
     assert state == fold(store.events(session), session)
     open_ones = [dispute for dispute in disputes(state) if dispute.chosen is None]
-    return value_of(state.registers["goal"]), status_of(state), len(open_ones)
+    return current_value(state.registers["goal"]), status_of(state), len(open_ones)
 
 
 def test_the_fixture_is_poisoned(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_the_fixture_is_poisoned(tmp_path: Path) -> None:
     path.write_bytes(FIXTURE)
     connection = apsw.Connection(str(path))
     asked = "SELECT count(*) FROM events WHERE clock = ? GROUP BY session"
-    assert connection.execute(asked, (LARGEST,)).fetchall() == [(4,), (6,)]
-    assert connection.execute("SELECT value FROM facts WHERE name = 'clock'").fetchall() == [(LARGEST,)]
+    assert connection.execute(asked, (MAX_SAFE_INTEGER,)).fetchall() == [(4,), (6,)]
+    assert connection.execute("SELECT value FROM facts WHERE name = 'clock'").fetchall() == [(MAX_SAFE_INTEGER,)]
     listed = connection.execute("SELECT goal, status FROM sessions ORDER BY ref").fetchall()
     assert listed == [("Guest's goal", "paused"), ("Private, from the desktop", "in_progress")]
     connection.close()
@@ -87,11 +87,11 @@ def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Op
     for number in range(3):
         for session in (SHARED, PRIVATE):
             store = opening()
-            assert START * 1000 < put(store, session, SessionResumed()) < BOUND
+            assert START * 1000 < put(store, session, SessionResumed()) < MAX_CLOCK
             put(store, session, SessionEdited(goal=f"Goal {number}"))
             assert shown(store, session) == (f"Goal {number}", "in_progress", 0)
             for note in range(40):
-                assert put(store, session, NoteAdded(text=f"later {note}")) < BOUND
+                assert put(store, session, NoteAdded(text=f"later {note}")) < MAX_CLOCK
             put(store, session, SessionPaused())
             assert shown(opening(), session) == (f"Goal {number}", "paused", 0)
     found = list(opening().check())
@@ -103,7 +103,7 @@ def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Op
         if writer in finding.detail
     }
     assert named == {(SHARED, GUEST), (SHARED, LAPTOP), (PRIVATE, LAPTOP), (PRIVATE, DESKTOP)}
-    assert all(str(LARGEST) in finding.detail and "2255-06-05" in finding.detail for finding in found)
+    assert all(str(MAX_SAFE_INTEGER) in finding.detail and "2255-06-05" in finding.detail for finding in found)
 
 
 def test_a_repair_keeps_it_healed(opening: Opening) -> None:
@@ -111,5 +111,5 @@ def test_a_repair_keeps_it_healed(opening: Opening) -> None:
     store = opening()
     store.repair()
     assert shown(store, PRIVATE) == ("Private, edited", "paused", 0)
-    assert put(store, PRIVATE, SessionResumed()) < BOUND
+    assert put(store, PRIVATE, SessionResumed()) < MAX_CLOCK
     assert {finding.check for finding in store.check()} == {"clocks"}

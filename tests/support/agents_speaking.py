@@ -40,7 +40,7 @@ class Speaking:
 
     def hand_over(self, payload: bytes, *, agent: str = "claude", through: str = "user") -> Path:
         self._count += 1
-        path = Path(spool.hand_over(str(self.home), agent, through, 1, payload))
+        path = Path(spool.add_payload(str(self.home), agent, through, 1, payload))
         target = path.with_name(f"{agent}.{through}.1.{2**30 + self._count}")
         path.rename(target)
         moment = self.now * 1_000_000
@@ -72,7 +72,7 @@ class Speaking:
             return [event.type for event in keeper.events(keeper.session(session).id)]
 
     def waiting(self) -> list[str]:
-        return [entry.name for entry in spool.waiting(str(self.home))]
+        return [entry.name for entry in spool.list_entries(str(self.home))]
 
     def errors(self) -> list[dict[str, Any]]:
         from holdfast.machine import error_log

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from holdfast.conversations.adapters.claude.transcripts import READER
 from holdfast.conversations.adapters.transcript import Transcript
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 TALK = "11111111-2222-4333-8444-555555555555"
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Past:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def stories(self) -> list[Transcript]:
-        sources = READER.sources(Places(str(self.home), "/nowhere"))
+        sources = READER.sources(AgentDirs(str(self.home), "/nowhere"))
         return [story for source in sources for story in READER.read(source)]
 
     def story(self) -> Transcript:

@@ -11,7 +11,7 @@ from holdfast.conversations.adapters.json_tree import JsonText
 from holdfast.conversations.connect import apply
 from holdfast.conversations.connect.apply import connect, disconnect
 from holdfast.keeper.keeper import Keeper
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 MINE = """{
 \t// my own settings
@@ -32,7 +32,7 @@ class Ground:
         self.me, self.project, self.home = root / "me", root / "project", root / "hold fast"
         self.me.mkdir()
         self.project.mkdir()
-        self.places = Places(str(self.me), str(self.project), {"PATH": ""}, sys.platform)
+        self.places = AgentDirs(str(self.me), str(self.project), {"PATH": ""}, sys.platform)
         self.keeper = Keeper.open(str(self.project), home=str(self.home))
         self.keeper.places = self.places
         self.claude = self.me / ".claude" / "settings.json"

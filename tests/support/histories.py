@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from holdfast.core.canonical import canonical, digest
+from holdfast.core.canonical import canonical_json, digest
 from holdfast.core.clock import tick
 from holdfast.core.envelope import Event, StreamHead, seal
 from holdfast.core.events import (
@@ -32,19 +32,19 @@ from holdfast.core.events import (
     AwayRecorded,
     CommandRan,
     CommitRecorded,
-    ConflictFound,
+    ConflictDetected,
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
     ConversationUpdated,
-    Data,
     DecisionMade,
     DeviceJoined,
     ErrorNoted,
+    EventData,
     EventErased,
     ExtraKept,
     FileChanged,
-    GroundNoted,
+    GitPositionNoted,
     HillMoved,
     MessageExchanged,
     NativeClosed,
@@ -103,7 +103,7 @@ class Device:
 
     def record(
         self,
-        data: Data,
+        data: EventData,
         *,
         at: int | None = None,
         key: str | None = None,
@@ -124,7 +124,7 @@ class Device:
             actor="ada",
             type=kind or own.name,
             version=own.version if version is None else version,
-            data=canonical(msgspec.to_builtins(data)) if written is None else written,
+            data=canonical_json(msgspec.to_builtins(data)) if written is None else written,
             salt=digest(f"{self.writer} {len(self.known)}".encode())[:16].encode(),
             seen=heads,
             key=key,
@@ -195,9 +195,9 @@ _PROCESS = Process(7, "1", "b", "n", "m")
 _FAR = (0, -(2**53 - 1), 2**53 - 1, NOON - 40 * 365 * 86_400_000)
 
 
-def _pool() -> list[Data]:
+def _pool() -> list[EventData]:
     """At least one of every kind, about few enough things that devices get into each other's way."""
-    pool: list[Data] = [
+    pool: list[EventData] = [
         SessionStarted(goal="Another start", project=PROJECT, device="phone", tags=("x", "x"), status="odd"),
         SessionEdited(goal="One goal"), SessionEdited(goal="Other goal"), SessionEdited(goal="Third", mode="debug"),
         SessionEdited(progress=1e308), SessionEdited(progress=0.5), SessionEdited(tags=("b", "a")),
@@ -211,7 +211,8 @@ def _pool() -> list[Data]:
         NativeMoved(agent="claude", id="1\n2", to="e1b9e8a4-4c6f-4a39-8df5-0c0a8a7f6d12"),
         SessionResumed(gathers=False),
         ConversationUpdated(agent="claude", id="1\n2", name="Carts", model="opus", prompts=2, input=7, cost_usd=0.5),
-        GroundNoted(branch="feat/é", commit="ab" * 20), GroundNoted(commit="cd" * 20), GroundNoted(branch="main"),
+        GitPositionNoted(branch="feat/é", commit="ab" * 20), GitPositionNoted(commit="cd" * 20),
+        GitPositionNoted(branch="main"),
         MessageExchanged(), MessageExchanged(role="assistant"), NoteAdded(text="n", redacted={"npm_token": 2}),
         ReminderReached(line="break_40"), ReminderReached(line="anything"),
         WaitingStarted(id="q", for_="permission"), WaitingEnded(id="q"), DeviceJoined(device="phone"),
@@ -223,10 +224,11 @@ def _pool() -> list[Data]:
         CommitRecorded(sha="d" * 40, message="Begin it", replaces="c" * 40, certainty="likely"),
         HillMoved(scope="s", position=2**53 - 1),
         ContextMeasured(tokens=2**53 - 1, window=1), ContextMeasured(tokens=-5, window=-1, agent="a1"),
-        ErrorNoted(message="no", agent="a1"), ConflictFound(field="goal", value="theirs"),
-        ConflictFound(field="status", value="paused"), ConflictFound(field="agents.a1.status", value=7),
-        ConflictFound(field="agents.a2.status", value="completed"), ConflictFound(field="status", value={"a": 1}),
-        ConflictFound(field="agents.a1.summary", value={"a": [1]}, stood="ours"),
+        ErrorNoted(message="no", agent="a1"), ConflictDetected(field="goal", value="theirs"),
+        ConflictDetected(field="status", value="paused"), ConflictDetected(field="agents.a1.status", value=7),
+        ConflictDetected(field="agents.a2.status", value="completed"),
+        ConflictDetected(field="status", value={"a": 1}),
+        ConflictDetected(field="agents.a1.summary", value={"a": [1]}, stood="ours"),
         ContextMeasured(tokens=9, window=0), ContextCompressed(tokens=1), ContextCompressed(),
     ]  # fmt: skip
     for since in _FAR:
@@ -256,9 +258,9 @@ def _pool() -> list[Data]:
 POOL = _pool()
 
 
-def _groups(pool: list[Data]) -> list[list[Data]]:
+def _groups(pool: list[EventData]) -> list[list[EventData]]:
     """By what they are about, so that rare kinds do not drown what devices most often clash over."""
-    parts: dict[str, list[Data]] = {}
+    parts: dict[str, list[EventData]] = {}
     for data in pool:
         kind = TYPE_OF[type(data)].name
         about = kind.partition(".")[0]

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.envelope import Event
-from holdfast.core.events import Data
+from holdfast.core.events import EventData
 from holdfast.store.interface import Draft
 from holdfast.sync import devices, open_vault, outgoing, remote_list, remote_setup, vault_shares
 from holdfast.sync.sync import sync
@@ -64,7 +64,7 @@ class Fleet:
             keeper.close()
 
 
-def plant(keeper: Keeper, session: str, *data: Data) -> list[Event]:
+def plant(keeper: Keeper, session: str, *data: EventData) -> list[Event]:
     """Record as a program that knew fewer kinds of secrets would have."""
     made = []
     with keeper.store().transaction() as transaction:

@@ -58,7 +58,7 @@ def carry(source: Keeper, target: Keeper) -> None:
     with target.store().transaction() as transaction:
         transaction.receive(told)
         for session in sessions:
-            projects.learn(target, transaction, transaction.state(session))
+            projects.learn_project(target, transaction, transaction.state(session))
 
 
 def git_at(where: Path, *words: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from holdfast.core.envelope import Event
-from holdfast.core.events import Data, NoteAdded, ProjectFacts, SessionStarted
+from holdfast.core.events import EventData, NoteAdded, ProjectFacts, SessionStarted
 from holdfast.core.state import State, freeze
 from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
@@ -214,7 +214,7 @@ class Device:
     def note(self, session: str, words: str) -> None:
         self.record(session, NoteAdded(text=words))
 
-    def record(self, session: str, *data: Data) -> None:
+    def record(self, session: str, *data: EventData) -> None:
         self.time += 1000
         with self.store.transaction() as transaction:
             for item in data:

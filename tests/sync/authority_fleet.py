@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast import Keeper
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import seal
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import EventErased, NoteAdded, ProjectFacts, SessionStarted
@@ -451,7 +451,7 @@ class Fleet:
             store = keeper.store()
             writer = keeper.home.writer(keeper.address)
             last = max((event for event in store.events(session) if event.writer == writer), key=lambda one: one.seq)
-            clock = self.random.choice((LARGEST, LARGEST - 1, 2**52))
+            clock = self.random.choice((MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1, 2**52))
             said = self.text()
             made = seal(
                 session=session, writer=writer, seq=last.seq + 1, prev=last.hash, clock=max(clock, last.clock),

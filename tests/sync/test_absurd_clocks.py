@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.canonical import LARGEST
-from holdfast.core.clock import BOUND
+from holdfast.core.canonical import MAX_SAFE_INTEGER
+from holdfast.core.clock import MAX_CLOCK
 from holdfast.core.events import SessionEdited, SessionPaused, SessionResumed
-from holdfast.core.registers import disputes, value_of
+from holdfast.core.registers import current_value, disputes
 from holdfast.core.view import status_of
 from tests.support.vault_devices import Device, Shelf, join, settle
 
@@ -33,7 +33,7 @@ def devices(tmp_path: Path) -> Iterator[tuple[Device, Device, Device]]:
         device.close()
 
 
-@pytest.mark.parametrize("clock", [LARGEST, BOUND + 1, BOUND, BOUND - 1, 1])
+@pytest.mark.parametrize("clock", [MAX_SAFE_INTEGER, MAX_CLOCK + 1, MAX_CLOCK, MAX_CLOCK - 1, 1])
 def test_a_guests_clock_keeps_no_edit_or_pause_of_the_owner_from_taking_effect(
     devices: tuple[Device, Device, Device], monkeypatch: pytest.MonkeyPatch, clock: int
 ) -> None:
@@ -56,10 +56,10 @@ def test_a_guests_clock_keeps_no_edit_or_pause_of_the_owner_from_taking_effect(
                 for item in (laptop, desktop):
                     state = item.state(session)
                     assert state is not None
-                    assert value_of(state.registers["goal"]) == f"{device.name} {turn}"
+                    assert current_value(state.registers["goal"]) == f"{device.name} {turn}"
                     assert status_of(state) == ("paused" if device is laptop else "in_progress")
                     assert [found for found in disputes(state) if found.chosen is None] == []
-    assert max(event.clock for event in laptop.events("private")) < BOUND - 1
+    assert max(event.clock for event in laptop.events("private")) < MAX_CLOCK - 1
     settle([guest, laptop, desktop], 2)
     assert laptop.log() == desktop.log()
     assert guest.events("shared") == laptop.events("shared")

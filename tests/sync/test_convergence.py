@@ -19,8 +19,8 @@ from holdfast.core.events import (
     AgentFailed,
     AgentProgressed,
     AgentStarted,
-    Data,
     DecisionMade,
+    EventData,
     EventErased,
     NoteAdded,
     SessionCompleted,
@@ -85,7 +85,7 @@ class World:
         else:
             self._record(device, session, MADE[verb](what))
 
-    def _record(self, device: Device, session: str, data: Data) -> None:
+    def _record(self, device: Device, session: str, data: EventData) -> None:
         state = device.state(session)
         if state is None or state.created_at is None:
             if state is not None and state.deleted:
@@ -171,7 +171,7 @@ class World:
             self.guest.sync()
 
 
-MADE: Final[dict[str, Callable[[int], Data]]] = {
+MADE: Final[dict[str, Callable[[int], EventData]]] = {
     "edit": lambda what: SessionEdited(goal=f"goal {what}", tags=(f"t{what}",)),
     "progress": lambda what: SessionEdited(progress=what / 10, summary=f"summary {what}"),
     "pause": lambda _: SessionPaused(reason="lunch"),

@@ -94,7 +94,7 @@ def test_device_approved_by_an_earlier_version_comes_in_by_turns(
     monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 2)
     _plant_wraps(fleet, fleet.bob.keys, 4)
     with monkeypatch.context() as earlier:
-        earlier.setattr(age, "agreed", lambda *_: None)
+        earlier.setattr(age, "shared_secret", lambda *_: None)
         fleet.bob.ask()
         fleet.anna.approve(fleet.bob)
     for _ in range(200):

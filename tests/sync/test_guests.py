@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from holdfast.core.envelope import Event, seal
-from holdfast.core.events import Data, EventErased, SessionDeleted
+from holdfast.core.events import EventData, EventErased, SessionDeleted
 from holdfast.sync import vault_shares
 from holdfast.sync.protocol import packs
 from holdfast.sync.protocol.entries import Admit
@@ -285,7 +285,7 @@ def test_a_guest_admitted_to_the_share_as_a_device_still_may_not_delete(house: H
 
 
 @pytest.mark.parametrize("data", [SessionDeleted(), EventErased(hashes=())])
-def test_an_admin_device_of_the_owner_may(house: House, data: Data) -> None:
+def test_an_admin_device_of_the_owner_may(house: House, data: EventData) -> None:
     """An admin device deletes the session for everybody, the guest included."""
     house.anna.record("s1", data)
     settle([house.anna, house.ben, house.gus], 2)

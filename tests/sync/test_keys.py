@@ -167,17 +167,17 @@ def ssh_line(blob: bytes, kind: str = "ssh-ed25519") -> str:
 def test_an_age_key_in_any_spelling() -> None:
     """Spaces around it and capitals are age's own freedom; what is kept is one spelling."""
     key = DeviceKeys.generate().public.age
-    assert device_keys.checked_recipient(f"  {key}\n") == key
-    assert device_keys.checked_recipient(key.upper()) == key
+    assert device_keys.check_recipient(f"  {key}\n") == key
+    assert device_keys.check_recipient(key.upper()) == key
 
 
 def test_ssh_keys_lose_their_comment() -> None:
     """ed25519 and RSA keys are taken as age takes them, without the comment."""
     public = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    assert device_keys.checked_recipient(f"{public} me@laptop at home\n") == public
-    assert device_keys.checked_recipient(public.replace(" ", "  ")) == public
+    assert device_keys.check_recipient(f"{public} me@laptop at home\n") == public
+    assert device_keys.check_recipient(public.replace(" ", "  ")) == public
     rsa = generate_private_key(65537, 2048).public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    assert device_keys.checked_recipient(f"{rsa} work") == rsa
+    assert device_keys.check_recipient(f"{rsa} work") == rsa
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_ssh_keys_lose_their_comment() -> None:
 def test_other_keys_are_invalid(text: str, said: str) -> None:
     """What nothing can be sealed to is said, with what to give instead, and a secret is never repeated."""
     with pytest.raises(Invalid, match=said) as told:
-        device_keys.checked_recipient(text)
+        device_keys.check_recipient(text)
     assert told.value.hint
     assert "QQQ" not in told.value.message
 
@@ -215,11 +215,11 @@ def test_any_text_is_a_key_or_invalid(text: str) -> None:
     """Whatever is given, the answer is a key or one sentence."""
     for given_ in (text, f"age1{text}", f"ssh-ed25519 {text}", f"ssh-rsa {text}"):
         with pytest.raises(Invalid):
-            device_keys.checked_recipient(given_)
+            device_keys.check_recipient(given_)
 
 
 def test_a_box_is_a_pair_of_age_keys() -> None:
     """What is sealed to the box's recipient, its identity opens."""
     recipient, identity = device_keys.new_box()
-    assert device_keys.checked_recipient(recipient) == recipient
+    assert device_keys.check_recipient(recipient) == recipient
     assert age.decrypt([identity], age.encrypt(recipient, b"a letter")) == b"a letter"

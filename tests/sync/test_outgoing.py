@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.core.events import (
     FREE_TEXT,
-    RULES,
+    SECRET_RULES,
     AgentStarted,
     CommandRan,
-    ConflictFound,
+    ConflictDetected,
     DecisionMade,
     EventErased,
     ExtraKept,
@@ -51,9 +51,9 @@ def test_other_rules_have_another_number() -> None:
     constants = sorted((name, value) for name, value in vars(values).items() if isinstance(value, str))
     texts = [secret.text for secret in secret_corpus.secrets()] + [benign.text for benign in secret_corpus.benign()]
     done = [(patterns.redact(text), redact_document({"token": text})) for text in texts]
-    rules = [patterns.KINDS, [item for item in constants if item[0].isupper()], sorted(FREE_TEXT), done]
+    rules = [patterns.SECRET_KINDS, [item for item in constants if item[0].isupper()], sorted(FREE_TEXT), done]
     found = hashlib.sha256(msgspec.json.encode(rules)).hexdigest()[:16]
-    assert (RULES, found) == PINNED
+    assert (SECRET_RULES, found) == PINNED
 
 
 def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
@@ -61,7 +61,7 @@ def test_a_store_of_today_has_nothing_to_look_through(fleet: Fleet) -> None:
     session = fleet.laptop.start(f"Rotate {TOKEN}")
     session.note("a note")
     assert fleet.laptop.store().remembered(UNSEEN) is None
-    assert recorder.follows_rules(fleet.laptop.store())
+    assert recorder.follows_secret_rules(fleet.laptop.store())
     assert cleanse(fleet.laptop) == {}
     assert [event.type for event in fleet.laptop.events(session.id)] == ["session.started", "note.added"]
 
@@ -77,7 +77,7 @@ def test_a_store_from_elsewhere_is_looked_through_once(fleet: Fleet, monkeypatch
     fleet.laptop.session(session).note("one more")
     assert cleanse(fleet.laptop) == {}
     assert len(looked) == 3
-    monkeypatch.setattr(recorder, "RULES", RULES + 1)
+    monkeypatch.setattr(recorder, "SECRET_RULES", SECRET_RULES + 1)
     fleet.laptop.recorder.tally.noted_rules = False
     fleet.laptop.session(session).note("by a newer program")
     assert fleet.laptop.store().remembered(UNSEEN) == b"0"
@@ -91,7 +91,7 @@ def test_a_program_that_knows_less_is_found_out(fleet: Fleet, monkeypatch: pytes
     session = keeper.start("Deploy").id
     older = fleet.keeper("laptop")
     with monkeypatch.context() as patch:
-        patch.setattr(recorder, "RULES", RULES - 1)
+        patch.setattr(recorder, "SECRET_RULES", SECRET_RULES - 1)
         patch.setattr(recorder, "_without_secrets", lambda value, *_: value)
         older.session(session).note(f"The key is {TOKEN}")
     assert cleanse(keeper) == {"github_token": 1}
@@ -111,7 +111,7 @@ def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
         DecisionMade(chosen="Vault", options=(f"keep {TOKEN}", "Vault"), why="safer"),
         AgentStarted(id="a1", type="coder", task=f"use {TOKEN}"), CommandRan(command=f"login {TOKEN}", code=0),
         ExtraKept(name="craft", value={"notes": [f"see {TOKEN}"], "api_key": "kOrrekt-7ferd-9x", "kept": 1}),
-        ConflictFound(field="goal", value=f"Use {TOKEN}", stood=f"Or {TOKEN}"),
+        ConflictDetected(field="goal", value=f"Use {TOKEN}", stood=f"Or {TOKEN}"),
     )  # fmt: skip
     updated = keeper.state(session).updated_at
     counts = cleanse(keeper)

@@ -191,7 +191,7 @@ def test_no_word_of_the_vocabulary_is_left_out() -> None:
     """Every field with a text has a place among what is shown, for each type of event."""
     from holdfast.sync.outgoing import texts_of
 
-    for kind, known in events.KINDS.items():
+    for kind, known in events.EVENT_TYPES.items():
         for field in known.data.__struct_encode_fields__:
             if field in ("goal", "text", "command", "path", "why", "summary", "message", "reason", "device"):
                 assert [text for _, text in texts_of(kind, {field: "said"})] == ["said"], (kind, field)

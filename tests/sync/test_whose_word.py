@@ -183,7 +183,7 @@ def test_guest_does_not_begin_the_session_anew(fleet: Fleet) -> None:
     assert any("begin the session anew" in refused.reason for refused in report.rejected)
     state = fleet.anna.state("s1")
     assert state is not None
-    assert view.word(state, "goal") == "Keep what matters"
+    assert view.text_value(state, "goal") == "Keep what matters"
     gus.close()
 
 

@@ -41,7 +41,7 @@ def told(event: Event) -> dict[str, Any]:
     """An event in the words of docs/internals/log.md."""
     return {
         "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq, "clock": event.clock,
-        "at": times.text(event.at), "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
+        "at": times.format_time(event.at), "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
         "key": event.key, "actor": event.actor, "type": event.type, "body": event.body, "prev": event.prev,
         "hash": event.hash, "data": None if event.data is None else json.loads(event.data),
         "salt": None if event.salt is None else event.salt.hex(),

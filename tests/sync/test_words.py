@@ -48,7 +48,7 @@ def test_the_vectors() -> None:
         bits = "".join(f"{byte:08b}" for byte in bytes.fromhex(vector["bytes"])) + "00"
         spelled = "-".join(KNOWN[int(bits[at : at + 10], 2)] for at in range(0, 130, 10))
         assert spelled == vector["words"] == words.spell(bytes.fromhex(vector["bytes"]))
-        assert words.read(vector["words"]).hex() == vector["bytes"]
+        assert words.parse_words(vector["words"]).hex() == vector["bytes"]
 
 
 @given(st.binary(min_size=16, max_size=16), st.sampled_from("- _.,:\n\t/—"), st.booleans(), st.integers(4, 9))
@@ -57,9 +57,9 @@ def test_there_and_back(data: bytes, apart: str, upper: bool, kept: int) -> None
     spelled = words.spell(data)
     assert spelled.count("-") == 12
     given_ = apart.join(word[:kept] for word in spelled.split("-"))
-    assert words.read(f" {given_.upper() if upper else given_}\n") == data
+    assert words.parse_words(f" {given_.upper() if upper else given_}\n") == data
     digits = apart.join((data.hex()[:8], data.hex()[8:]))
-    assert words.read(digits.upper() if upper else digits) == data
+    assert words.parse_words(digits.upper() if upper else digits) == data
 
 
 @given(st.text(max_size=200))
@@ -67,7 +67,7 @@ def test_anything_is_read_or_invalid(text: str) -> None:
     """Whatever was typed, it is 16 bytes or one sentence."""
     told = None
     try:
-        found = words.read(text)
+        found = words.parse_words(text)
     except Invalid as error:
         found, told = b"", error
     assert len(found) == 16 or (told is not None and told.hint)
@@ -77,7 +77,7 @@ def test_an_unknown_word_is_named_with_the_closest_one() -> None:
     """A mistyped word is named, and the one it is closest to offered."""
     good = words.spell(bytes(16)).split("-")
     with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as told:
-        words.read(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
+        words.parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
     assert told.value.hint == "Did you mean 'absorb'?"
 
 
@@ -96,7 +96,7 @@ def test_an_unknown_word_is_named_with_the_closest_one() -> None:
 def test_a_wrong_count_says_so(text: str, said: str) -> None:
     """Too few, too many, too short, and bits that no fingerprint has are told apart."""
     with pytest.raises(Invalid, match=said):
-        words.read(text)
+        words.parse_words(text)
 
 
 def test_other_sizes_are_not_spelled() -> None:

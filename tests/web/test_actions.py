@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from holdfast.core.times import MINUTE, millis
+from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats import registry
 from holdfast.formats.text.read import read
 from holdfast.web.actions.verbs import _written as written
@@ -121,8 +121,8 @@ def test_hours_are_corrected_to_work_and_back(room: Room) -> None:
     assert worked.working_ms > before.working_ms
     assert worked.working_ms + worked.paused_ms == worked.elapsed_ms
     shown = room.dialog("hours")
-    shown.get_by_label("From").fill(written(millis(pause.started_at)))
-    shown.get_by_label("To").fill(written(millis(pause.started_at) + 4 * MINUTE))
+    shown.get_by_label("From").fill(written(parse_time(pause.started_at)))
+    shown.get_by_label("To").fill(written(parse_time(pause.started_at) + 4 * MINUTE))
     shown.get_by_role("button", name="I was away").click()
     room.said("Away for 4 min")
     later = room.seen(session).time

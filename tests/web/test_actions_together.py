@@ -33,7 +33,7 @@ def room(made: Room) -> Iterator[Room]:
 def _carry(source: Keeper, target: Keeper, session: str) -> None:
     with target.store().transaction() as transaction:
         transaction.receive(source.events(session))
-        projects.learn(target, transaction, transaction.state(session))
+        projects.learn_project(target, transaction, transaction.state(session))
 
 
 def _other(room: Room, project: Path) -> Keeper:

@@ -15,9 +15,9 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from holdfast.core.envelope import public
+from holdfast.core.envelope import event_document
 from holdfast.core.model import Agent
-from holdfast.core.times import DAY, text
+from holdfast.core.times import DAY, format_time
 from holdfast.machine.wall import local_offset
 from holdfast.sessions import overview
 from holdfast.sessions.hours import table as hours_table
@@ -113,7 +113,7 @@ def test_a_session_is_the_document_of_the_contract(api: Api) -> None:
     with api.ground.keeper() as keeper:
         then = keeper.now() - DAY // 24
         _same(
-            api.get(f"/sessions/{api.session}", at=text(then))["session"],
+            api.get(f"/sessions/{api.session}", at=format_time(then))["session"],
             keeper.session(api.session).document(at=then),
         )
         now = api.get(f"/sessions/{api.session[:8]}")["session"]
@@ -149,7 +149,7 @@ def test_a_listing_is_that_of_history(api: Api) -> None:
 def test_events_are_those_of_the_log(api: Api) -> None:
     """Every field of every event; by type, the last few, those after one that is known."""
     with api.ground.keeper() as keeper:
-        log = [public(event) for event in keeper.events(api.session)]
+        log = [event_document(event) for event in keeper.events(api.session)]
     address = f"/sessions/{api.session}/events"
     _same(api.get(address)["events"], log)
     _same(api.get(address, limit=3)["events"], log[-3:])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from holdfast.core.times import DAY, HOUR, MINUTE, span
+from holdfast.core.times import DAY, HOUR, MINUTE, format_duration
 from holdfast.web.charts import heat
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -81,7 +81,7 @@ def test_a_day_is_told_of_in_words() -> None:
     assert heat.day_text(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
     assert heat.day_text(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
     assert heat.day_text(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
-    assert span(worked.working_ms) in heat.day_text(date(2026, 11, 3), worked)
+    assert format_duration(worked.working_ms) in heat.day_text(date(2026, 11, 3), worked)
 
 
 def test_months_are_named_once_each_and_not_over_one_another() -> None:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import HOUR, MINUTE, span
+from holdfast.core.times import HOUR, MINUTE, format_duration
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.web.pages import PageRequest
@@ -336,7 +336,7 @@ def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactor
         assert f'data-since="{start}"' in row
         assert "2 min<" in counted(row, start + 2 * MINUTE)
         listed = {entry.id: entry.working_ms for entry in keeper.history(all_projects=True)}
-        assert f'class="worked">{span(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
+        assert f'class="worked">{format_duration(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
         keeper.wall = Wall(lambda: (start + 90_000) * 1_000_000)
         assert HISTORY.shot(keeper, PageRequest()) == shot  # nothing is sent because time passes
 

@@ -20,7 +20,7 @@ from holdfast.core.events import (
     AgentFailed,
     AgentStarted,
     CommitRecorded,
-    Data,
+    EventData,
     FileChanged,
     MessageExchanged,
     NoteAdded,
@@ -28,7 +28,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.model import Session
 from holdfast.core.registers import disputes
-from holdfast.core.times import DAY, HOUR, MINUTE, millis, text
+from holdfast.core.times import DAY, HOUR, MINUTE, format_time, parse_time
 from holdfast.keeper.change_feed import Changes
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
@@ -277,7 +277,7 @@ def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
     """Also what is uncertain, and nothing that a commit says is taken for the page's own."""
     with ground.keeper("commits") as keeper:
         session = keeper.start("Change a file")
-        said: list[Data] = [
+        said: list[EventData] = [
             FileChanged(path="a.txt", action="modified", by="command", among=("claude:1",)),
             FileChanged(path="b.txt", action="modified", by="unknown", among=("claude:1", "codex:2")),
             CommitRecorded(sha="a" * 40, message="Fix <b>it</b>", branch="main", conversation="claude:1"),
@@ -464,7 +464,7 @@ def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> N
     with ground.keeper("twins") as keeper:
         state = keeper.state(session)
         (dispute,) = disputes(state)
-        sides = device_names.sides(state, dispute)
+        sides = device_names.value_devices(state, dispute)
         assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
         shot = SESSION.shot(keeper, PageRequest({"id": session}))
         html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)
@@ -527,7 +527,7 @@ def test_arrow_keys_step_by_one_event(browse: Browse, ground: Ground, sample: st
 def test_an_address_leads_to_a_moment(browse: Browse, ground: Ground, sample: str) -> None:
     """By RFC 3339 or milliseconds; such a page is not live, and leads back to one that is."""
     at = _moments(ground, sample)[8]
-    for written in (text(at), str(at)):
+    for written in (format_time(at), str(at)):
         page = browse(f"/session/{sample}?at={written}").page
         expect(page.locator("#travel")).to_contain_text(f"As of {stamp(at)}")
         expect(page.locator("#pulse")).to_be_hidden()
@@ -590,7 +590,7 @@ def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
             told = msgspec.json.decode(
                 as_of(keeper, PageRequest({"id": session.id}, {"n": str(number), "from": str(come_from)})).content
             )
-            return None if told["at"] is None else millis(told["at"]), told["n"]
+            return None if told["at"] is None else parse_time(told["at"]), told["n"]
 
         place, seen = total, []
         while True:
@@ -632,7 +632,7 @@ def _long(ground: Ground) -> str:
     with ground.keeper("haul") as keeper:
         start = keeper.now() - 10 * DAY
         session = keeper.start("A long haul", at=start).id
-        made: list[Data] = []
+        made: list[EventData] = []
         for number in range(300):
             name = f"agent-{number}"
             made.append(AgentStarted(id=name, type="coder", task=f"Piece {number} of the work"))

@@ -104,7 +104,7 @@ def _waits_and_disputes(ground: Ground, keeper: Keeper, session: str, words: str
 def _carry(source: Keeper, target: Keeper, session: str) -> None:
     with target.store().transaction() as transaction:
         transaction.receive(source.events(session))
-        projects.learn(target, transaction, transaction.state(session))
+        projects.learn_project(target, transaction, transaction.state(session))
 
 
 @pytest.fixture

@@ -18,14 +18,14 @@ def test_devices_that_met_late_see_each_others_sessions(tmp_path: Path) -> None:
     """Both made an id of their own for the repository; listings, the latest and files know both."""
     devices = Devices(tmp_path, git=True)
     mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
-    assert projects.known(devices.laptop.store(), devices.laptop.place) != ()
+    assert projects.project_ids(devices.laptop.store(), devices.laptop.place) != ()
     devices.meet()
     for keeper in (devices.laptop, devices.desktop):
         assert {row.id for row in keeper.history()} == {mine.id, theirs.id}
         latest = keeper.latest_unfinished()
         assert latest is not None
         assert latest.id == theirs.id
-    ids = [projects.known(keeper.store(), keeper.place) for keeper in (devices.laptop, devices.desktop)]
+    ids = [projects.project_ids(keeper.store(), keeper.place) for keeper in (devices.laptop, devices.desktop)]
     assert ids[0] == ids[1]
     assert len(ids[0]) == 2
     (devices.here / "new.py").write_text("x\n")
@@ -183,7 +183,7 @@ def test_projects_stay_apart_when_both_were_copied_from_one_template(tmp_path: P
         assert latest is not None
         assert latest.id == session.id
         for each in started:
-            is_same = projects.same(keeper.store(), keeper.place, project_of(keeper, each.id))
+            is_same = projects.is_same_project(keeper.store(), keeper.place, project_of(keeper, each.id))
             assert is_same == (each is session)
     # The project of a directory that was removed later is still another one.
     shutil.rmtree(tmp_path / "customer-a")

@@ -6,8 +6,8 @@ import os
 import sys
 
 from holdfast.cli.call import Call
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
-def places(call: Call) -> Places:
-    return Places(os.path.expanduser("~"), call.keeper.place.root, call.environ, sys.platform)
+def places(call: Call) -> AgentDirs:
+    return AgentDirs(os.path.expanduser("~"), call.keeper.place.root, call.environ, sys.platform)

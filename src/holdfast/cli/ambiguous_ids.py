@@ -28,7 +28,7 @@ def tell(
     own, kind = known[place], event.partition(".")[0]
     others = [item for item in known if item.id == own.id and item is not own]
     if any(allows(TABLES[kind], status_of(other), event) for other in others):
-        device = duplicates.told_apart(state, known)[place]
+        device = duplicates.disambiguating_labels(state, known)[place]
         call.note(
             f"There are {len(others) + 1} {kind}s {own.id}. This was the one of {device} "
             f"({shorten(str(own.made.value), 60)}); the same command again means the next."

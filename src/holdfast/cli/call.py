@@ -85,10 +85,10 @@ class Call:
         """A time as a person typed it: RFC 3339, or in local time without an offset, or HH:MM of today."""
         if written is None:
             return None
-        from holdfast.core.times import asked
+        from holdfast.core.times import parse_typed_time
         from holdfast.machine.wall import local_offset
 
-        return asked(written, now=self.keeper.now(), local=local_offset)
+        return parse_typed_time(written, now=self.keeper.now(), local=local_offset)
 
     def session_to_read(self) -> SessionHandle:
         """The one that is asked for; else the current one, else the latest of the project, which is then named."""
@@ -112,10 +112,10 @@ class Call:
         if self._keeper is None:
             return error
         from holdfast.store.interface import AWAY
-        from holdfast.workspace.unit import explain
+        from holdfast.workspace.unit import explain_outage
 
         command = self.parsed.command
-        found = explain(self._keeper, error, writes=command is not None and command.writes)
+        found = explain_outage(self._keeper, error, writes=command is not None and command.writes)
         if found.hint == AWAY:
             found.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
         return found
@@ -219,9 +219,9 @@ class Call:
         """Settings files that cannot be read, if this call came to need them."""
         problems = () if self._keeper is None else self._keeper.settings_problems()
         for problem in problems:
-            from holdfast.workspace.settings import described
+            from holdfast.workspace.settings import describe_problem
 
-            self.note(f"{described(problem)}. {problem.hint}")
+            self.note(f"{describe_problem(problem)}. {problem.hint}")
 
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""

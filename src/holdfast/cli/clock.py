@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.times import millis, text
+from holdfast.core.times import format_time, parse_time
 from holdfast.core.wording import age, ago
 from holdfast.machine.wall import local_offset
 
@@ -12,7 +12,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 def local(ms: int) -> str:
     """The moment in this machine's zone, spelled like `times.text` but without its `Z`."""
     offset = local_offset(ms)
-    return text(ms + (offset.days * 86_400 + offset.seconds) * 1000)[:-1]
+    return format_time(ms + (offset.days * 86_400 + offset.seconds) * 1000)[:-1]
 
 
 def stamp(ms: int) -> str:
@@ -31,16 +31,16 @@ class Clock:
 
     def at(self, moment: str | int) -> str:
         """`14:02` today, `Nov 12 14:02` this year, `2025-11-12 14:02` before."""
-        there = local(moment if isinstance(moment, int) else millis(moment))
+        there = local(moment if isinstance(moment, int) else parse_time(moment))
         if there[:10] == self._day:
             return there[11:16]
         return f"{_day(there, self._day)} {there[11:16]}"
 
     def ago(self, moment: str) -> str:
-        return ago(self.now - millis(moment))
+        return ago(self.now - parse_time(moment))
 
     def age(self, moment: str) -> str:
-        return age(self.now - millis(moment))
+        return age(self.now - parse_time(moment))
 
 
 def ticking(ms: int) -> str:

@@ -12,7 +12,7 @@ from holdfast import __version__
 from holdfast.cli.call import VERSION, Call, encode, put
 from holdfast.cli.paint import Paint, terminal
 from holdfast.core.errors import Failed, HoldfastError
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
 
@@ -38,7 +38,7 @@ def _keep(error: Exception, call: Call | None) -> str | None:
         if home is None or not os.path.isdir(home):
             return None
         frames = traceback.extract_tb(error.__traceback__)
-        about = f"{text(Wall().now())} holdfast {__version__} {' '.join(call.parsed.path) if call else ''}"
+        about = f"{format_time(Wall().now())} holdfast {__version__} {' '.join(call.parsed.path) if call else ''}"
         lines = [about] + [
             f"{type(error).__name__} in {os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames[-8:]
         ]

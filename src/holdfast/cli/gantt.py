@@ -12,7 +12,7 @@ from typing import NamedTuple
 from holdfast.cli.clock import day_name, local
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import mark
-from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, span
+from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, format_duration
 from holdfast.core.wording import age
 
 TYPE_CHECKING = False
@@ -115,7 +115,10 @@ def chart(paint: Paint, line: TimelineChart, *, most: int = 100) -> Painted:
         return _listed(paint, line)
     lanes = line.lanes if len(line.lanes) <= most else line.lanes[: most - 1]
     totals = _totals(line)
-    lengths = [span(totals["work"]), *(span(sum(b - a for a, b in lane.runs)) for lane in lanes)]
+    lengths = [
+        format_duration(totals["work"]),
+        *(format_duration(sum(b - a for a, b in lane.runs)) for lane in lanes),
+    ]
     named = max([4, *(paint.width_of(lane.label) for lane in lanes)])
     named = min(named, paint.width // 5)
     beside = max(len(length) for length in lengths)
@@ -247,7 +250,10 @@ def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:
     for kind, (sign, plain, style, name) in _KINDS.items():
         if totals[kind]:
             parts.append(
-                paint.join(paint.style(plain if paint.ascii_only else sign, style), f" {name} {span(totals[kind])}")
+                paint.join(
+                    paint.style(plain if paint.ascii_only else sign, style),
+                    f" {name} {format_duration(totals[kind])}",
+                )
             )
     lines, line = [], Painted(margin)
     for part in parts:
@@ -268,7 +274,7 @@ def _listed(paint: Paint, line: TimelineChart) -> Painted:
         [
             local(a)[:19].replace("T", " "),
             "now" if line.live and b == line.until else local(b)[11:19],
-            span(b - a),
+            format_duration(b - a),
             who,
             what,
         ]

@@ -102,7 +102,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
         background_process.start("holdfast.cli.hooking", "prepare", home)
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
     store = os.environ.get("HOLDFAST_STORE") or ""
-    path = spool.hand_over(
+    path = spool.add_payload(
         home, agent or "unknown", source or "hand", pid, payload, store=without_password(store)
     )  # fmt: skip
     if not answer or not any(word in payload for word in _ASKING):
@@ -110,7 +110,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     away = server_outage.is_away(home, store)
     if away or _nothing_due(home, agent, payload):
         # It has the time to wait for a server that is only slow.
-        if not server_outage.is_away(home, store, server_outage.LEISURE):
+        if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
             from holdfast.machine import background_process
 
             background_process.start("holdfast.cli.hooking", "drain", home)
@@ -185,11 +185,11 @@ def _drain(home: str, made: str = "") -> int:
     import holdfast.cli.quick  # noqa: F401
     from holdfast.keeper.hook_process import drained
     from holdfast.workspace import spool
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
 
     if made != spool.FORMAT:
         _renew_scripts(home)
-    places = Places(os.path.expanduser("~"), os.curdir, os.environ, sys.platform)
+    places = AgentDirs(os.path.expanduser("~"), os.curdir, os.environ, sys.platform)
     drained(home, store=os.environ.get("HOLDFAST_STORE") or None, places=places)
     return 0
 

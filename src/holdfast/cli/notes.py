@@ -21,12 +21,12 @@ def named(path: str) -> str:
 
 def public_path(path: str) -> str:
     """A path as JSON can hold it: a name that is no UTF-8 is escaped, as on the screen."""
-    from holdfast.machine.os_errors import shown
+    from holdfast.machine.os_errors import display_path
 
     try:
         path.encode()
     except UnicodeEncodeError:
-        return shown(path)
+        return display_path(path)
     return path
 
 

@@ -11,7 +11,7 @@ from holdfast.cli.cells import wrap
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Agent, Row, Session, Task
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import CROSSED, PAUSES, count, open_pause, pause_words, percent, time_words
 
 TYPE_CHECKING = False
@@ -156,7 +156,7 @@ def doing(paint: Paint, agent: Agent) -> str:
 
 
 def duration(agent: Agent) -> str:
-    return "" if agent.duration_ms is None else span(agent.duration_ms)
+    return "" if agent.duration_ms is None else format_duration(agent.duration_ms)
 
 
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +246,7 @@ def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
 def worked(session: Session, clock: Clock) -> str:
     time = session.time
     begun = session.started_at or session.created_at
-    parts = [time_words(time) if time.paused_ms else f"{span(time.working_ms)} worked"]
+    parts = [time_words(time) if time.paused_ms else f"{format_duration(time.working_ms)} worked"]
     ended = sum(pause.ended_at is not None for pause in time.pauses)
     if ended > 1:
         parts[0] += f" ({count(ended, 'pause')} so far)"

@@ -27,7 +27,7 @@ from holdfast.cli.status_view import context_line, travel_words
 from holdfast.core.model import Conversation, Session, Task
 from holdfast.core.short_names import readable
 from holdfast.core.text import shorten
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import changed_by, count, limit_words, made_by, pause_words, time_words
 
 Block = tuple[str, str, Painted]
@@ -77,7 +77,7 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
         ("Created", clock.at(session.created_at)),
         ("Ended", clock.at(session.ended_at) if session.ended_at else None),
         ("Last event", f"{clock.at(session.updated_at)}, {clock.ago(session.updated_at)}"),
-        ("Time", f"{time_words(time)}, {span(time.elapsed_ms)} in all"),
+        ("Time", f"{time_words(time)}, {format_duration(time.elapsed_ms)} in all"),
     ]  # fmt: skip
     facts: list[tuple[str, str]] = [(name, value) for name, value in told if value]
     rest = resting(paint, session, clock)
@@ -124,7 +124,7 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
             [commit.sha[:12], commit.subject, made_by(commit), clock.at(commit.at)] for commit in session.commits
         ], 1)),
         ("Pauses", "", _rows(paint, [
-            [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", span(p.duration_ms),
+            [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", format_duration(p.duration_ms),
              pause_words(p.kind, p.reason, p.duration_ms)]
             for p in session.time.pauses
         ], 3)),

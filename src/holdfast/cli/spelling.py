@@ -84,7 +84,7 @@ def _time(word: str, *, date: bool) -> str:
     # A date alone is its first moment, so what makes that moment valid makes the date valid.
     bare = date and len(word) == 10
     try:
-        times.asked(f"{word}T00:00:00Z" if bare else word, now=0, local=lambda _: timedelta(0))
+        times.parse_typed_time(f"{word}T00:00:00Z" if bare else word, now=0, local=lambda _: timedelta(0))
     except Invalid as error:
         if not date:
             raise

@@ -258,7 +258,7 @@ def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, no
         if os.read(handle, len(news) + 1) == news:
             return
         # No process is named: it is the shell's that the agent started for the line, and not the agent's.
-        spool.hand_over(home, agent, spool.STATUS, 0, raw, store=without_password(store))
+        spool.add_payload(home, agent, spool.STATUS, 0, raw, store=without_password(store))
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
         os.write(handle, news)
@@ -283,7 +283,7 @@ def _news(payload: Fields) -> bytes | None:
 
 def _let_take_in(home: str, now: int, store: str) -> None:
     """What hooks left becomes part of the session soon, though nobody waits for it here."""
-    if not spool.anything(home, None if store else spool.HOME) or not os.path.isdir(status_cache.directory(home)):
+    if not spool.has_entries(home, None if store else spool.HOME) or not os.path.isdir(status_cache.directory(home)):
         return
     begun = os.path.join(status_cache.directory(home), "drain")
     if _recent(begun, now):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
-from holdfast.core.times import DAY, HOUR, MINUTE, text
+from holdfast.core.times import DAY, HOUR, MINUTE, format_time
 from holdfast.machine.wall import Wall, local_offset, monotonic
 
 PATIENCE = 30.0  # seconds for another process to do its part
@@ -94,7 +94,7 @@ class Tour:
         local = moment + int(local_offset(moment).total_seconds()) * 1000
         if 2 * HOUR < (self._now + int(local_offset(self._now).total_seconds()) * 1000) % DAY < DAY - 5 * MINUTE:
             return "--at", f"{local % DAY // HOUR:02d}:{local % HOUR // MINUTE:02d}"
-        return "--at", text(moment)[:16] + "Z"
+        return "--at", format_time(moment)[:16] + "Z"
 
     # commands
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.conversations.connect.mcp_entry import NAME, by_hand, called
 from holdfast.conversations.ingest.store_choice import elsewhere
 from holdfast.core.errors import HoldfastError
-from holdfast.core.times import DAY, HOUR, text
+from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import count, one_line
 from holdfast.machine import error_log
 from holdfast.workspace import server_outage, spool
@@ -259,14 +259,14 @@ def waiting(ws: Workspace, _: Store | None) -> Check:
     if os.path.islink(place):
         return Check("spool", "warning", f"{place} is a link, which hooks do not follow: what they tell is lost",
                      "Remove the link; the directory is made anew.")  # fmt: skip
-    unread = spool.unread(home)
+    unread = spool.list_unread(home)
     if unread:
         place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"nothing could be made of {count(len(unread), 'payload')} of agents",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
     others = elsewhere(ws)
     passed_over = {entry.name for entries in others.values() for entry in entries}
-    found = [entry for entry in spool.waiting(home) if entry.name not in passed_over]
+    found = [entry for entry in spool.list_entries(home) if entry.name not in passed_over]
     old = [entry for entry in found if ws.now() - entry.at // 1_000_000 > HOUR]
     if old:
         return Check("spool", "warning", f"{count(len(old), 'payload')} of agents waited for more than an hour",
@@ -298,7 +298,7 @@ def troubles(ws: Workspace, _: Store | None) -> Check:
     lines = error_log.lines(ws.home.path, ws.now() - 7 * DAY)
     if not lines:
         return Check("capture", "ok", "no hook had any trouble in the last seven days")
-    outages = [line for line in lines if server_outage.is_plain(str(line.get("message", "")))]
+    outages = [line for line in lines if server_outage.is_outage_message(str(line.get("message", "")))]
     lines = [line for line in lines if line not in outages]
     if not lines:
         return Check("capture", "ok", f"what hooks heard while the server was away was kept ({_told(outages[-1])})")
@@ -310,5 +310,5 @@ def troubles(ws: Workspace, _: Store | None) -> Check:
 
 def _told(line: dict[str, object]) -> str:
     at = line.get("at")
-    when = f"{text(at)[:16]}Z " if isinstance(at, int) and 0 <= at < 253402300800000 else ""
+    when = f"{format_time(at)[:16]}Z " if isinstance(at, int) and 0 <= at < 253402300800000 else ""
     return f"{when}{one_line(str(line.get('where', '')))}: {one_line(str(line.get('message', '')))}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import astuple
 
 from holdfast.core import view
-from holdfast.machine.process import Identity, ancestors
+from holdfast.machine.process import ProcessIdentity, ancestors
 from holdfast.sessions import ownership
 from holdfast.sessions.work_trees import open_sessions
 
@@ -40,7 +40,7 @@ def conversation(ws: Workspace) -> str | None:
         if native.process is not None
         and native.process.started
         and native.closed_at is None
-        and Identity(*astuple(native.process)) in above
+        and ProcessIdentity(*astuple(native.process)) in above
         and ownership.is_linked(ws, state, view.native_name(native.agent, native.id))
     ]
     latest = max(found, key=lambda native: native.linked_at, default=None)

@@ -23,11 +23,11 @@ from holdfast.conversations.adapters.transcript import Transcript, is_transcript
 from holdfast.conversations.ingest.routing import continued, named
 from holdfast.conversations.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
 from holdfast.core import limits, view
-from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.canonical import MAX_SAFE_INTEGER, digest
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
-from holdfast.core.event_data import read
-from holdfast.core.events import ContextMeasured, ConversationUpdated, Data, SessionEdited
+from holdfast.core.event_data import read_data
+from holdfast.core.events import ContextMeasured, ConversationUpdated, EventData, SessionEdited
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import ConversationState, State
 from holdfast.core.times import DAY
@@ -38,7 +38,7 @@ from holdfast.sessions.ownership import own_test
 if TYPE_CHECKING:
     from holdfast.conversations.ingest.payload import Payload
     from holdfast.store.interface import Transaction
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
 PREFIX: Final = "transcript:"
@@ -75,7 +75,7 @@ def described(story: Transcript) -> ConversationUpdated:
         ended=_count(story.ended) or None, prompts=len(prompts), input=_count(story.input_tokens),
         output=_count(story.output_tokens), cache_read=_count(story.cache_read_tokens),
         cache_write=_count(story.cache_write_tokens),
-        cost_usd=cost if cost is not None and 0 <= cost < LARGEST else None,  # nor is NaN
+        cost_usd=cost if cost is not None and 0 <= cost < MAX_SAFE_INTEGER else None,  # nor is NaN
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def _without(ws: Workspace, state: State, others: Collection[str], agent: str, c
     counted: dict[str, ConversationState] = {}
     for event in ws.store().events(state.session):
         if event.type == "conversation.updated" and event.writer not in others:
-            said = read(event)
+            said = read_data(event)
             if isinstance(said, ConversationUpdated) and (said.agent, said.id) == (agent, conversation):
                 fields = {name: getattr(said, name) for name in ConversationState.__struct_fields__}
                 counted[f"{agent}\n{conversation}"] = ConversationState(**fields)
@@ -132,7 +132,7 @@ def is_news(state: State, updated: ConversationUpdated) -> bool:
 
 
 def _count(number: int) -> int:
-    return min(max(number, 0), LARGEST)
+    return min(max(number, 0), MAX_SAFE_INTEGER)
 
 
 def mark_of(updated: ConversationUpdated) -> str:
@@ -169,7 +169,7 @@ def _ends_turn(signal: AnySignal, *, alone: bool) -> bool:
     return isinstance(signal, Replied | Limited | Closed) or (isinstance(signal, Erred) and alone)
 
 
-def update_due(ws: Workspace, places: Places, *, patience: float = 5.0) -> None:
+def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> None:
     """Read the transcripts of all conversations of which a turn has ended since.
 
     Never raises for what is in a transcript, or for a store that cannot take it now: the next one reads it.
@@ -199,15 +199,17 @@ def update_due(ws: Workspace, places: Places, *, patience: float = 5.0) -> None:
             _settle(ws, followed, patience)
 
 
-def _update(ws: Workspace, places: Places, one: Followed, patience: float) -> None:
+def _update(ws: Workspace, places: AgentDirs, one: Followed, patience: float) -> None:
     story = None
     for source in sources_of(one.agent, one.conversation, one.path, places):
         size = _size(source.path)
         if size is None or not _worth_reading(one, size, whole=source.conversation is None):
             continue
         one.size = size
-        if size <= limits.TRANSCRIPT_LARGEST or source.conversation is not None:  # what is larger is left to backfill
-            within = at_most(limits.TRANSCRIPT_READ, limits.TRANSCRIPT_FILES)
+        if (
+            size <= limits.MAX_TRANSCRIPT_SIZE or source.conversation is not None
+        ):  # what is larger is left to backfill
+            within = at_most(limits.MAX_TRANSCRIPT_READ, limits.MAX_TRANSCRIPT_FILES)
             with read_errors.noted(), suppress(TooMuch), within:
                 found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
                 story = next(found, None)
@@ -220,7 +222,7 @@ def _worth_reading(one: Followed, size: int, *, whole: bool) -> bool:
     if not whole:
         return True  # one conversation of a database
     grown = size - one.size
-    return one.closed or one.size < 0 or size < limits.TRANSCRIPT_SMALL or grown < 0 or grown * 8 > one.size
+    return one.closed or one.size < 0 or size < limits.SMALL_TRANSCRIPT_SIZE or grown < 0 or grown * 8 > one.size
 
 
 def _settle(ws: Workspace, one: Followed, patience: float, story: Transcript | None = None) -> None:
@@ -255,14 +257,14 @@ def _record(ws: Workspace, transaction: Transaction, session: str, story: Transc
     ws.recorder.hear(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
 
 
-def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[Data]:
+def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[EventData]:
     """The event, where it says something new, and what follows from it for the session while that goes on."""
     if is_news(state, updated):
         yield updated
     if view.status_of(state) in FINISHED:
         return
     yield from named(state, updated.agent, updated.id, story.title)
-    if updated.model is not None and view.word(state, "model") is None:
+    if updated.model is not None and view.text_value(state, "model") is None:
         yield SessionEdited(model=updated.model)
     measured = [line.signal for line in story.told if isinstance(line.signal, Measured) and line.signal.agent is None]
     if measured and measured[-1].tokens is not None and not state.outdated:

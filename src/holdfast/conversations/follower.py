@@ -23,7 +23,7 @@ class Ingest(Follower):
     failure = "What hooks left was not recorded"
 
     def collect(self, ws: Workspace) -> None:
-        if spool.anything(ws.home.path, ws.spool_tag):
+        if spool.has_entries(ws.home.path, ws.spool_tag):
             from holdfast.conversations.ingest.drain import drain
 
             drain(ws, patience=ws.patience)
@@ -47,8 +47,8 @@ class Ingest(Follower):
 
             compare.forget(ws, state.session)
             details.forget(ws, state)
-            progress.remember(ws.home.path, view.names(state))
-            status_cache_writer.forget_talks(ws.home.path, view.names(state))
+            progress.remember(ws.home.path, view.lookup_names(state))
+            status_cache_writer.forget_talks(ws.home.path, view.lookup_names(state))
 
     def resume_differences(self, ws: Workspace, state: State) -> Iterator[ResumeDifference]:
         """Agent programs with which the session's conversations were held, and that are not here."""

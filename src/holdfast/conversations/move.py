@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.conversations.ingest.subagents import unreported
 from holdfast.core import view
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
-from holdfast.core.events import Data, NativeLinked, NativeMoved
+from holdfast.core.events import EventData, NativeLinked, NativeMoved
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.core.text import MAX_NAME_LENGTH, check_text, shorten
 from holdfast.sessions.history import SHORTEST_PREFIX
 from holdfast.sessions.ownership import is_linked, native_of, own_test, session_of
 from holdfast.store.interface import Filter
@@ -55,13 +55,13 @@ def move_within(
         raise Conflict(f"conversation {shorten(name, 60)} belongs to session {to[:8]} already", session=to)
     native = None if before is None else native_of(before, name)
     linked = NativeLinked(
-        agent=agent, id=id_, resume=None if native is None else view.reopening(native),
+        agent=agent, id=id_, resume=None if native is None else view.reopen_command(native),
         process=None if native is None else native.process,
     )  # fmt: skip
     ws.recorder.within(transaction, to, lambda _: [linked], at=at)
     if before is not None and not ws.is_read_only(before.session):
 
-        def leave(state: State) -> Iterator[Data]:
+        def leave(state: State) -> Iterator[EventData]:
             # What its agents report goes to the other session from now on.
             yield from unreported(
                 state, name, ws.now() if at is None else at, is_own=own_test(ws, state.session),
@@ -75,7 +75,7 @@ def move_within(
 
 def meant(ws: Workspace, reference: str) -> str:
     """The one conversation that a native id, a unique prefix of it, or `agent:id` means."""
-    clean(reference, "the conversation's id", longest=LONGEST_NAME)
+    check_text(reference, "the conversation's id", longest=MAX_NAME_LENGTH)
     store = ws.existing_store()
     if store is not None and session_of(ws, reference) is not None:
         return reference

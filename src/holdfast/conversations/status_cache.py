@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from holdfast.workspace.server_outage import mark
+from holdfast.workspace.server_outage import store_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CachedStatus:
 def find(home: str, name: str, where: str, store: str) -> CachedStatus | None:
     """The session of a conversation while it is unfinished, else that of its work tree; None: nobody knows yet."""
     asked = read(of_conversation(home, name))
-    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, mark(store)):
+    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, store_mark(store)):
         return None
     tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(asked.get("tree")))))
     if tree is None:

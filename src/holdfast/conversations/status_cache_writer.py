@@ -22,7 +22,7 @@ from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.reminders import LINES, Rule, counted, is_recorded, limit_of, was_said
+from holdfast.core.reminders import LINES, LimitRule, counted_time, is_recorded, limit_of, was_announced
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
@@ -44,13 +44,13 @@ Piece = tuple[int, int, int, str, int, int]
 # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def seen(state: State, now: int, rule: Rule) -> dict[str, Json]:
+def seen(state: State, now: int, rule: LimitRule) -> dict[str, Json]:
     """A session as a status line shows it, at any time from `now` on until something is recorded."""
-    since = counted(state, now, rule).since
+    since = counted_time(state, now, rule).since
     return {
         "v": status_cache.VERSION,
         "session": state.session,
-        "goal": shorten(view.word(state, "goal") or "", _LONGEST_GOAL),
+        "goal": shorten(view.text_value(state, "goal") or "", _LONGEST_GOAL),
         "finished": view.status_of(state) in FINISHED,
         "agents": sum(agents_of.status_of(agent) == "running" for agent in state.agents.values()),
         "waits": bool(state.waiting),
@@ -60,7 +60,7 @@ def seen(state: State, now: int, rule: Rule) -> dict[str, Json]:
                 limit_of(state, line),
                 f"{_WORDS[line]} ({limit_of(state, line) / MINUTE:g} min)",
                 is_recorded(state, line, rule, since),
-                was_said(state, line),
+                was_announced(state, line),
             ]
             for line in LINES
             if line not in rule.off
@@ -68,7 +68,7 @@ def seen(state: State, now: int, rule: Rule) -> dict[str, Json]:
     }
 
 
-def pieces(state: State, now: int, rule: Rule) -> list[Piece]:
+def pieces(state: State, now: int, rule: LimitRule) -> list[Piece]:
     """Working time as a function of the time to come: from when on, how much then, 1 while it grows, the pause,
     when that began (0 without one), and how much of it counts towards the limits.
 
@@ -89,12 +89,12 @@ def pieces(state: State, now: int, rule: Rule) -> list[Piece]:
     return found
 
 
-def _measured(state: State, at: int, rule: Rule) -> tuple[int, str, int, int]:
+def _measured(state: State, at: int, rule: LimitRule) -> tuple[int, str, int, int]:
     work = view.worktime(state, at)
     lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
     pause = min(lasting, key=lambda rest: _STRONGEST.index(rest.kind)) if lasting else None
     word, began = ("", 0) if pause is None else (PAUSES[pause.kind], pause.since)
-    return work.working, word, began, counted(state, at, rule).working
+    return work.working, word, began, counted_time(state, at, rule).working
 
 
 def _then(piece: Piece, at: int) -> tuple[int, str, int, int]:
@@ -152,7 +152,7 @@ def asked(ws: Workspace, name: str, directory: str, *, store: str) -> dict[str, 
         tree = _tree_file(ws)
         _write(os.path.join(status_cache.directory(home), tree), {"v": status_cache.VERSION, "session": current})
         _write(status_cache.of_conversation(home, name), {
-            "v": status_cache.VERSION, "name": name, "dir": directory, "store": server_outage.mark(store),
+            "v": status_cache.VERSION, "name": name, "dir": directory, "store": server_outage.store_mark(store),
             "path": ws.address.key, "session": own, "tree": tree,
         })  # fmt: skip
         forget_old(status_cache.directory(home), ws.now())

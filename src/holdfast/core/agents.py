@@ -9,6 +9,7 @@ from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentEdited,
+    AgentEvent,
     AgentFailed,
     AgentInterrupted,
     AgentPaused,
@@ -17,11 +18,10 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     AgentTimedOut,
-    Data,
-    OfAgent,
+    EventData,
 )
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.registers import current_entries, notice, write_status
+from holdfast.core.registers import add_contradiction, current_write, write_status
 from holdfast.core.state import AgentFailure, AgentRun, AgentState, State, Write
 from holdfast.core.worktime import last_message
 
@@ -43,7 +43,7 @@ def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | No
 
 
 def status_of(agent: AgentState) -> str:
-    stands = current_entries("agent", agent.status)
+    stands = current_write("agent", agent.status)
     return "pending" if stands is None else str(stands.value)
 
 
@@ -82,16 +82,16 @@ def failed(state: State) -> FailedAgents:
 
 
 def _concluded_at(agent: AgentState) -> int:
-    stands = current_entries("agent", agent.status)
+    stands = current_write("agent", agent.status)
     return agent.touched_at if stands is None else stands.at
 
 
-def started(state: State, event: Event, data: Data) -> None:
+def started(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AgentStarted)
     twin = find(state, data.id)
     made = Write(data.task or data.type, event.writer, event.seq, event.hash, event.at)
     if twin is not None:
-        notice(state, f"agents.{data.id}", twin.made, made.value, event)
+        add_contradiction(state, f"agents.{data.id}", twin.made, made.value, event)
     agent = AgentState(
         ref=event.hash, id=data.id, type=data.type, writer=event.writer, made=made, task=data.task,
         blocking_on=data.blocking_on, background=data.background, pid=data.pid, process=data.process,
@@ -105,8 +105,8 @@ def started(state: State, event: Event, data: Data) -> None:
     state.agent_refs.setdefault(agent.id, []).append(agent.ref)
 
 
-def changed(state: State, event: Event, data: Data) -> None:
-    assert isinstance(data, OfAgent)
+def changed(state: State, event: Event, data: EventData) -> None:
+    assert isinstance(data, AgentEvent)
     agent = find(state, data.id, data.ref)
     if agent is None:
         state.not_applied += 1
@@ -126,7 +126,7 @@ def changed(state: State, event: Event, data: Data) -> None:
         agent.tokens = data.tokens if data.tokens is not None else agent.tokens
         agent.background = data.background if data.background is not None else agent.background
         return
-    concluded = current_entries("agent", agent.status)
+    concluded = current_write("agent", agent.status)
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return
     if isinstance(data, AgentCompleted | AgentFailed) and concluded is not None and concluded.value == "interrupted":

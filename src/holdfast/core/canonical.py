@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 else:  # msgspec reads annotations at run time and has no recursive types
     Json = Any
 
-LARGEST = 2**53 - 1  # beyond it, programs that read JSON numbers as doubles would hash another number
-DEEPEST = 100  # lists and objects within each other; beyond it, programs run out of stack at different depths
+MAX_SAFE_INTEGER = 2**53 - 1  # beyond it, programs that read JSON numbers as doubles would hash another number
+MAX_DEPTH = 100  # lists and objects within each other; beyond it, programs run out of stack at different depths
 
 _plain = msgspec.json.Encoder(order="sorted")
 
 
-def canonical(value: Json) -> bytes:
+def canonical_json(value: Json) -> bytes:
     try:
         written = _plain.encode(value) if _is_plain(value) else _careful(value).encode()
     except UnicodeEncodeError:
         raise Invalid("text holds a lone surrogate and cannot be stored as UTF-8") from None
     except RecursionError:
         written = None
-    if written is None or too_deep(written):
-        raise Invalid("the data is nested too deeply", hint=f"The limit is {DEEPEST} levels.")
+    if written is None or is_too_deep(written):
+        raise Invalid("the data is nested too deeply", hint=f"The limit is {MAX_DEPTH} levels.")
     return written
 
 
-def too_deep(written: bytes) -> bool:
+def is_too_deep(written: bytes) -> bool:
     """Is this JSON nested more deeply than every program can read? Decided by counting, the same everywhere."""
-    if written.count(b"[") + written.count(b"{") <= DEEPEST:
+    if written.count(b"[") + written.count(b"{") <= MAX_DEPTH:
         return False
     depth = deepest = 0
     quoted = escaped = False
@@ -55,19 +55,19 @@ def too_deep(written: bytes) -> bool:
             deepest = max(deepest, depth)
         elif byte in b"]}":
             depth -= 1
-    return deepest > DEEPEST
+    return deepest > MAX_DEPTH
 
 
-def as_read(value: Json) -> Json:
+def with_json_numbers(value: Json) -> Json:
     """Decoded JSON with its numbers as RFC 8785 means them: whole numbers beyond `LARGEST` are doubles."""
-    if type(value) is int and not -LARGEST <= value <= LARGEST:
+    if type(value) is int and not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
         try:
             return float(value)
         except OverflowError:
             raise Invalid("the number is too large") from None
     if isinstance(value, dict):
-        return {key: as_read(item) for key, item in value.items()}
-    return [as_read(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: with_json_numbers(item) for key, item in value.items()}
+    return [with_json_numbers(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _sha256: Callable[[bytes], hashlib._Hash] | None = None
@@ -99,7 +99,7 @@ def _is_plain(value: Json) -> bool:
     if kind is str or kind is bool or value is None:
         return True
     if kind is int:
-        return -LARGEST <= value <= LARGEST or _too_large(value)  # type: ignore[operator]
+        return -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER or _too_large(value)  # type: ignore[operator]
     if kind is dict:
         return all(type(k) is str and k.isascii() and _is_plain(v) for k, v in value.items())  # type: ignore[union-attr]
     if kind is list or kind is tuple:  # structs keep their sequences as tuples
@@ -112,7 +112,7 @@ def _careful(value: Json) -> str:
         case bool() | None | str():
             return _plain.encode(value).decode()
         case int():
-            return str(value) if -LARGEST <= value <= LARGEST else str(_too_large(value))
+            return str(value) if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else str(_too_large(value))
         case float():
             return _number(value)
         case list() | tuple():
@@ -126,14 +126,14 @@ def _careful(value: Json) -> str:
 
 
 def _too_large(value: object) -> bool:
-    raise Invalid(f"the number {str(value)[:40]} is too large", hint=f"Whole numbers go up to {LARGEST}.")
+    raise Invalid(f"the number {str(value)[:40]} is too large", hint=f"Whole numbers go up to {MAX_SAFE_INTEGER}.")
 
 
 def _number(value: float) -> str:
     """As ECMAScript writes it: the shortest digits that read back as the same double."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is the number unlike itself)
         raise Invalid("NaN and infinity are not JSON numbers")
-    if value == int(value) and abs(value) <= LARGEST:
+    if value == int(value) and abs(value) <= MAX_SAFE_INTEGER:
         return str(int(value))
     mantissa, _, exponent = repr(value).partition("e")
     if not exponent:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.core.state import State
 
 # 2200-01-01. The same for everyone and for ever: devices that disagreed about it would order one log differently.
-BOUND: Final = 7_258_118_400_000_000
+MAX_CLOCK: Final = 7_258_118_400_000_000
 
 
 def tick(last: int, wall_micros: int) -> int:
@@ -28,10 +28,10 @@ def tick(last: int, wall_micros: int) -> int:
     Beyond the bound it counts on by one. Whoever writes such an event names the last one of the session as seen: its
     effective clock is then what was written.
     """
-    return max(last + 1, min(wall_micros, BOUND), 1)
+    return max(last + 1, min(wall_micros, MAX_CLOCK), 1)
 
 
-def moved(events: Iterable[Event]) -> dict[str, int]:
+def adjusted_clocks(events: Iterable[Event]) -> dict[str, int]:
     """The effective clocks, by hash, of those events of a session whose written clock is another.
 
     What `prev` and `seen` name counts as far as it is among the events. A clock can move when what it names arrives.
@@ -45,40 +45,40 @@ def moved(events: Iterable[Event]) -> dict[str, int]:
             if one.hash in found:
                 waiting.pop()
                 continue
-            causes = [cause for cause in follows(one) if cause in known]
+            causes = [cause for cause in predecessors(one) if cause in known]
             missing = [known[cause] for cause in causes if cause not in found]
             # Only damaged hashes can lead round in a circle: what was visited is not waited for again.
             if missing and one.hash not in visited:
                 visited.add(one.hash)
                 waiting += missing
                 continue
-            clock = one.clock if one.clock <= BOUND else 1
+            clock = one.clock if one.clock <= MAX_CLOCK else 1
             found[one.hash] = max([clock, *(found[cause] + 1 for cause in causes if cause in found)])
     return {name: clock for name, clock in found.items() if clock != known[name].clock}
 
 
-def follows(event: Event) -> tuple[str | None, ...]:
+def predecessors(event: Event) -> tuple[str | None, ...]:
     """The hashes of the events that this one directly comes after."""
     return (event.prev, *(head.hash for head in event.seen))
 
 
-def place(event: Event, moved: Mapping[str, int]) -> Position:
+def log_position(event: Event, moved: Mapping[str, int]) -> Position:
     """Where the event stands in the log: the one order every device agrees on."""
     clock = moved.get(event.hash) if moved else None
     return event.written if clock is None else (clock, *event.written[1:])
 
 
-def stands_as_written(state: State, event: Event) -> bool:
+def keeps_written_clock(state: State, event: Event) -> bool:
     """Whether this event, not in the state yet, comes after all that is and has the clock that it was written with.
 
     False also where only all events together could tell: then `moved` has to look at them.
     """
     if state.last is None:
-        return event.clock <= BOUND
+        return event.clock <= MAX_CLOCK
     last_clock, _, _, last_hash = state.last
     if event.clock <= last_clock:
         return False
-    if event.clock > BOUND and (event.clock != last_clock + 1 or last_hash not in follows(event)):
+    if event.clock > MAX_CLOCK and (event.clock != last_clock + 1 or last_hash not in predecessors(event)):
         return False
     head = state.heads.get(event.writer)
     if head is not None and head.seq >= event.seq:

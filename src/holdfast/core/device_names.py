@@ -22,7 +22,7 @@ def device_names(state: State, guests: Collection[str] = ()) -> dict[str, str]:
     return {writer: f"{name} (guest)" if writer in guests else name for writer, name in state.devices.items()}
 
 
-def sides(state: State, dispute: Dispute, guests: Collection[str] = ()) -> tuple[str, ...]:
+def value_devices(state: State, dispute: Dispute, guests: Collection[str] = ()) -> tuple[str, ...]:
     """The device of each value of a conflict; of several with one name, also the beginning of the writer's id."""
     names = device_names(state, guests)
     devices = [names.get(write.writer) or "unknown device" for write in dispute.writes]
@@ -34,11 +34,11 @@ def sides(state: State, dispute: Dispute, guests: Collection[str] = ()) -> tuple
     )
 
 
-def told_apart(session: Session, state: State, guests: Collection[str]) -> Session:
+def with_device_labels(session: Session, state: State, guests: Collection[str]) -> Session:
     """The session as people are shown it, with names of devices that tell guests from the owner's devices."""
 
     def named(conflict: Conflict, dispute: Dispute) -> Conflict:
-        devices = sides(state, dispute, guests)
+        devices = value_devices(state, dispute, guests)
         values = [replace(value, device=name) for value, name in zip(conflict.values, devices, strict=True)]
         return replace(conflict, values=values)
 

@@ -14,7 +14,7 @@ _Entry = TypeVar("_Entry", AgentState, TaskState)
 _SHORT: Final = 4  # characters of the hash that tells two of one device apart
 
 
-def meant(
+def find_target(
     entries: Iterable[_Entry], id_: str, event: str, status_of: Callable[[_Entry], str], ref: str | None = None
 ) -> _Entry | None:
     """The one that an event is about: by `ref`, else the newest of that id which allows it, else the newest."""
@@ -27,7 +27,7 @@ def meant(
     return next(reversed(able or alike), None)
 
 
-def told_apart(state: State, entries: Iterable[_Entry]) -> list[str]:
+def disambiguating_labels(state: State, entries: Iterable[_Entry]) -> list[str]:
     """What tells each of them from others of its id: nothing for most, else its device, and more if need be."""
     known: Sequence[_Entry] = list(entries)
     alike = Counter(entry.id for entry in known)

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from holdfast.core import times
-from holdfast.core.canonical import LARGEST, Json, digest
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json, digest
 
 LAYOUT = b"holdfast event 1\n"
 SALT_BYTES = 16
@@ -25,7 +25,7 @@ class StreamHead(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fa
 
     writer: str
     # Snapshots have no room for larger numbers: a head that says one is not read.
-    seq: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    seq: Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
     hash: str
 
 
@@ -82,7 +82,7 @@ def body_of(data: bytes, salt: bytes) -> str:
 def hash_of(event: Event) -> str:
     """What `event.hash` must be. The envelope has no fractions and ASCII keys, so this is RFC 8785."""
     envelope = _Envelope(
-        event.actor, times.text(event.at), event.body, event.clock, event.key, event.prev,
+        event.actor, times.format_time(event.at), event.body, event.clock, event.key, event.prev,
         event.seen, event.seq, event.session, event.type, event.v, event.writer,
     )  # fmt: skip
     return digest(LAYOUT, _in_order.encode(envelope))
@@ -106,12 +106,12 @@ def seal(
 ) -> Event:
     """Make the next event of a stream. `data` is canonical JSON, `salt` fresh random bytes."""
     at = min(max(at, times.EARLIEST), times.LATEST)  # what can be written is what is hashed
-    return linked(
+    return event_with_hash(
         version, session, writer, seq, clock, at, seen, key, actor, type, body_of(data, salt), prev, data, salt
     )
 
 
-def linked(
+def event_with_hash(
     v: int,
     session: str,
     writer: str,
@@ -128,12 +128,12 @@ def linked(
     salt: bytes | None,
 ) -> Event:
     """An event with the hash that follows from everything else it says."""
-    envelope = _Envelope(actor, times.text(at), body, clock, key, prev, seen, seq, session, type, v, writer)
+    envelope = _Envelope(actor, times.format_time(at), body, clock, key, prev, seen, seq, session, type, v, writer)
     sealed = digest(LAYOUT, _in_order.encode(envelope))
     return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
 
 
-def problem(event: Event) -> str | None:
+def find_problem(event: Event) -> str | None:
     """What is wrong with this event by itself, or None: its hash, and its data while that is there."""
     if not times.EARLIEST <= event.at <= times.LATEST:
         return "its time is not within the years 1 to 9999"
@@ -146,16 +146,16 @@ def problem(event: Event) -> str | None:
     return None
 
 
-def has_true_hash(event: Event) -> bool:
+def hash_matches(event: Event) -> bool:
     """Whether its hash is the one that follows from its envelope: otherwise another event may have that hash."""
     return times.EARLIEST <= event.at <= times.LATEST and hash_of(event) == event.hash
 
 
-def public(event: Event) -> dict[str, Json]:
+def event_document(event: Event) -> dict[str, Json]:
     """Every field, as `log --json` shows it and other programs read it."""
     return {
         "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq,
-        "clock": event.clock, "at": times.text(event.at),
+        "clock": event.clock, "at": times.format_time(event.at),
         "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
         "key": event.key, "actor": event.actor, "type": event.type, "body": event.body,
         "prev": event.prev, "hash": event.hash,

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.canonical import Json, too_deep
+from holdfast.core.canonical import Json, is_too_deep
 from holdfast.core.decode import decodable
 from holdfast.core.envelope import Event
-from holdfast.core.events import KINDS, Data, EventErased
+from holdfast.core.events import EVENT_TYPES, EventData, EventErased
 
-_decoders: dict[str, msgspec.json.Decoder[Data]] = {}
+_decoders: dict[str, msgspec.json.Decoder[EventData]] = {}
 
 
-def read(event: Event) -> Data | None:
+def read_data(event: Event) -> EventData | None:
     """What the event says; None when it was erased, or is of a type or version this program does not know."""
-    kind = KINDS.get(event.type)
-    if kind is None or event.data is None or event.v > kind.version or too_deep(event.data):
+    kind = EVENT_TYPES.get(event.type)
+    if kind is None or event.data is None or event.v > kind.version or is_too_deep(event.data):
         return None
     decoder = _decoders.get(event.type)
     if decoder is None:
@@ -42,7 +42,7 @@ class Erasures(NamedTuple):
     instead: Mapping[str, bytes]
 
 
-def erasures(events: Iterable[Event]) -> Erasures:
+def collect_erasures(events: Iterable[Event]) -> Erasures:
     """Of the events that count, in log order; only the erasures among them matter.
 
     Of several that name one event the strictest counts: one that puts nothing in its place. Otherwise the earliest.
@@ -50,7 +50,7 @@ def erasures(events: Iterable[Event]) -> Erasures:
     """
     stands: dict[str, bytes | None] = {}
     for event in reversed([event for event in events if event.type == "event.erased"]):
-        data = read(_with(event, stands))
+        data = read_data(_with(event, stands))
         if not isinstance(data, EventErased):
             continue
         for name in data.hashes:
@@ -61,16 +61,16 @@ def erasures(events: Iterable[Event]) -> Erasures:
     return Erasures(frozenset(stands), {name: data for name, data in stands.items() if data is not None})
 
 
-def named(erasure: EventErased) -> Iterator[str]:
+def erased_hashes(erasure: EventErased) -> Iterator[str]:
     """Every event that an erasure names, also in what it puts in the place of another erasure, at any depth."""
     yield from erasure.hashes
     for data in erasure.instead.values():
-        inner = as_erasure(data)
+        inner = parse_erasure(data)
         if inner is not None:
-            yield from named(inner)
+            yield from erased_hashes(inner)
 
 
-def as_erasure(data: Json) -> EventErased | None:
+def parse_erasure(data: Json) -> EventErased | None:
     """What stands in the place of an erasure, as an erasure; None when it is none."""
     try:
         return msgspec.convert(data, decodable(EventErased))
@@ -78,10 +78,10 @@ def as_erasure(data: Json) -> EventErased | None:
         return None
 
 
-def remaining_data(event: Event, instead: Mapping[str, bytes]) -> Event:
+def with_remaining_data(event: Event, instead: Mapping[str, bytes]) -> Event:
     """The event as it counts: with its own data, or what may stand in its place where that can be read."""
     found = _with(event, instead)
-    return found if found is event or read(found) is not None else event
+    return found if found is event or read_data(found) is not None else event
 
 
 def _with(event: Event, instead: Mapping[str, bytes | None]) -> Event:

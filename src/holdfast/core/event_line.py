@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.canonical import as_read, too_deep
+from holdfast.core.canonical import is_too_deep, with_json_numbers
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 
 if TYPE_CHECKING:
     from holdfast.core.envelope import Event
@@ -21,14 +21,14 @@ _TELLING: Final = (
 )  # fmt: skip
 
 
-def tell(event: Event) -> str:
+def describe_event(event: Event) -> str:
     """What an event says, in a line."""
     if event.data is None:
         return "(erased)"
-    if too_deep(event.data):
+    if is_too_deep(event.data):
         return "(unreadable)"
     try:
-        data = as_read(msgspec.json.decode(event.data))
+        data = with_json_numbers(msgspec.json.decode(event.data))
     except (msgspec.MsgspecError, UnicodeDecodeError, Invalid):
         return "(unreadable)"  # its hash says whether that is damage: doctor looks
     if not isinstance(data, dict):
@@ -54,5 +54,5 @@ def error_document(error: HoldfastError, operation: str | None, now: int) -> dic
         "kind": error.kind, "message": error.message, "hint": error.hint,
         "operation": error.operation or operation, "file": error.file, "session": error.session,
         "feature_id": error.feature_id, "details": error.details or error.message,
-        "timestamp": text(error.timestamp or now),
+        "timestamp": format_time(error.timestamp or now),
     }  # fmt: skip

@@ -12,34 +12,34 @@ from typing import Annotated, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 
 # Numbers that every program reads alike; an event with another one is kept and not applied.
-Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+SafeInteger: TypeAlias = Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
 
 
-class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class EventData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What an event says. Absent fields are left out, so adding one changes no hash of the past."""
 
-    redacted: dict[str, Whole] = {}
+    redacted: dict[str, SafeInteger] = {}
 
 
 class EventType(NamedTuple):
     name: str
     version: int
-    data: type[Data]
+    data: type[EventData]
     # Does it count as a sign of activity for work time?
     sign: bool
     # Text of it that a search looks at.
     searched: tuple[str, ...]
 
 
-KINDS: dict[str, EventType] = {}
-TYPE_OF: dict[type[Data], EventType] = {}
+EVENT_TYPES: dict[str, EventType] = {}
+TYPE_OF: dict[type[EventData], EventType] = {}
 
 # Raise it when more is taken for a secret than before, or more fields are looked at: what is stored already is then
 # looked through once more before it leaves the device.
-RULES = 1
+SECRET_RULES = 1
 
 # Free text: scanned for secrets before it is stored. Ids, paths and hashes are not in it.
 FREE_TEXT = frozenset(
@@ -66,13 +66,13 @@ FREE_TEXT = frozenset(
     ]
 )
 
-_D = TypeVar("_D", bound=type[Data])
+_D = TypeVar("_D", bound=type[EventData])
 
 
 def _event(name: str, *, sign: bool = True, searched: str = "", version: int = 1) -> Callable[[_D], _D]:
     def register(data: _D) -> _D:
         kind = EventType(name, version, data, sign, tuple(searched.split()))
-        KINDS[name] = kind
+        EVENT_TYPES[name] = kind
         TYPE_OF[data] = kind
         return data
 
@@ -98,15 +98,15 @@ class ProjectFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class TimerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The thresholds of work time, recorded so that every device computes the same. Milliseconds."""
 
-    idle: Whole = 5 * 60_000
-    task: Whole = 10 * 60_000
-    break_40: Whole = 40 * 60_000
-    warning_60: Whole = 60 * 60_000
-    timeout_90: Whole = 90 * 60_000
+    idle: SafeInteger = 5 * 60_000
+    task: SafeInteger = 10 * 60_000
+    break_40: SafeInteger = 40 * 60_000
+    warning_60: SafeInteger = 60 * 60_000
+    timeout_90: SafeInteger = 90 * 60_000
 
 
 @_event("session.started", searched="goal task")
-class SessionStarted(Data, frozen=True, kw_only=True):
+class SessionStarted(EventData, frozen=True, kw_only=True):
     """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names.
 
     Not `gathers`: conversations that begin in its work tree do not join it.
@@ -133,7 +133,7 @@ class SessionStarted(Data, frozen=True, kw_only=True):
 
 
 @_event("session.edited", searched="goal summary task")
-class SessionEdited(Data, frozen=True, kw_only=True):
+class SessionEdited(EventData, frozen=True, kw_only=True):
     """Facts about the session changed. Only what is named changes; tags are added.
 
     `continues` is for a session of which it was learned late what it goes on from.
@@ -154,26 +154,26 @@ class SessionEdited(Data, frozen=True, kw_only=True):
 
 
 @_event("session.paused")
-class SessionPaused(Data, frozen=True, kw_only=True):
+class SessionPaused(EventData, frozen=True, kw_only=True):
     """The person paused; ends only by `session.resumed`."""
 
     reason: str | None = None
 
 
 @_event("session.resumed")
-class SessionResumed(Data, frozen=True, kw_only=True):
+class SessionResumed(EventData, frozen=True, kw_only=True):
     """Work goes on, here. Not `gathers`: nobody took the session up to gather what begins in its work tree."""
 
     gathers: bool = True
 
 
 @_event("session.saved")
-class SessionSaved(Data, frozen=True, kw_only=True):
+class SessionSaved(EventData, frozen=True, kw_only=True):
     """The person asked for everything to be saved (it already was): a mark in the log."""
 
 
 @_event("session.completed", searched="summary")
-class SessionCompleted(Data, frozen=True, kw_only=True):
+class SessionCompleted(EventData, frozen=True, kw_only=True):
     """The work is done. `outcome` says what became of the session's branch: `kept` or `discarded`."""
 
     summary: str | None = None
@@ -182,7 +182,7 @@ class SessionCompleted(Data, frozen=True, kw_only=True):
 
 
 @_event("session.failed")
-class SessionFailed(Data, frozen=True, kw_only=True):
+class SessionFailed(EventData, frozen=True, kw_only=True):
     """The work cannot go on until someone resumes it."""
 
     message: str
@@ -190,34 +190,34 @@ class SessionFailed(Data, frozen=True, kw_only=True):
 
 
 @_event("session.aborted")
-class SessionAborted(Data, frozen=True, kw_only=True):
+class SessionAborted(EventData, frozen=True, kw_only=True):
     """The work was given up."""
 
     reason: str | None = None
 
 
 @_event("session.timed_out", sign=False)
-class SessionTimedOut(Data, frozen=True, kw_only=True):
+class SessionTimedOut(EventData, frozen=True, kw_only=True):
     """The working-time limit was reached: a pause that needs an explicit resume. Once per session."""
 
 
 @_event("session.archived", sign=False)
-class SessionArchived(Data, frozen=True, kw_only=True):
+class SessionArchived(EventData, frozen=True, kw_only=True):
     """Put away: hidden from listings of current work."""
 
 
 @_event("session.unarchived", sign=False)
-class SessionUnarchived(Data, frozen=True, kw_only=True):
+class SessionUnarchived(EventData, frozen=True, kw_only=True):
     """Taken out again."""
 
 
 @_event("session.deleted", sign=False)
-class SessionDeleted(Data, frozen=True, kw_only=True):
+class SessionDeleted(EventData, frozen=True, kw_only=True):
     """All data of the session is erased, on every device; only the envelopes stay."""
 
 
 @_event("event.erased", sign=False)
-class EventErased(Data, frozen=True, kw_only=True):
+class EventErased(EventData, frozen=True, kw_only=True):
     """The data of these events is erased, for instance because it held a secret.
 
     `instead` has, for some of the hashes, the data as it may stand: of the same type, and without the secret.
@@ -228,14 +228,14 @@ class EventErased(Data, frozen=True, kw_only=True):
 
 
 @_event("device.joined", sign=False)
-class DeviceJoined(Data, frozen=True, kw_only=True):
+class DeviceJoined(EventData, frozen=True, kw_only=True):
     """The first word of a writer that did not start the session: which device it is."""
 
     device: str
 
 
 @_event("alias.given", sign=False)
-class AliasGiven(Data, frozen=True, kw_only=True):
+class AliasGiven(EventData, frozen=True, kw_only=True):
     """The id under which one of the four formats knows the session."""
 
     format: str
@@ -243,7 +243,7 @@ class AliasGiven(Data, frozen=True, kw_only=True):
 
 
 @_event("extra.kept", sign=False)
-class ExtraKept(Data, frozen=True, kw_only=True):
+class ExtraKept(EventData, frozen=True, kw_only=True):
     """Something the model has no place for, kept for whoever wrote it."""
 
     name: str
@@ -253,7 +253,7 @@ class ExtraKept(Data, frozen=True, kw_only=True):
 class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Which process an agent or a conversation is, so that its end can be noticed: a pid alone is used again."""
 
-    pid: Whole
+    pid: SafeInteger
     started: str
     boot: str
     namespace: str
@@ -261,7 +261,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 @_event("native.linked", sign=False)
-class NativeLinked(Data, frozen=True, kw_only=True):
+class NativeLinked(EventData, frozen=True, kw_only=True):
     """The agent program's own id of the conversation, the command that reopens it, and the process it runs in."""
 
     agent: str
@@ -271,7 +271,7 @@ class NativeLinked(Data, frozen=True, kw_only=True):
 
 
 @_event("native.closed", sign=False)
-class NativeClosed(Data, frozen=True, kw_only=True):
+class NativeClosed(EventData, frozen=True, kw_only=True):
     """The agent program said that the conversation was closed. A hint: a crash says nothing, and it may go on."""
 
     agent: str
@@ -280,7 +280,7 @@ class NativeClosed(Data, frozen=True, kw_only=True):
 
 
 @_event("native.moved", sign=False)
-class NativeMoved(Data, frozen=True, kw_only=True):
+class NativeMoved(EventData, frozen=True, kw_only=True):
     """The conversation belongs to another session from now on. What was recorded of it here stays here."""
 
     agent: str
@@ -289,7 +289,7 @@ class NativeMoved(Data, frozen=True, kw_only=True):
 
 
 @_event("conversation.updated", sign=False, searched="name")
-class ConversationUpdated(Data, frozen=True, kw_only=True):
+class ConversationUpdated(EventData, frozen=True, kw_only=True):
     """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
 
     Of a conversation that went on after its session had ended, each session has its own share of prompts, tokens
@@ -300,18 +300,18 @@ class ConversationUpdated(Data, frozen=True, kw_only=True):
     id: str
     name: str | None = None
     model: str | None = None
-    began: Whole | None = None
-    ended: Whole | None = None
-    prompts: Whole = 0
-    input: Whole = 0
-    output: Whole = 0
-    cache_read: Whole = 0
-    cache_write: Whole = 0
+    began: SafeInteger | None = None
+    ended: SafeInteger | None = None
+    prompts: SafeInteger = 0
+    input: SafeInteger = 0
+    output: SafeInteger = 0
+    cache_read: SafeInteger = 0
+    cache_write: SafeInteger = 0
     cost_usd: float | None = None
 
 
 @_event("ground.noted", sign=False)
-class GroundNoted(Data, frozen=True, kw_only=True):
+class GitPositionNoted(EventData, frozen=True, kw_only=True):
     """Where the work is in git, when that is another place than the log knew: whoever follows looks for it there.
 
     Without a `branch`, the commit is checked out by itself; without a `commit`, the branch has none yet.
@@ -325,59 +325,59 @@ class GroundNoted(Data, frozen=True, kw_only=True):
 
 
 @_event("message.exchanged")
-class MessageExchanged(Data, frozen=True, kw_only=True):
+class MessageExchanged(EventData, frozen=True, kw_only=True):
     """A person or an agent said something. What was said is not kept."""
 
     role: str = "user"
 
 
 @_event("note.added", searched="text")
-class NoteAdded(Data, frozen=True, kw_only=True):
+class NoteAdded(EventData, frozen=True, kw_only=True):
     text: str
 
 
 @_event("away.recorded")
-class AwayRecorded(Data, frozen=True, kw_only=True):
+class AwayRecorded(EventData, frozen=True, kw_only=True):
     """A pause nobody recorded at the time. Milliseconds since 1970.
 
     `kind` is another than `manual` only for pauses that another program counted (`idle`, `task`, `timeout`).
     `activity` is false where it corrects hours: then it is no sign that anybody is at work when it is recorded.
     """
 
-    since: Whole
-    until: Whole
+    since: SafeInteger
+    until: SafeInteger
     reason: str | None = None
     kind: str = "manual"
     activity: bool = True
 
 
 @_event("worked.recorded")
-class WorkedRecorded(Data, frozen=True, kw_only=True):
+class WorkedRecorded(EventData, frozen=True, kw_only=True):
     """Work that was counted as a pause: no pause is left in this span. Milliseconds since 1970.
 
     `activity` is false unless an early version recorded it, which took it for a sign of activity.
     """
 
-    since: Whole
-    until: Whole
+    since: SafeInteger
+    until: SafeInteger
     reason: str | None = None
     activity: bool = True
 
 
 @_event("work.recorded")
-class WorkRecorded(Data, frozen=True, kw_only=True):
+class WorkRecorded(EventData, frozen=True, kw_only=True):
     """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970.
 
     `counted` says that the program counted it as working time: then no agent's run makes a pause of it either.
     """
 
-    since: Whole
-    until: Whole
+    since: SafeInteger
+    until: SafeInteger
     counted: bool = False
 
 
 @_event("error.noted", searched="message")
-class ErrorNoted(Data, frozen=True, kw_only=True):
+class ErrorNoted(EventData, frozen=True, kw_only=True):
     """Something went wrong that changed no status: an entry in the list of errors."""
 
     message: str
@@ -386,14 +386,14 @@ class ErrorNoted(Data, frozen=True, kw_only=True):
 
 
 @_event("reminder.reached", sign=False)
-class ReminderReached(Data, frozen=True, kw_only=True):
+class ReminderReached(EventData, frozen=True, kw_only=True):
     """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Stays true whatever is learned later."""
 
     line: str
 
 
 @_event("waiting.started")
-class WaitingStarted(Data, frozen=True, kw_only=True):
+class WaitingStarted(EventData, frozen=True, kw_only=True):
     """An agent waits for the person: `for` what (permission, input)."""
 
     id: str
@@ -402,7 +402,7 @@ class WaitingStarted(Data, frozen=True, kw_only=True):
 
 
 @_event("waiting.ended")
-class WaitingEnded(Data, frozen=True, kw_only=True):
+class WaitingEnded(EventData, frozen=True, kw_only=True):
     id: str
 
 
@@ -410,7 +410,7 @@ class WaitingEnded(Data, frozen=True, kw_only=True):
 
 
 @_event("agent.started")
-class AgentStarted(Data, frozen=True, kw_only=True):
+class AgentStarted(EventData, frozen=True, kw_only=True):
     """An agent begins. `pending` while it waits for its turn; starting it later is `agent.resumed`.
 
     `conversation` is the one that asked for it, as `agent:id`, where an agent program reported it.
@@ -422,12 +422,12 @@ class AgentStarted(Data, frozen=True, kw_only=True):
     blocking_on: str | None = None
     background: bool = False
     pending: bool = False
-    pid: Whole | None = None
+    pid: SafeInteger | None = None
     process: Process | None = None
     conversation: str | None = None
 
 
-class OfAgent(Data, frozen=True, kw_only=True):
+class AgentEvent(EventData, frozen=True, kw_only=True):
     """Which agent: by the event that created it (`ref`), and by id for people who read the log."""
 
     id: str
@@ -435,65 +435,65 @@ class OfAgent(Data, frozen=True, kw_only=True):
 
 
 @_event("agent.progressed")
-class AgentProgressed(OfAgent, frozen=True, kw_only=True):
+class AgentProgressed(AgentEvent, frozen=True, kw_only=True):
     progress: float
 
 
 @_event("agent.completed", searched="summary")
-class AgentCompleted(OfAgent, frozen=True, kw_only=True):
+class AgentCompleted(AgentEvent, frozen=True, kw_only=True):
     summary: str | None = None
-    tokens: Whole | None = None
+    tokens: SafeInteger | None = None
 
 
 @_event("agent.failed")
-class AgentFailed(OfAgent, frozen=True, kw_only=True):
+class AgentFailed(AgentEvent, frozen=True, kw_only=True):
     category: str
     message: str
 
 
 @_event("agent.timed_out")
-class AgentTimedOut(OfAgent, frozen=True, kw_only=True):
+class AgentTimedOut(AgentEvent, frozen=True, kw_only=True):
     message: str = "timed out"
 
 
 @_event("agent.retried")
-class AgentRetried(OfAgent, frozen=True, kw_only=True):
+class AgentRetried(AgentEvent, frozen=True, kw_only=True):
     """Tried again after a failure, a timeout or an interruption."""
 
-    pid: Whole | None = None
+    pid: SafeInteger | None = None
     process: Process | None = None
 
 
 @_event("agent.paused")
-class AgentPaused(OfAgent, frozen=True, kw_only=True):
+class AgentPaused(AgentEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("agent.resumed")
-class AgentResumed(OfAgent, frozen=True, kw_only=True):
+class AgentResumed(AgentEvent, frozen=True, kw_only=True):
     """Goes on after a pause, or begins after waiting for its turn."""
 
-    pid: Whole | None = None
+    pid: SafeInteger | None = None
     process: Process | None = None
 
 
 @_event("agent.aborted")
-class AgentAborted(OfAgent, frozen=True, kw_only=True):
+class AgentAborted(AgentEvent, frozen=True, kw_only=True):
     reason: str | None = None
 
 
 @_event("agent.interrupted", sign=False)
-class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
+class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
     """It ended without saying so: its process is gone, or its conversation went on without it.
 
     `last_seen` is the last moment it was known to run.
     """
 
-    last_seen: Whole
+    last_seen: SafeInteger
 
 
 @_event("agent.edited", searched="summary")
-class AgentEdited(OfAgent, frozen=True, kw_only=True):
+class AgentEdited(AgentEvent, frozen=True, kw_only=True):
     """Facts about an agent changed. Only what is named changes; its status does not.
 
     `tokens` is what it has spent in all; how full its context is, is another matter.
@@ -503,7 +503,7 @@ class AgentEdited(OfAgent, frozen=True, kw_only=True):
     task: str | None = None
     blocking_on: str | None = None
     summary: str | None = None
-    tokens: Whole | None = None
+    tokens: SafeInteger | None = None
     background: bool | None = None
 
 
@@ -511,20 +511,20 @@ class AgentEdited(OfAgent, frozen=True, kw_only=True):
 
 
 @_event("phase.added")
-class PhaseAdded(Data, frozen=True, kw_only=True):
+class PhaseAdded(EventData, frozen=True, kw_only=True):
     id: str
     name: str
 
 
 @_event("task.added", searched="text")
-class TaskAdded(Data, frozen=True, kw_only=True):
+class TaskAdded(EventData, frozen=True, kw_only=True):
     id: str
     text: str
     phase: str | None = None
     agent: str | None = None
 
 
-class OfTask(Data, frozen=True, kw_only=True):
+class TaskEvent(EventData, frozen=True, kw_only=True):
     """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it.
 
     The times are those that a plan gives where they are not when the event happened: milliseconds.
@@ -534,37 +534,37 @@ class OfTask(Data, frozen=True, kw_only=True):
     ref: str | None = None
     outcome: str | None = None
     artifacts: tuple[str, ...] = ()
-    started_at: Whole | None = None
-    completed_at: Whole | None = None
+    started_at: SafeInteger | None = None
+    completed_at: SafeInteger | None = None
 
 
 @_event("task.started", searched="outcome")
-class TaskStarted(OfTask, frozen=True, kw_only=True):
+class TaskStarted(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.completed", searched="outcome")
-class TaskCompleted(OfTask, frozen=True, kw_only=True):
+class TaskCompleted(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.blocked", searched="outcome")
-class TaskBlocked(OfTask, frozen=True, kw_only=True):
+class TaskBlocked(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.reopened", searched="outcome")
-class TaskReopened(OfTask, frozen=True, kw_only=True):
+class TaskReopened(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.dropped", searched="outcome")
-class TaskDropped(OfTask, frozen=True, kw_only=True):
+class TaskDropped(TaskEvent, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.edited", searched="text outcome")
-class TaskEdited(OfTask, frozen=True, kw_only=True):
+class TaskEdited(TaskEvent, frozen=True, kw_only=True):
     """Facts about a task changed. Only what is named changes, artifacts are added; its status does not change."""
 
     text: str | None = None
@@ -576,7 +576,7 @@ class TaskEdited(OfTask, frozen=True, kw_only=True):
 
 
 @_event("decision.made", searched="chosen context options why")
-class DecisionMade(Data, frozen=True, kw_only=True):
+class DecisionMade(EventData, frozen=True, kw_only=True):
     chosen: str
     context: str | None = None
     options: tuple[str, ...] = ()
@@ -584,7 +584,7 @@ class DecisionMade(Data, frozen=True, kw_only=True):
 
 
 @_event("file.changed")
-class FileChanged(Data, frozen=True, kw_only=True):
+class FileChanged(EventData, frozen=True, kw_only=True):
     """A file of the project was changed. Contents are never kept; hashes are.
 
     `by` says how: an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. `among`
@@ -594,8 +594,8 @@ class FileChanged(Data, frozen=True, kw_only=True):
     path: str
     action: str
     agent: str | None = None
-    lines_added: Whole | None = None
-    lines_removed: Whole | None = None
+    lines_added: SafeInteger | None = None
+    lines_removed: SafeInteger | None = None
     hash_before: str | None = None
     hash_after: str | None = None
     by: str | None = None
@@ -603,7 +603,7 @@ class FileChanged(Data, frozen=True, kw_only=True):
 
 
 @_event("commit.recorded", sign=False, searched="message sha")
-class CommitRecorded(Data, frozen=True, kw_only=True):
+class CommitRecorded(EventData, frozen=True, kw_only=True):
     """A commit was made in the work tree of the session, at the time of the event; `message` is its first line.
 
     `conversation` is the one that made it, as `agent:id`; without one, a person did, or nobody knows. `certainty`
@@ -617,7 +617,7 @@ class CommitRecorded(Data, frozen=True, kw_only=True):
     branch: str | None = None
     tree: str | None = None
     parents: tuple[str, ...] = ()
-    authored: Whole | None = None
+    authored: SafeInteger | None = None
     conversation: str | None = None
     certainty: str = "certain"
     among: tuple[str, ...] = ()
@@ -626,41 +626,41 @@ class CommitRecorded(Data, frozen=True, kw_only=True):
 
 
 @_event("command.ran")
-class CommandRan(Data, frozen=True, kw_only=True):
+class CommandRan(EventData, frozen=True, kw_only=True):
     """A shell command was executed. Without a `code`, nobody told how it ended."""
 
     command: str
-    code: Whole | None = None
+    code: SafeInteger | None = None
     agent: str | None = None
-    duration_ms: Whole | None = None
+    duration_ms: SafeInteger | None = None
 
 
 @_event("context.measured")
-class ContextMeasured(Data, frozen=True, kw_only=True):
+class ContextMeasured(EventData, frozen=True, kw_only=True):
     """How many tokens the context holds, in all or of one agent."""
 
-    tokens: Whole
-    window: Whole | None = None
+    tokens: SafeInteger
+    window: SafeInteger | None = None
     agent: str | None = None
 
 
 @_event("context.compressed")
-class ContextCompressed(Data, frozen=True, kw_only=True):
+class ContextCompressed(EventData, frozen=True, kw_only=True):
     """The context was compressed; `tokens` is what is left."""
 
-    tokens: Whole | None = None
+    tokens: SafeInteger | None = None
 
 
 @_event("hill.moved")
-class HillMoved(Data, frozen=True, kw_only=True):
+class HillMoved(EventData, frozen=True, kw_only=True):
     """A scope moved on its hill: 0 not started, 1 to 4 uphill, 5 the crest, 6 to 9 downhill, 10 done."""
 
     scope: str
-    position: Whole
+    position: SafeInteger
 
 
 @_event("conflict.resolved")
-class ConflictResolved(Data, frozen=True, kw_only=True):
+class ConflictResolved(EventData, frozen=True, kw_only=True):
     """A person chose between concurrent values: the hash of the event that stands, and those overruled.
 
     `value` is what was chosen: it stands even where another device has meanwhile replaced all of them.
@@ -673,7 +673,7 @@ class ConflictResolved(Data, frozen=True, kw_only=True):
 
 
 @_event("conflict.found", sign=False)
-class ConflictFound(Data, frozen=True, kw_only=True):
+class ConflictDetected(EventData, frozen=True, kw_only=True):
     """Someone set a field in a file without having seen its latest value: both stand until a person chooses.
 
     `value` is what they wrote. `stood` is what stood then, told for fields that are no registers.
@@ -684,12 +684,12 @@ class ConflictFound(Data, frozen=True, kw_only=True):
     stood: Json = None
 
 
-def is_sign(kind: EventType, data: Data | None) -> bool:
+def is_activity(kind: EventType, data: EventData | None) -> bool:
     """Whether an event is a sign of activity: by its type, unless it corrects hours. Erased data is None."""
     return kind.sign and (not isinstance(data, (AwayRecorded, WorkedRecorded)) or data.activity)
 
 
-def searched_text(kind: EventType, data: Data) -> str:
+def searched_text(kind: EventType, data: EventData) -> str:
     """The text of an event that a search looks at."""
     parts: list[str] = []
     for name in kind.searched:

@@ -17,7 +17,7 @@ STAYS_OPEN = 60 * SECOND
 CLOSES_AFTER = 2  # successes once it was tried again
 
 
-def wait_before(attempt: int) -> int:
+def delay_before(attempt: int) -> int:
     """Milliseconds to wait before the given attempt, counted from 1."""
     return _WAITS[min(max(attempt, 1), len(_WAITS)) - 1]
 

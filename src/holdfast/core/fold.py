@@ -14,30 +14,30 @@ from itertools import islice
 from msgspec.structs import replace
 
 from holdfast.core import agents, tasks
-from holdfast.core.canonical import LARGEST, as_read
-from holdfast.core.clock import moved, place
+from holdfast.core.canonical import MAX_SAFE_INTEGER, with_json_numbers
+from holdfast.core.clock import adjusted_clocks, log_position
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event_data import erasures, read, remaining_data
+from holdfast.core.event_data import collect_erasures, read_data, with_remaining_data
 from holdfast.core.events import (
-    KINDS,
+    EVENT_TYPES,
     AliasGiven,
     AwayRecorded,
     CommandRan,
     CommitRecorded,
-    ConflictFound,
+    ConflictDetected,
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
     ConversationUpdated,
-    Data,
     DecisionMade,
     DeviceJoined,
     ErrorNoted,
+    EventData,
     EventErased,
     ExtraKept,
     FileChanged,
-    GroundNoted,
+    GitPositionNoted,
     HillMoved,
     MessageExchanged,
     NativeClosed,
@@ -62,17 +62,17 @@ from holdfast.core.events import (
     WaitingStarted,
     WorkedRecorded,
     WorkRecorded,
-    is_sign,
+    is_activity,
 )
 from holdfast.core.registers import (
-    dispute,
-    entries_meant,
-    forbidding,
-    notice,
+    add_contradiction,
+    add_dispute,
+    blocking_write,
+    current_value,
+    entries_of_field,
+    record_work,
     resolve,
-    value_of,
-    worked,
-    write,
+    write_register,
     write_status,
 )
 from holdfast.core.state import (
@@ -90,11 +90,20 @@ from holdfast.core.state import (
     WaitState,
     Write,
 )
-from holdfast.core.worktime import add_attended, add_mark, add_own, add_sign, add_stretch, last_sign, learn, mark_of
+from holdfast.core.worktime import (
+    add_activity,
+    add_attended,
+    add_mark,
+    add_watched_span,
+    add_writer_activity,
+    last_activity,
+    note_seen_pauses,
+    pause_mark,
+)
 
-__all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
+__all__ = ["apply", "fold", "in_log_order", "read_data", "skip_duplicate"]
 
-Rule = Callable[[State, Event, Data], None]
+Rule = Callable[[State, Event, EventData], None]
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
 # Keys of what agents reported: before changes said by what they were made, these were the edits of their tools.
@@ -113,7 +122,7 @@ def fold(events: Iterable[Event], session: str | None = None) -> State:
         if event.hash in counting:
             apply(state, counting[event.hash], clock=clock)
         else:
-            pass_over(state, event, clock)
+            skip_duplicate(state, event, clock)
     return state
 
 
@@ -134,8 +143,8 @@ def _counting(ordered: list[Event]) -> list[Event]:
     found = [event for event in ordered if event.key is None or keys[event.key] is event]
     if all(event.data is not None for event in found):
         return found
-    instead = erasures(found).instead
-    return [remaining_data(event, instead) for event in found]
+    instead = collect_erasures(found).instead
+    return [with_remaining_data(event, instead) for event in found]
 
 
 def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
@@ -143,26 +152,26 @@ def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
     for event in events:
         if event.hash not in unique or event.data is None:  # of two copies, the erased one: erasing is for ever
             unique[event.hash] = event
-    clocks = moved(unique.values())
-    return sorted(unique.values(), key=lambda event: place(event, clocks)), clocks
+    clocks = adjusted_clocks(unique.values())
+    return sorted(unique.values(), key=lambda event: log_position(event, clocks)), clocks
 
 
-def apply(state: State, event: Event, data: Data | None = None, *, clock: int | None = None) -> None:
+def apply(state: State, event: Event, data: EventData | None = None, *, clock: int | None = None) -> None:
     """Add one event, the latest in log order, to the state. `data` saves reading it where it is at hand; `clock` is
     its effective clock where that is not the one it was written with.
     """
     _note_position(state, event, clock)
-    kind = KINDS.get(event.type)
+    kind = EVENT_TYPES.get(event.type)
     if kind is None:
         state.not_applied += 1
         return
     if data is None:
-        data = read(event)
-    if is_sign(kind, data):
+        data = read_data(event)
+    if is_activity(kind, data):
         if state.created_at is None or event.at >= state.time.start:
-            add_sign(state.time, event.at)
-            add_own(state.time, event, event.at, event.at)
-        worked(state, event)
+            add_activity(state.time, event.at)
+            add_writer_activity(state.time, event, event.at, event.at)
+        record_work(state, event)
         _reconnect(state, event)
     if data is None:
         # Erased: what it did to the lifecycle is in the envelope and stays; what it said is gone.
@@ -174,15 +183,15 @@ def apply(state: State, event: Event, data: Data | None = None, *, clock: int | 
             return
         data = bare
     for found, count in data.redacted.items():
-        state.redacted[found] = min(max(state.redacted.get(found, 0) + count, -LARGEST), LARGEST)
+        state.redacted[found] = min(max(state.redacted.get(found, 0) + count, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
     _RULES[event.type](state, event, data)
 
 
-def pass_over(state: State, event: Event, clock: int | None = None) -> None:
+def skip_duplicate(state: State, event: Event, clock: int | None = None) -> None:
     """Note an event whose key an earlier one has: it says nothing new, but its stream goes on from it."""
     if clock is not None:
         state.moved[event.hash] = clock
-    state.last = place(event, state.moved)
+    state.last = log_position(event, state.moved)
     head = state.heads.get(event.writer)
     if head is None or head.seq <= event.seq:
         state.heads[event.writer] = event.head
@@ -194,11 +203,11 @@ def pass_over(state: State, event: Event, clock: int | None = None) -> None:
         for head in event.seen:
             before = known.get(head.writer, 0)
             known[head.writer] = max(before, head.seq)
-            learn(state.time, event, head.writer, before, head.seq)
+            note_seen_pauses(state.time, event, head.writer, before, head.seq)
 
 
 def _note_position(state: State, event: Event, clock: int | None) -> None:
-    pass_over(state, event, clock)
+    skip_duplicate(state, event, clock)
     state.count += 1
     state.last_writer = event.writer
     state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at
@@ -207,12 +216,12 @@ def _note_position(state: State, event: Event, clock: int | None) -> None:
 # ── Rules: what each event does to the state ─────────────────────────────────────────────────────────────
 
 
-def _started(state: State, event: Event, data: Data) -> None:
+def _started(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, SessionStarted)
     if state.created_at is not None:
         # Ids are random, so a second start is damage or malice: say so, keep the first.
-        first = Write(value_of(state.registers.get("goal", ())), "", 0, "", state.created_at)
-        notice(state, "started", first, data.goal, event)
+        first = Write(current_value(state.registers.get("goal", ())), "", 0, "", state.created_at)
+        add_contradiction(state, "started", first, data.goal, event)
         return
     state.project = data.project
     state.devices[event.writer] = data.device
@@ -228,7 +237,7 @@ def _started(state: State, event: Event, data: Data) -> None:
     for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
         value = getattr(data, name)
         if value is not None:
-            write(state, name, value, event)
+            write_register(state, name, value, event)
     _taken_up(state, event, gathers=data.gathers)
     state.captured = _is_captured(event)
     _begin(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
@@ -238,7 +247,7 @@ def _begin(state: State, event: Event, status: str) -> None:
     """What the envelope alone says of a start."""
     if state.created_at is None:
         state.created_at = state.time.start = event.at
-        write(state, "status", status, event)
+        write_register(state, "status", status, event)
 
 
 def _is_captured(event: Event) -> bool:
@@ -257,11 +266,11 @@ def _put_away(state: State, event: Event, *, said: bool) -> None:
     state.put_away[event.writer] = said
 
 
-def _edited(state: State, event: Event, data: Data) -> None:
+def _edited(state: State, event: Event, data: EventData) -> None:
     for name in _EDITABLE:
         value = getattr(data, name)
         if value is not None:
-            write(state, name, value, event)
+            write_register(state, name, value, event)
     assert isinstance(data, SessionEdited)
     if data.goal is not None and not _is_captured(event):
         state.renamed = True
@@ -269,19 +278,19 @@ def _edited(state: State, event: Event, data: Data) -> None:
     state.tags.update(dict.fromkeys(data.tags))
 
 
-def _moved(state: State, event: Event, data: Data) -> None:
+def _moved(state: State, event: Event, data: EventData) -> None:
     """The session's own lifecycle."""
     writes = state.registers.setdefault("status", [])
-    refused = forbidding(state, "session", writes, event) is not None
+    refused = blocking_write(state, "session", writes, event) is not None
     write_status(state, "session", writes, "status", event)
     match data:
         case SessionPaused() | SessionResumed() if refused:
             pass
         case SessionPaused():
-            add_mark(state.time, mark_of(state, event, "manual", data.reason))
+            add_mark(state.time, pause_mark(state, event, "manual", data.reason))
         case SessionTimedOut():
             if not refused:
-                add_mark(state.time, mark_of(state, event, "timeout", "Working-time limit reached"))
+                add_mark(state.time, pause_mark(state, event, "timeout", "Working-time limit reached"))
             _crossed(state, "timeout_90", event.at)
         case SessionResumed():
             _taken_up(state, event, gathers=data.gathers)
@@ -289,13 +298,13 @@ def _moved(state: State, event: Event, data: Data) -> None:
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
             if data.summary is not None:
-                write(state, "summary", data.summary, event)
+                write_register(state, "summary", data.summary, event)
             state.outcome = data.outcome or state.outcome
         case SessionFailed():
             state.failures.append(AgentFailure(event.at, data.message, data.category, None))
 
 
-def _reminded(state: State, event: Event, data: Data) -> None:
+def _reminded(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ReminderReached)
     _crossed(state, data.line, event.at)
 
@@ -305,42 +314,42 @@ def _crossed(state: State, line: str, at: int) -> None:
     state.time.crossed[line] = max(at, state.time.crossed.get(line, at))
 
 
-def _away(state: State, event: Event, data: Data) -> None:
+def _away(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AwayRecorded)
     add_mark(state.time, PauseMark(data.since, "away", data.reason, data.until, data.kind))
 
 
-def _corrected(state: State, event: Event, data: Data) -> None:
+def _corrected(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, WorkedRecorded)
     add_mark(state.time, PauseMark(data.since, "worked", data.reason, data.until))
 
 
-def _worked(state: State, event: Event, data: Data) -> None:
+def _worked(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, WorkRecorded)
     if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
-        add_stretch(state.time, data.since, data.until)
-        add_own(state.time, event, data.since, data.until)
+        add_watched_span(state.time, data.since, data.until)
+        add_writer_activity(state.time, event, data.since, data.until)
         if data.counted:
             add_attended(state.time, data.since, data.until)
 
 
-def _exchanged(state: State, event: Event, data: Data) -> None:
+def _exchanged(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, MessageExchanged)
     if data.role == "user":
         add_attended(state.time, event.at, event.at)
 
 
-def _erred(state: State, event: Event, data: Data) -> None:
+def _erred(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ErrorNoted)
     state.failures.append(AgentFailure(event.at, data.message, data.category, data.agent))
 
 
-def _decided(state: State, event: Event, data: Data) -> None:
+def _decided(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, DecisionMade)
     state.decisions.append(DecisionState(event.at, data.chosen, data.context, data.options, data.why))
 
 
-def _noted(state: State, event: Event, data: Data) -> None:
+def _noted(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, NoteAdded)
     state.notes.append(NoteState(event.at, data.text))
 
@@ -352,7 +361,7 @@ def _see_agent(state: State, agent_id: str | None, at: int) -> None:
         agent.touched_at = max(agent.touched_at, at)
 
 
-def _file(state: State, event: Event, data: Data) -> None:
+def _file(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, FileChanged)
     _see_agent(state, data.agent, event.at)
     state.files.append(
@@ -364,7 +373,7 @@ def _file(state: State, event: Event, data: Data) -> None:
     )  # fmt: skip
 
 
-def _committed(state: State, event: Event, data: Data) -> None:
+def _committed(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, CommitRecorded)
     state.commits[data.sha] = CommitState(
         event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored,
@@ -372,7 +381,7 @@ def _committed(state: State, event: Event, data: Data) -> None:
     )  # fmt: skip
 
 
-def _command(state: State, event: Event, data: Data) -> None:
+def _command(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, CommandRan)
     _see_agent(state, data.agent, event.at)
     state.commands += 1
@@ -380,7 +389,7 @@ def _command(state: State, event: Event, data: Data) -> None:
     state.last_command = data.command
 
 
-def _measured(state: State, event: Event, data: Data) -> None:
+def _measured(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ContextMeasured)
     if data.agent is None:
         state.tokens, state.outdated = data.tokens, False
@@ -390,7 +399,7 @@ def _measured(state: State, event: Event, data: Data) -> None:
         state.window = data.window
 
 
-def _compressed(state: State, event: Event, data: Data) -> None:
+def _compressed(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ContextCompressed)
     state.compressions += 1
     state.last_compression = event.at
@@ -400,20 +409,20 @@ def _compressed(state: State, event: Event, data: Data) -> None:
         state.tokens = data.tokens
 
 
-def _hill(state: State, event: Event, data: Data) -> None:
+def _hill(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, HillMoved)
     state.hill[data.scope] = (event.at, data.position)
 
 
-def _phase(state: State, event: Event, data: Data) -> None:
+def _phase(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, PhaseAdded)
     if data.id in state.phases and state.phases[data.id] != data.name:
         first = Write(state.phases[data.id], "", 0, "", event.at)
-        notice(state, f"phases.{data.id}", first, data.name, event)
+        add_contradiction(state, f"phases.{data.id}", first, data.name, event)
     state.phases.setdefault(data.id, data.name)
 
 
-def _waits(state: State, event: Event, data: Data) -> None:
+def _waits(state: State, event: Event, data: EventData) -> None:
     match data:
         case WaitingStarted():
             state.waiting[data.id] = WaitState(event.at, data.for_, data.text)
@@ -421,7 +430,7 @@ def _waits(state: State, event: Event, data: Data) -> None:
             state.waiting.pop(data.id, None)
 
 
-def _named(state: State, event: Event, data: Data) -> None:
+def _named(state: State, event: Event, data: EventData) -> None:
     match data:
         case DeviceJoined():
             state.devices[event.writer] = data.device
@@ -431,7 +440,7 @@ def _named(state: State, event: Event, data: Data) -> None:
             state.extra.pop(data.name, None)  # nothing is kept any more
         case ExtraKept():
             try:
-                state.extra[data.name] = as_read(data.value)
+                state.extra[data.name] = with_json_numbers(data.value)
             except Invalid:
                 state.not_applied += 1
         case NativeLinked():
@@ -458,7 +467,7 @@ def _named(state: State, event: Event, data: Data) -> None:
                 data.name, data.model, data.began, data.ended, data.prompts, data.input, data.output,
                 data.cache_read, data.cache_write, data.cost_usd,
             )  # fmt: skip
-        case GroundNoted() if state.project is not None:
+        case GitPositionNoted() if state.project is not None:
             state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
             state.noted_by = event.writer
 
@@ -495,7 +504,7 @@ def _is_open(native: NativeState | None) -> bool:
 
 def _disconnect(state: State, event: Event) -> None:
     """Note that no conversation is open any more, on any device."""
-    if not state.open_natives and event.at >= last_sign(state.time, event.at):
+    if not state.open_natives and event.at >= last_activity(state.time, event.at):
         state.disconnected_at, state.disconnected_by = event.at, event.writer
 
 
@@ -510,7 +519,7 @@ def _reconnect(state: State, event: Event) -> None:
         state.disconnected_at = None
 
 
-def _filed(state: State, event: Event, data: Data) -> None:
+def _filed(state: State, event: Event, data: EventData) -> None:
     match data:
         case SessionArchived():
             state.archived = True
@@ -522,21 +531,21 @@ def _filed(state: State, event: Event, data: Data) -> None:
             state.deleted = True
 
 
-def _resolved(state: State, event: Event, data: Data) -> None:
+def _resolved(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ConflictResolved)
     resolve(state, event, data)
-    _settle(event, entries_meant(state, data.field))
+    _settle(event, entries_of_field(state, data.field))
 
 
-def _disputed(state: State, event: Event, data: Data) -> None:
-    assert isinstance(data, ConflictFound)
+def _disputed(state: State, event: Event, data: EventData) -> None:
+    assert isinstance(data, ConflictDetected)
     try:
-        data = replace(data, value=as_read(data.value), stood=as_read(data.stood))
+        data = replace(data, value=with_json_numbers(data.value), stood=with_json_numbers(data.stood))
     except Invalid:
         state.not_applied += 1
         return
-    dispute(state, event, data)
-    _settle(event, islice(entries_meant(state, data.field), 1))
+    add_dispute(state, event, data)
+    _settle(event, islice(entries_of_field(state, data.field), 1))
 
 
 def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
@@ -548,12 +557,12 @@ def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
             tasks.settle(entry, event.at)
 
 
-def _nothing(state: State, event: Event, data: Data) -> None:
+def _nothing(state: State, event: Event, data: EventData) -> None:
     """Recorded for its own sake: a sign of activity, or an instruction to stores."""
 
 
 _RULES: dict[str, Rule] = {}
-_BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
+_BY_DATA: tuple[tuple[Rule, tuple[type[EventData], ...]], ...] = (
     (_started, (SessionStarted,)),
     (_edited, (SessionEdited,)),
     (
@@ -583,12 +592,12 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
             NativeClosed,
             NativeMoved,
             ConversationUpdated,
-            GroundNoted,
+            GitPositionNoted,
         ),
     ),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
-    (_disputed, (ConflictFound,)),
+    (_disputed, (ConflictDetected,)),
     (_worked, (WorkRecorded,)),
     (_erred, (ErrorNoted,)),
     (_exchanged, (MessageExchanged,)),
@@ -599,12 +608,12 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (tasks.changed, tasks.CHANGES),
 )
 for _rule, _datas in _BY_DATA:
-    for _kind in KINDS.values():
+    for _kind in EVENT_TYPES.values():
         if _kind.data in _datas:
             _RULES[_kind.name] = _rule
 
 # What an erased event still says by its type alone.
-_BARE: dict[str, Data] = {
+_BARE: dict[str, EventData] = {
     "session.paused": SessionPaused(), "session.resumed": SessionResumed(), "session.aborted": SessionAborted(),
     "session.completed": SessionCompleted(), "session.timed_out": SessionTimedOut(),
     "session.failed": SessionFailed(message=""), "session.archived": SessionArchived(),

@@ -21,13 +21,13 @@ def taken_up_at(state: State, is_own: IsOwn) -> int | None:
     return _latest(state.taken_up, is_own)
 
 
-def last_sign(state: State, is_own: IsOwn) -> int:
+def last_activity(state: State, is_own: IsOwn) -> int:
     """When one of us, or an agent of ours, last did something in it; 0 if never."""
     signs = {writer: max(item.until for item in signs) for writer, signs in state.time.signs.items() if signs}
     return max(_latest(signs, is_own) or 0, taken_up_at(state, is_own) or 0)
 
 
-def last_word_at(state: State, is_own: IsOwn) -> int | None:
+def last_event_at(state: State, is_own: IsOwn) -> int | None:
     """The latest time that one of us gave an event."""
     return _latest(state.latest, is_own)
 

@@ -13,29 +13,29 @@ from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json, digest
 from holdfast.core.envelope import Event
-from holdfast.core.events import ConflictFound, ConflictResolved
+from holdfast.core.events import ConflictDetected, ConflictResolved
 from holdfast.core.lifecycle import FINAL, FINISHED, MOVES, TABLES, allows
 from holdfast.core.state import AgentState, FieldConflict, State, TaskState, Write
 
 
-def saw(state: State, event: Event, earlier: Write) -> bool:
+def has_seen(state: State, event: Event, earlier: Write) -> bool:
     """Had the writer of this event seen that write?"""
     if event.writer == earlier.writer:
         return event.seq > earlier.seq
     return state.seen.get(event.writer, {}).get(earlier.writer, 0) >= earlier.seq
 
 
-def write(state: State, name: str, value: Json, event: Event) -> None:
+def write_register(state: State, name: str, value: Json, event: Event) -> None:
     before = state.registers.get(name, [])
-    unseen = [earlier for earlier in before if not saw(state, event, earlier)]
+    unseen = [earlier for earlier in before if not has_seen(state, event, earlier)]
     state.registers[name] = [*unseen, Write(value, event.writer, event.seq, event.hash, event.at)]
 
 
-def value_of(writes: Sequence[Write]) -> Json:
+def current_value(writes: Sequence[Write]) -> Json:
     return writes[-1].value if writes else None
 
 
-def current_entries(table: str, writes: Sequence[Write]) -> Write | None:
+def current_write(table: str, writes: Sequence[Write]) -> Write | None:
     """The status that stands: endings win over concurrent work, otherwise the later write."""
     final = [item for item in writes if item.value in FINAL[table]]
     ranked = final or writes
@@ -45,27 +45,27 @@ def current_entries(table: str, writes: Sequence[Write]) -> Write | None:
 def write_status(state: State, table: str, writes: list[Write], field: str, event: Event) -> bool:
     """Move a status as the event says; False when the event changes nothing because the table refuses it."""
     after = MOVES[event.type].status
-    stands = forbidding(state, table, writes, event)
+    stands = blocking_write(state, table, writes, event)
     if stands is not None:
-        notice(state, field, stands, after, event)
+        add_contradiction(state, field, stands, after, event)
         return False
-    unseen = [earlier for earlier in writes if not saw(state, event, earlier)]
+    unseen = [earlier for earlier in writes if not has_seen(state, event, earlier)]
     if table == "session" and after in FINISHED:
         for work in state.worked.values():
-            if not saw(state, event, work):
+            if not has_seen(state, event, work):
                 _beside(unseen, work)
     writes[:] = [*unseen, Write(after, event.writer, event.seq, event.hash, event.at)]
-    return current_entries(table, writes) is writes[-1]
+    return current_write(table, writes) is writes[-1]
 
 
-def worked(state: State, event: Event) -> None:
+def record_work(state: State, event: Event) -> None:
     """Somebody was at work. If the session had ended meanwhile and they had not heard of it, both are shown."""
     if event.type.startswith(_NO_WORK):
         return
     work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
     writes = state.registers.get("status")
-    stands = current_entries("session", writes) if writes else None
-    if writes and stands is not None and stands.value in FINISHED and not saw(state, event, stands):
+    stands = current_write("session", writes) if writes else None
+    if writes and stands is not None and stands.value in FINISHED and not has_seen(state, event, stands):
         _beside(writes, work)
 
 
@@ -75,20 +75,20 @@ def _beside(writes: list[Write], work: Write) -> None:
         writes.append(work)
 
 
-def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
+def blocking_write(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
     """The status that forbids this event although its writer knew it: only a damaged or foreign program does that.
 
     A write that its writer had not seen may have replaced the one it went by. Then only an ending forbids anything,
     because nothing replaces an ending.
     """
-    seen = [earlier for earlier in writes if saw(state, event, earlier)]
-    known = current_entries(table, seen)
+    seen = [earlier for earlier in writes if has_seen(state, event, earlier)]
+    known = current_write(table, seen)
     if known is None or allows(TABLES[table], str(known.value), event.type):
         return None
     return known if len(seen) == len(writes) or known.value in FINAL[table] else None
 
 
-def notice(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
+def add_contradiction(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
     """Record two things that cannot both be true; the first stands."""
     _add_clash(state, FieldConflict(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
 
@@ -113,7 +113,7 @@ def _last_clash(state: State, names: Iterable[str]) -> FieldConflict | None:
     return None if place < 0 else state.clashes[place]
 
 
-def fields(state: State) -> dict[str, tuple[str | None, list[Write]]]:
+def status_registers(state: State) -> dict[str, tuple[str | None, list[Write]]]:
     """Every register by its public name, with the lifecycle table that ranks it, if one does."""
     found: dict[str, tuple[str | None, list[Write]]] = {
         name: ("session" if name == "status" else None, writes) for name, writes in state.registers.items()
@@ -135,14 +135,14 @@ def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
     if field in state.registers:
         return {field}, [state.registers[field]]
     names, found = {field}, []
-    for entry in entries_meant(state, field):
+    for entry in entries_of_field(state, field):
         table = "agent" if isinstance(entry, AgentState) else "task"
         names |= {f"{table}s.{entry.id}.status", f"{table}s.{entry.ref}.status"}
         found.append(entry.status)
     return names, found[::-1]
 
 
-def entries_meant(state: State, field: str) -> Iterator[AgentState | TaskState]:
+def entries_of_field(state: State, field: str) -> Iterator[AgentState | TaskState]:
     """The agents or tasks whose status a field is, by their id or the event that created one; the last one first."""
     table, _, rest = field.partition(".")
     name = rest.removesuffix(".status")
@@ -155,7 +155,7 @@ def entries_meant(state: State, field: str) -> Iterator[AgentState | TaskState]:
         yield entries[name]
 
 
-def disputed(writes: Sequence[Write]) -> bool:
+def is_disputed(writes: Sequence[Write]) -> bool:
     return len(writes) > 1 and any(item.value != writes[0].value for item in writes)
 
 
@@ -181,9 +181,9 @@ class Dispute(NamedTuple):
 def disputes(state: State) -> list[Dispute]:
     """Concurrent values of one register, and what could not be true: the same on every device."""
     found = []
-    for name, (table, writes) in fields(state).items():
-        if disputed(writes):
-            stands = writes[-1] if table is None else current_entries(table, writes)
+    for name, (table, writes) in status_registers(state).items():
+        if is_disputed(writes):
+            stands = writes[-1] if table is None else current_write(table, writes)
             place = next(number for number, item in enumerate(writes, start=1) if item is stands)
             found.append(Dispute(name, tuple(writes), None, place))
     found += [Dispute(clash.field, tuple(clash.writes), clash.chosen, clash.chosen or 1) for clash in state.clashes]
@@ -230,16 +230,16 @@ def _settle(
     clash.chosen = place + 1
 
 
-def dispute(state: State, event: Event, found: ConflictFound) -> None:
+def add_dispute(state: State, event: Event, found: ConflictDetected) -> None:
     """Someone wrote a field without having seen what stands there: both values are kept side by side."""
-    entry = next(entries_meant(state, found.field), None)
+    entry = next(entries_of_field(state, found.field), None)
     register = state.registers.get(found.field) if entry is None else entry.status
     written = Write(found.value, event.writer, event.seq, event.hash, event.at)
     if register is not None and len(register) < _WIDEST and _can_stand(found.field, register, found.value):
         # Beside what stands, not over it: whoever wrote it had not seen that.
         register.insert(max(len(register) - 1, 0), written)
     else:
-        stands = Write(value_of(register) if register is not None else found.stood, "", 0, "", event.at)
+        stands = Write(current_value(register) if register is not None else found.stood, "", 0, "", event.at)
         _add_clash(state, FieldConflict(found.field, [stands, written]))
 
 
@@ -255,7 +255,7 @@ def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
     table = _OF.get(field.partition(".")[0])
     if table is not None:
         return isinstance(value, str) and value in _STATUSES[table]
-    if isinstance(value_of(writes), str):
+    if isinstance(current_value(writes), str):
         return isinstance(value, str)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -266,7 +266,7 @@ def _place(writes: Sequence[Write], chosen: str) -> int | None:
 
 def _choose(state: State, writes: list[Write], chosen: Write, event: Event, settled: set[str]) -> bool:
     """Write the chosen value; False when others remain that the person who chose had not seen."""
-    rest = [item for item in writes if item.hash not in settled and not saw(state, event, item)]
+    rest = [item for item in writes if item.hash not in settled and not has_seen(state, event, item)]
     # What ended has ended when it did, not when somebody said that this is what counts.
     ended = writes is state.registers.get("status") and chosen.value in FINISHED
     at = chosen.at if ended else event.at

@@ -11,17 +11,17 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, get_args
 
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.state import State
 from holdfast.core.worktime import WorkTime
 
 Line = Literal["break_40", "warning_60", "timeout_90"]
 LINES: Final[tuple[Line, ...]] = get_args(Line)
-SAID: Final = ".reminded"  # in a session's `extra`: what the person was told of
-OFF: Final = LARGEST  # ms: a line that nobody crosses, also not by the count of an earlier version
+ANNOUNCED: Final = ".reminded"  # in a session's `extra`: what the person was told of
+NEVER: Final = MAX_SAFE_INTEGER  # ms: a line that nobody crosses, also not by the count of an earlier version
 
 
-class Rule(NamedTuple):
+class LimitRule(NamedTuple):
     """What the person chose: whether the last line pauses the session, which lines are switched off by now, and
     whether only `resume` ends the pause.
     """
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     only_resume: bool = False
 
 
-class Counted(NamedTuple):
+class CountedTime(NamedTuple):
     """The working time that counts towards the lines, and since when: the end of the last break, or the start."""
 
     since: int
@@ -39,16 +39,16 @@ class Counted(NamedTuple):
 
 
 # Asked only once a line can be crossed at all: it may have to be looked up in files.
-Chosen = Callable[[], Rule]
+GetLimitRule = Callable[[], LimitRule]
 
 
-def counted(state: State, at: int, rule: Rule) -> Counted:
+def counted_time(state: State, at: int, rule: LimitRule) -> CountedTime:
     work = view.worktime(state, at)
     start = view.counted_from(state)
-    return Counted(start, work.working) if rule.pauses else _since_break(work, start, state.time.timer.idle)
+    return CountedTime(start, work.working) if rule.pauses else _since_break(work, start, state.time.timer.idle)
 
 
-def _since_break(work: WorkTime, start: int, idle: int) -> Counted:
+def _since_break(work: WorkTime, start: int, idle: int) -> CountedTime:
     """A break is a pause of any kind, or several in a row, at least as long as the idle threshold."""
     stop = start + work.elapsed
     since, paused = start, 0  # paused since then, but for the pauses that are looked at
@@ -59,15 +59,15 @@ def _since_break(work: WorkTime, start: int, idle: int) -> Counted:
         ended = max(ended, rest.since + rest.length)
         if ended - begun >= idle:
             since, paused, begun = ended, 0, ended
-    return Counted(since, stop - since - paused - (ended - begun))
+    return CountedTime(since, stop - since - paused - (ended - begun))
 
 
-def due(state: State, at: int, chosen: Chosen) -> list[Line]:
+def due_lines(state: State, at: int, chosen: GetLimitRule) -> list[Line]:
     """Lines that are crossed as of `at`, and whose crossing is still to be recorded; in order."""
     if _is_out_of_reach(state, at):
         return []
     rule = chosen()
-    count = counted(state, at, rule)
+    count = counted_time(state, at, rule)
     return [
         line
         for line in LINES
@@ -77,17 +77,17 @@ def due(state: State, at: int, chosen: Chosen) -> list[Line]:
     ]
 
 
-def is_recorded(state: State, line: str, rule: Rule, since: int) -> bool:
+def is_recorded(state: State, line: str, rule: LimitRule, since: int) -> bool:
     """Whether it is on record that the line was crossed: ever, or after the last break, which ended then."""
     return line in state.time.reached and (rule.pauses or state.time.crossed.get(line, 0) >= since)
 
 
-def crossed_limits(state: State, at: int, chosen: Chosen) -> Line | None:
+def crossed_limits(state: State, at: int, chosen: GetLimitRule) -> Line | None:
     """The farthest line that is crossed at this moment, for whoever looks; None during and after a break."""
     if not state.time.reached and _is_out_of_reach(state, at):
         return None
     rule = chosen()
-    count = counted(state, at, rule)
+    count = counted_time(state, at, rule)
     crossed = [
         line
         for line in LINES
@@ -107,20 +107,22 @@ def _is_out_of_reach(state: State, at: int) -> bool:
     return at - state.time.start < min(limit_of(state, line) for line in LINES)
 
 
-def said_before(state: State) -> list[str]:
+def announced_marks(state: State) -> list[str]:
     """Marks of what the person was told of: crossings of limits, and an ended pause."""
-    known = state.extra.get(SAID)
+    known = state.extra.get(ANNOUNCED)
     return [mark for mark in known if isinstance(mark, str)] if isinstance(known, list) else []
 
 
-def said_mark(state: State, line: str) -> str:
+def announcement_mark(state: State, line: str) -> str:
     return f"{line} {state.time.crossed.get(line, 0)}"
 
 
-def was_said(state: State, line: str) -> bool:
+def was_announced(state: State, line: str) -> bool:
     """Whether the person was told of the line's latest crossing. Earlier versions noted the line alone, once."""
-    told, time = said_before(state), state.time
-    return said_mark(state, line) in told or (line in told and time.crossed.get(line) == time.reached.get(line))
+    told, time = announced_marks(state), state.time
+    return announcement_mark(state, line) in told or (
+        line in told and time.crossed.get(line) == time.reached.get(line)
+    )
 
 
 def message_ends_pause(state: State, *, message_resumes: bool, limit_holds: bool) -> bool:

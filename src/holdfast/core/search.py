@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-LONGEST_WORD = 40
-MOST_WORDS = 2_000  # of one text; a pasted log needs no more to be found again
+MAX_WORD_LENGTH = 40
+MAX_WORDS = 2_000  # of one text; a pasted log needs no more to be found again
 
 # Compiled when first used: looking at a session must not pay for searching.
 _ASCII = r"[a-z0-9]+"
@@ -21,7 +21,7 @@ _UNSPACED = (
 _ANY = rf"(?!_)(?:[{_UNSPACED}](?<=\w)|[^\W_{_UNSPACED}]+)"
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The distinct words of a text, in order of first appearance."""
     if text.isascii():
         found = re.findall(_ASCII, text.lower())
@@ -29,12 +29,12 @@ def words(text: str) -> list[str]:
         decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
         plain = "".join(character for character in decomposed if not unicodedata.combining(character))
         found = re.findall(_ANY, plain)
-    return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))[:MOST_WORDS]
+    return list(dict.fromkeys(word[:MAX_WORD_LENGTH] for word in found))[:MAX_WORDS]
 
 
-def query(text: str) -> tuple[list[str], str]:
+def parse_query(text: str) -> tuple[list[str], str]:
     """Whole words that must be there, and the beginning of one more (empty when the query has no word)."""
-    found = words(text)
+    found = split_words(text)
     if not found:
         return [], ""
     return found[:-1], found[-1]

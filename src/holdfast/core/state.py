@@ -192,7 +192,7 @@ class PauseMark(msgspec.Struct, array_like=True, gc=False):
     heard: dict[str, tuple[int, int]] = {}
 
 
-class Signs(msgspec.Struct, array_like=True, gc=False):
+class ActivitySpan(msgspec.Struct, array_like=True, gc=False):
     """Signs of one writer, close together: from which to which event, and when."""
 
     first: int
@@ -211,7 +211,7 @@ class TimeState(msgspec.Struct, gc=False):
     # Where the person wrote, resumed, or worked by another program's count: joined by the task threshold.
     attended: list[AgentRun] = []
     # Signs by writer: a pause does not stop the clock of who did not know of it.
-    signs: dict[str, list[Signs]] = {}
+    signs: dict[str, list[ActivitySpan]] = {}
     marks: list[PauseMark] = []
     # When each line of working time was crossed for the first time, and for the last time.
     reached: dict[str, int] = {}

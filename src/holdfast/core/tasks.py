@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from holdfast.core.envelope import Event
 from holdfast.core.events import (
-    Data,
-    OfTask,
+    EventData,
     TaskAdded,
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
     TaskEdited,
+    TaskEvent,
     TaskReopened,
     TaskStarted,
 )
 from holdfast.core.lifecycle import FINAL
-from holdfast.core.registers import current_entries, notice, write_status
+from holdfast.core.registers import add_contradiction, current_write, write_status
 from holdfast.core.state import State, TaskState, Write
 
 CREATES = (TaskAdded,)
@@ -31,7 +31,7 @@ def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None
 
 
 def status_of(task: TaskState) -> str:
-    stands = current_entries("task", task.status)
+    stands = current_write("task", task.status)
     return "pending" if stands is None else str(stands.value)
 
 
@@ -44,12 +44,12 @@ def next_id(state: State) -> str:
     return f"t{number}"
 
 
-def added(state: State, event: Event, data: Data) -> None:
+def added(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, TaskAdded)
     twin = find(state, data.id)
     made = Write(data.text, event.writer, event.seq, event.hash, event.at)
     if twin is not None:
-        notice(state, f"tasks.{data.id}", twin.made, data.text, event)
+        add_contradiction(state, f"tasks.{data.id}", twin.made, data.text, event)
     task = TaskState(
         ref=event.hash, id=data.id, text=data.text, made=made, phase=data.phase, agent=data.agent,
         created_at=event.at,
@@ -65,8 +65,8 @@ def settle(task: TaskState, at: int) -> None:
         task.completed_at = at
 
 
-def changed(state: State, event: Event, data: Data) -> None:
-    assert isinstance(data, OfTask)
+def changed(state: State, event: Event, data: EventData) -> None:
+    assert isinstance(data, TaskEvent)
     task = find(state, data.id, data.ref)
     if task is None:
         state.not_applied += 1

@@ -7,9 +7,9 @@ import unicodedata
 
 from holdfast.core.errors import Invalid
 
-LONGEST_TEXT = 1 << 20  # characters; a note is not a file
-LONGEST_NAME = 200
-LONGEST_PATH = 4096
+MAX_TEXT_LENGTH = 1 << 20  # characters; a note is not a file
+MAX_NAME_LENGTH = 200
+MAX_PATH_LENGTH = 4096
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -17,7 +17,7 @@ _RAW_CONTROL = re.compile(b"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-def clean(value: str, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False) -> str:
+def check_text(value: str, what: str, *, longest: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
     """`value` itself if it can be stored and shown as text; otherwise an `Invalid` that says why."""
     if not empty and not value.strip():
         raise Invalid(f"{what} is empty")
@@ -30,7 +30,7 @@ def clean(value: str, what: str, *, longest: int = LONGEST_TEXT, empty: bool = F
     return value
 
 
-def identifier(value: str, what: str) -> str:
+def check_identifier(value: str, what: str) -> str:
     """The closed alphabet of agent and task ids: nothing that could name a path or hide on a screen."""
     if not _ID.match(value):
         shown = value if len(value) <= 40 else value[:39] + "…"
@@ -41,9 +41,9 @@ def identifier(value: str, what: str) -> str:
     return value
 
 
-def relative_path(value: str) -> str:
+def check_relative_path(value: str) -> str:
     """A path inside the project, with forward slashes; anything that points elsewhere is refused."""
-    clean(value, "the path", longest=LONGEST_PATH)
+    check_text(value, "the path", longest=MAX_PATH_LENGTH)
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise Invalid("the path holds control characters")
     parts = value.replace("\\", "/").split("/")

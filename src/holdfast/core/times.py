@@ -26,7 +26,7 @@ EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _dates: dict[int, str] = {}
 
 
-def text(ms: int) -> str:
+def format_time(ms: int) -> str:
     """`2026-11-15T09:52:11.123Z`, the one spelling Holdfast writes."""
     seconds, milli = divmod(min(max(ms, EARLIEST), LATEST), SECOND)
     day, rest = divmod(seconds, 86_400)
@@ -39,7 +39,7 @@ def text(ms: int) -> str:
     return f"{date}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{milli:03d}Z"
 
 
-def millis(written: str) -> int:
+def parse_time(written: str) -> int:
     """The inverse of `text`; also reads any RFC 3339 time. Raises `Invalid` for anything else."""
     match = _RFC3339.match(written)
     if match is None or match[3] is None:
@@ -60,7 +60,7 @@ def millis(written: str) -> int:
     return ms
 
 
-def asked(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
+def parse_typed_time(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
     """A time as a person types it: RFC 3339; in their own zone the same without an offset, or `HH:MM` of today.
 
     `local` tells how far their zone is from UTC at a moment; the core has no clock and no zone of its own.
@@ -70,7 +70,7 @@ def asked(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
         today = (now + local(now) // _MILLISECOND) // DAY * DAY
         return from_local(today + int(clock[1]) * HOUR + int(clock[2]) * MINUTE, local)
     match = _RFC3339.match(written)
-    return millis(written) if match is None or match[3] else from_local(millis(f"{written}Z"), local)
+    return parse_time(written) if match is None or match[3] else from_local(parse_time(f"{written}Z"), local)
 
 
 def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
@@ -84,7 +84,7 @@ def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
     return min(max(shown[0] if shown else moments[-1], EARLIEST), LATEST)
 
 
-def span(ms: int) -> str:
+def format_duration(ms: int) -> str:
     """A length of time for people: `0s`, `42s`, `12 min`, `1 h 05 min`, `3 d 4 h`."""
     seconds = max(ms, 0) // SECOND
     if seconds < 60:

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.core.limits import KEY_PARTS
+from holdfast.core.limits import MAX_KEY_PARTS
 
 # Never gives back what it took, and takes what is not closed up to where tomllib gives up: linear for any input.
 _TEXT: Final = re.compile(
@@ -22,7 +22,7 @@ _TEXT: Final = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-_LONG_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){{{KEY_PARTS}}}")
+_LONG_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}")
 
 
 def loads(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def loads(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, 
     # A quoted part of a key counts as a part; what stands in strings and comments does not.
     bare = _TEXT.sub(lambda found: "" if found[0][0] == "#" else "q", text)
     if _LONG_KEY.search(bare):
-        raise ValueError(f"a key has more than {KEY_PARTS} parts")
+        raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
     try:
         return tomllib.loads(text, parse_float=parse_float)
     except tomllib.TOMLDecodeError:

@@ -41,12 +41,12 @@ from holdfast.core.model import (
     Tokens,
     Waiting,
 )
-from holdfast.core.registers import Dispute, current_entries, disputes, value_of
+from holdfast.core.registers import Dispute, current_value, current_write, disputes
 from holdfast.core.state import AgentState, CommitState, ConversationState, NativeState, PauseMark, State
-from holdfast.core.times import HOUR, text
+from holdfast.core.times import HOUR, format_time
 from holdfast.core.worktime import ForegroundRun, WorkTime, measure
 
-LONGEST_FOUND = 1_200  # bytes
+MAX_LOOKUP_NAME_LENGTH = 1_200  # bytes
 # The command that reopens a conversation, by agent.
 _REOPENING = {
     "claude": "claude --resume {}", "cline": "cline --id {}", "codex": "codex resume {}",
@@ -63,7 +63,7 @@ _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "a
 
 
 def status_of(state: State) -> str:
-    stands = current_entries("session", state.registers.get("status", []))
+    stands = current_write("session", state.registers.get("status", []))
     return "created" if stands is None else str(stands.value)
 
 
@@ -110,7 +110,7 @@ def is_over(state: State, now: int, join_hours: float) -> bool:
 
 
 def ended_at(state: State) -> int | None:
-    stands = current_entries("session", state.registers.get("status", []))
+    stands = current_write("session", state.registers.get("status", []))
     return stands.at if stands is not None and stands.value in FINISHED else None
 
 
@@ -157,7 +157,7 @@ def _unbroken(state: State, stop: int) -> bool:
 
 def progress_of(state: State) -> float:
     """What was set explicitly; else tasks done of all; else the mean of the agents; else nothing."""
-    explicit = value_of(state.registers.get("progress", ()))
+    explicit = current_value(state.registers.get("progress", ()))
     if isinstance(explicit, (int, float)):
         return fraction(explicit)
     statuses = [tasks_of.status_of(task) for task in state.tasks.values()]
@@ -174,8 +174,8 @@ def fraction(value: float) -> float:
     return 1.0 if value >= 1 else float(value) if value > 0 else 0.0
 
 
-def word(state: State, name: str) -> str | None:
-    value = value_of(state.registers.get(name, ()))
+def text_value(state: State, name: str) -> str | None:
+    value = current_value(state.registers.get(name, ()))
     return value if isinstance(value, str) else None
 
 
@@ -207,29 +207,32 @@ def session(state: State, now: int) -> Session:
         id=state.session,
         aliases=aliases_of(state),
         project=_project(state),
-        goal=word(state, "goal") or "",
-        summary=word(state, "summary"),
-        mode=word(state, "mode") or "default",
-        model=word(state, "model"),
+        goal=text_value(state, "goal") or "",
+        summary=text_value(state, "summary"),
+        mode=text_value(state, "mode") or "default",
+        model=text_value(state, "model"),
         status=status_at(state, now),
         progress=progress_of(state),
-        scope=word(state, "scope"),
-        task=word(state, "task"),
-        feature=word(state, "feature"),
-        branch=word(state, "branch"),
+        scope=text_value(state, "scope"),
+        task=text_value(state, "task"),
+        feature=text_value(state, "feature"),
+        branch=text_value(state, "branch"),
         tags=list(state.tags),
         continues=state.continues,
-        created_at=text(created),
-        updated_at=text(state.updated_at),
-        started_at=None if status_of(state) == "created" else text(state.time.start or created),
-        ended_at=None if end is None else text(end),
+        created_at=format_time(created),
+        updated_at=format_time(state.updated_at),
+        started_at=None if status_of(state) == "created" else format_time(state.time.start or created),
+        ended_at=None if end is None else format_time(end),
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
         cost_usd=_cost(state, conversations),
         # Of what has ended, nobody waits for an answer.
-        waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
+        waiting=[
+            Waiting(at=format_time(wait.at), for_=wait.for_, text=wait.text)
+            for wait in state.waiting.values() if end is None
+        ],
         native=[
-            Native(agent=native.agent, id=native.id, resume=reopening(native))
+            Native(agent=native.agent, id=native.id, resume=reopen_command(native))
             for native in state.native.values()
             if native.moved_to is None
         ],
@@ -240,19 +243,19 @@ def session(state: State, now: int) -> Session:
         tasks=[
             Task(
                 id=task.id, text=task.text, phase=task.phase, agent=task.agent, status=tasks_of.status_of(task),
-                outcome=task.outcome, artifacts=list(task.artifacts), created_at=text(task.created_at),
+                outcome=task.outcome, artifacts=list(task.artifacts), created_at=format_time(task.created_at),
                 started_at=_when(task.started_at),
                 completed_at=_when(task.completed_at) if tasks_of.status_of(task) == "completed" else None,
             )
             for task in state.tasks.values()
         ],
         decisions=[
-            Decision(at=text(d.at), chosen=d.chosen, context=d.context, options=list(d.options), why=d.why)
+            Decision(at=format_time(d.at), chosen=d.chosen, context=d.context, options=list(d.options), why=d.why)
             for d in state.decisions
         ],
         files=[
             FileChange(
-                path=f.path, action=f.action, agent=f.agent, at=text(f.at), lines_added=f.lines_added,
+                path=f.path, action=f.action, agent=f.agent, at=format_time(f.at), lines_added=f.lines_added,
                 lines_removed=f.lines_removed, hash_before=f.hash_before, hash_after=f.hash_after,
                 by=None if f.by is None else _CHANGED_BY.get(f.by, "unknown"), among=list(f.among),
             )
@@ -260,9 +263,9 @@ def session(state: State, now: int) -> Session:
         ],
         context=context_of(state),
         time=_time(state, work),
-        notes=[Note(at=text(note.at), text=note.text) for note in state.notes],
+        notes=[Note(at=format_time(note.at), text=note.text) for note in state.notes],
         errors=[
-            Error(at=text(f.at), message=f.message, category=f.category, agent=f.agent) for f in state.failures
+            Error(at=format_time(f.at), message=f.message, category=f.category, agent=f.agent) for f in state.failures
         ],
         conflicts=conflicts(state),
         commands=Commands(total=state.commands, failed=state.commands_failed, last=state.last_command),
@@ -287,7 +290,7 @@ def _conversation(state: State, native: NativeState) -> Conversation:
         model=said.model or (chosen if isinstance(chosen, str) else None),
         started_at=_when(native.linked_at if said.began is None else said.began),
         ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
-        prompts=said.prompts or None, kept=False, resume=reopening(native),
+        prompts=said.prompts or None, kept=False, resume=reopen_command(native),
         cost_usd=max(known, default=None),
         tokens=Tokens(
             input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write
@@ -300,7 +303,7 @@ def _cost(state: State, conversations: list[Conversation]) -> float | None:
     known = [conversation.cost_usd for conversation in conversations if conversation.cost_usd is not None]
     if known:
         return round(sum(known), 6)
-    cost = value_of(state.registers.get("cost_usd", ()))
+    cost = current_value(state.registers.get("cost_usd", ()))
     return float(cost) if isinstance(cost, (int, float)) else None
 
 
@@ -313,7 +316,7 @@ def _commits(state: State) -> list[Commit]:
     shown = [commit for commit in state.commits.values() if commit.sha not in replaced]
     return [
         Commit(
-            sha=commit.sha, at=text(commit.at), subject=commit.subject, branch=commit.branch,
+            sha=commit.sha, at=format_time(commit.at), subject=commit.subject, branch=commit.branch,
             conversation=None if first.conversation is None else first.conversation.partition(":")[2],
             certainty=_CERTAINTY.get(first.certainty, "uncertain"), among=list(first.among),
             replaces=commit.replaces,
@@ -356,7 +359,7 @@ def conflict(state: State, dispute: Dispute) -> Conflict:
         id=dispute.id,
         field=dispute.field,
         values=[
-            ConflictValue(value=write.value, device=state.devices.get(write.writer), at=text(write.at))
+            ConflictValue(value=write.value, device=state.devices.get(write.writer), at=format_time(write.at))
             for write in dispute.writes
         ],
         chosen=dispute.chosen,
@@ -364,7 +367,7 @@ def conflict(state: State, dispute: Dispute) -> Conflict:
 
 
 def _when(ms: int | None) -> str | None:
-    return None if ms is None else text(ms)
+    return None if ms is None else format_time(ms)
 
 
 def _project(state: State) -> Project:
@@ -408,7 +411,7 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
     )  # fmt: skip
 
 
-def tokens_said(state: State) -> int | None:
+def measured_tokens(state: State) -> int | None:
     """The tokens in use by the last measurement, though the context may have been compressed since."""
     return state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
 
@@ -417,11 +420,11 @@ def window_of(state: State) -> int:
     """The context window: as the agent said, or that of the model."""
     if state.window is not None and state.window > 0:
         return state.window
-    return modes.window(word(state, "model"), tokens_said(state) or 0)
+    return modes.window(text_value(state, "model"), measured_tokens(state) or 0)
 
 
 def context_of(state: State) -> Context:
-    tokens = None if state.outdated else tokens_said(state)
+    tokens = None if state.outdated else measured_tokens(state)
     window = window_of(state)
     return Context(
         tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),
@@ -439,7 +442,7 @@ def _time(state: State, work: WorkTime) -> Time:
         idle_since=_when(work.idle_since),
         pauses=[
             Pause(
-                kind=rest.kind, reason=rest.reason, started_at=text(rest.since), ended_at=_when(rest.until),
+                kind=rest.kind, reason=rest.reason, started_at=format_time(rest.since), ended_at=_when(rest.until),
                 duration_ms=rest.length,
             )
             for rest in work.pauses
@@ -450,7 +453,7 @@ def _time(state: State, work: WorkTime) -> Time:
     )  # fmt: skip
 
 
-def reopening(native: NativeState) -> str | None:
+def reopen_command(native: NativeState) -> str | None:
     """The command that reopens a conversation, if it was recorded that there is one.
 
     People paste it, and anybody who may write in the session could have recorded another: it is made from the id.
@@ -459,18 +462,18 @@ def reopening(native: NativeState) -> str | None:
     return command.format(native.id) if command is not None and _PLAIN_ID.fullmatch(native.id) else None
 
 
-def names(state: State) -> list[str]:
+def lookup_names(state: State) -> list[str]:
     """What a session is found by besides its own id: its aliases, and its conversations as `agent:id`."""
     found = [*state.aliases.values(), *(native_name(native.agent, native.id) for native in state.native.values())]
-    return [name for name in found if can_be_found_by(name)]
+    return [name for name in found if is_lookup_name(name)]
 
 
-def can_be_found_by(name: str) -> bool:
+def is_lookup_name(name: str) -> bool:
     """Whether every store can look this up: indexes on a server have no room for longer texts."""
-    return len(name) <= LONGEST_FOUND and len(name.encode(errors="surrogatepass")) <= LONGEST_FOUND
+    return len(name) <= MAX_LOOKUP_NAME_LENGTH and len(name.encode(errors="surrogatepass")) <= MAX_LOOKUP_NAME_LENGTH
 
 
-def last_sign(state: State) -> int:
+def last_activity(state: State) -> int:
     """When something was last done in the session, by a person or an agent."""
     if not state.time.active:
         return state.time.start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.model import Commit, FileChange, Pause, Session, Time
 from holdfast.core.modes import limits
-from holdfast.core.times import DAY, HOUR, MINUTE, span
+from holdfast.core.times import DAY, HOUR, MINUTE, format_duration
 
 if TYPE_CHECKING:
     from holdfast.core.state import FileState
@@ -132,8 +132,11 @@ def paused_and_away(time: Time) -> tuple[int, int]:
 def time_words(time: Time) -> str:
     """`23 min worked, 12 min paused, 377 d away`."""
     paused, away = paused_and_away(time)
-    parts = [f"{span(time.working_ms)} worked", f"{span(paused)} paused" if paused or not away else ""]
-    return ", ".join([*filter(None, parts), *([f"{span(away)} away"] if away else [])])
+    parts = [
+        f"{format_duration(time.working_ms)} worked",
+        f"{format_duration(paused)} paused" if paused or not away else "",
+    ]
+    return ", ".join([*filter(None, parts), *([f"{format_duration(away)} away"] if away else [])])
 
 
 def open_pause(session: Session) -> Pause | None:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from holdfast.core.envelope import Event
 from holdfast.core.model import PauseKind
-from holdfast.core.state import AgentRun, PauseMark, Signs, State, TimeState
+from holdfast.core.state import ActivitySpan, AgentRun, PauseMark, State, TimeState
 from holdfast.core.times import MINUTE
 
 Span = tuple[int, int]
@@ -43,7 +43,7 @@ class ForegroundRun(NamedTuple):
     writer: str = ""
 
 
-class Rest(NamedTuple):
+class WorkPause(NamedTuple):
     """One pause. `until` is None while it lasts; `length` counts what has passed."""
 
     kind: PauseKind
@@ -58,10 +58,10 @@ class WorkTime(NamedTuple):
     working: int
     paused: int
     idle_since: int | None
-    pauses: tuple[Rest, ...]
+    pauses: tuple[WorkPause, ...]
 
 
-def add_sign(time: TimeState, at: int) -> None:
+def add_activity(time: TimeState, at: int) -> None:
     """Note a sign of activity: usually the newest, but a late one may fall anywhere."""
     idle, active = time.timer.idle, time.active
     if active and active[-1].since <= at:
@@ -87,17 +87,17 @@ def add_sign(time: TimeState, at: int) -> None:
                 del active[left + 1]
 
 
-def add_stretch(time: TimeState, since: int, until: int) -> None:
+def add_watched_span(time: TimeState, since: int, until: int) -> None:
     """Note a stretch of activity that another program watched: there is no gap in it."""
-    add_sign(time, since)
-    add_sign(time, until)
+    add_activity(time, since)
+    add_activity(time, until)
     idle, active = max(time.timer.idle, 0), time.active
     first = bisect_left(active, since - idle, key=_end)
     beyond = bisect_right(active, until + idle, key=_since)
     active[first:beyond] = [AgentRun(min(since, active[first].since), max(until, _end(active[beyond - 1])))]
 
 
-def last_sign(time: TimeState, otherwise: int) -> int:
+def last_activity(time: TimeState, otherwise: int) -> int:
     """When the last sign of activity was: the stretches are apart from each other, and the last one ends last."""
     return _end(time.active[-1]) if time.active else otherwise
 
@@ -150,7 +150,7 @@ def add_mark(time: TimeState, mark: PauseMark) -> None:
     time.marks.append(mark)
 
 
-def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
+def add_writer_activity(time: TimeState, event: Event, since: int, until: int) -> None:
     """Note whose sign it was. What falls into one minute is kept as one, unless a pause lies between."""
     own = time.signs.setdefault(event.writer, [])
     last = own[-1] if own else None
@@ -164,17 +164,17 @@ def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
     ):
         last.last, last.until = event.seq, until
     else:
-        own.append(Signs(event.seq, event.seq, since, until, len(time.marks)))
+        own.append(ActivitySpan(event.seq, event.seq, since, until, len(time.marks)))
 
 
-def mark_of(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
+def pause_mark(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
     """A pause, with what its writer had seen; who claims to have seen it before it was there knew of it always."""
     heard = {writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq}
     saw = dict(state.seen.get(event.writer, {}))
     return PauseMark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
 
 
-def learn(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
+def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
     """The writer of this event has heard of another's pauses: what it does from here on, it does knowing of them.
 
     How far it had seen the other's stream `before`, and how far `now`: of pauses up to `before`, it has heard.
@@ -218,7 +218,7 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
         or (run.since == stop and run.until is None and run.since in begun)
     ]
 
-    pauses: list[Rest] = []
+    pauses: list[WorkPause] = []
     covered: list[Span] = []
     is_open = False
 
@@ -228,10 +228,10 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
         lasts = until is None and live and not is_open
         low, high = max(since, start), stop if until is None else min(until, stop)
         if lasts and low == high:  # it begins this very moment, and has no length yet
-            pauses.append(Rest(kind, reason, low, None, 0))
+            pauses.append(WorkPause(kind, reason, low, None, 0))
             is_open = True
         for a, b in _without((low, high), covered):
-            pauses.append(Rest(kind, reason, a, None if lasts and b == stop else b, b - a))
+            pauses.append(WorkPause(kind, reason, a, None if lasts and b == stop else b, b - a))
             is_open = is_open or (lasts and b == stop)
 
     for kind, reason, since, until in _marked(time, runs):
@@ -272,7 +272,7 @@ def _corrections(time: TimeState) -> list[Span]:
     return worked
 
 
-def _corrected(worked: list[Span], rest: Rest, stop: int) -> Iterable[Rest]:
+def _corrected(worked: list[Span], rest: WorkPause, stop: int) -> Iterable[WorkPause]:
     """What is left of a pause after corrections."""
     if not worked or not rest.length:
         yield rest
@@ -280,10 +280,10 @@ def _corrected(worked: list[Span], rest: Rest, stop: int) -> Iterable[Rest]:
     lasts = False
     for low, high in _without((rest.since, rest.since + rest.length), worked):
         lasts = rest.until is None and high == stop
-        yield Rest(rest.kind, rest.reason, low, None if lasts else high, high - low)
+        yield WorkPause(rest.kind, rest.reason, low, None if lasts else high, high - low)
     # What somebody paused stays paused after the work that they entered, also at the very moment that it ends.
     if rest.until is None and rest.kind != "idle" and not lasts:
-        yield Rest(rest.kind, rest.reason, stop, None, 0)
+        yield WorkPause(rest.kind, rest.reason, stop, None, 0)
 
 
 def _marked(

@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
-from holdfast.core.events import Data, ProjectFacts, TimerRules
+from holdfast.core.events import EventData, ProjectFacts, TimerRules
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
 
@@ -55,7 +55,7 @@ class TimedEvent(NamedTuple):
     """Something a document tells: when it happened, and what."""
 
     at: int
-    data: Data
+    data: EventData
 
 
 class ImportContext(NamedTuple):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.core.events import ProjectFacts
 from holdfast.core.state import State
-from holdfast.core.times import SECOND, millis
+from holdfast.core.times import SECOND, parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TimedEvent
 from holdfast.formats.convert import carried, converted, state_of
@@ -169,7 +169,7 @@ class FormatConformance:
         """May two values stand for one another at a place? A time may be spelled otherwise, and cut to its second."""
         if not (isinstance(one, str) and isinstance(other, str) and is_time(one) and is_time(other)):
             return False
-        return abs(millis(one) - millis(other)) < SECOND
+        return abs(parse_time(one) - parse_time(other)) < SECOND
 
     def _round_trip(self, document: Document) -> None:
         shown = self.rules.render(state_of(document, self.rules, GROUND))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.core import limits, view
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import STATUS
 from holdfast.machine import files
 from holdfast.machine.wall import local_offset
@@ -115,7 +115,7 @@ def update(path: str, found: Cycle) -> None:
     """Write the section into a file: in the place of the one it has, else after what stands there."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
-        raise NotFound(f"there is no directory {files.shown(above)}", hint="Make it first.", file=path)
+        raise NotFound(f"there is no directory {files.display_path(above)}", hint="Make it first.", file=path)
     old, new = _read(path), markdown(found)
     if "\r\n" in old:
         new = new.replace("\n", "\r\n")
@@ -132,7 +132,7 @@ def _read(path: str) -> str:
     if not os.path.lexists(path):
         return ""
     try:
-        return files.read_limited(path, limits.DOCUMENT, what="the cycle file").decode()
+        return files.read_limited(path, limits.MAX_DOCUMENT_SIZE, what="the cycle file").decode()
     except UnicodeDecodeError:
         raise Invalid("the file is not UTF-8 text", hint="Name another one.", file=path) from None
 
@@ -172,7 +172,7 @@ def _added_up(ws: Workspace, states: list[State], others: list[State], first: da
     sessions = [
         CycleSession(
             session, state.aliases.get("timer") or session[:8], hours.pieces[0].day, hours.scope,
-            format_names.task(state), view.word(state, "summary"), view.status_of(state), state.outcome,
+            format_names.task(state), view.text_value(state, "summary"), view.status_of(state), state.outcome,
             sum(piece.elapsed - piece.paused for piece in hours.pieces) - elsewhere[session],
         )
         for session, (state, hours) in shown.items()
@@ -220,10 +220,19 @@ def _lines(found: Cycle) -> Iterator[str]:
 
 def _row(name: str, line: Line) -> str:
     hill = "" if line.hill is None else f"{line.hill} of 10"
-    return f"| {name} | {line.sessions} | {span(line.working_ms)} | {line.kept} | {line.discarded} | {hill} |"
+    return (
+        f"| {name} | {line.sessions} | {format_duration(line.working_ms)} | {line.kept} | {line.discarded} | {hill} |"
+    )
 
 
 def _session(one: CycleSession) -> str:
     status = one.outcome or STATUS.get(one.status, one.status)
-    cells = (one.day, inline(one.task), inline(one.summary or ""), span(one.working_ms), status, inline(one.alias))
+    cells = (
+        one.day,
+        inline(one.task),
+        inline(one.summary or ""),
+        format_duration(one.working_ms),
+        status,
+        inline(one.alias),
+    )
     return f"| {' | '.join(cells)} |"

@@ -19,7 +19,7 @@ from holdfast.formats.recovery.identify import is_anothers
 from holdfast.formats.session_files import session_files, suspicious
 from holdfast.formats.text.read import LIMIT, ReadDocument, read, read_json, read_text, read_toml, read_yaml
 from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
-from holdfast.machine.files import explain, read_limited, shown
+from holdfast.machine.files import display_path, explain, read_limited
 
 _BOM: Final = b"\xef\xbb\xbf"
 # Kinds of file that list sessions and are none.
@@ -55,7 +55,9 @@ def sources(paths: Sequence[str], name: str | None = None) -> Iterator[FoundDocu
     """Every document in these files and directories, each once. `name` says which format they are in."""
     for path in paths:  # before anything is done with the first
         if path != "-" and not os.path.lexists(path):
-            raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+            raise NotFound(
+                f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path
+            )
     for path in paths:
         if path == "-" or not os.path.isdir(path):
             yield _advised(_source(path, name))
@@ -78,7 +80,9 @@ def _advised(one: FoundDocument | UnreadFile) -> FoundDocument | UnreadFile:
 
 def none_in(path: str) -> NotFound:
     """A directory in which there is nothing to be read."""
-    return NotFound(f"there is no session file in {shown(path)}", hint=detect.LOOKED_FOR, operation="read", file=path)
+    return NotFound(
+        f"there is no session file in {display_path(path)}", hint=detect.LOOKED_FOR, operation="read", file=path
+    )
 
 
 def reason(error: HoldfastError, path: str) -> str:
@@ -142,7 +146,9 @@ def one_source(path: str, name: str | None = None) -> FoundDocument:
     """The one document at a path. Raises what is wrong with it."""
     found = list(sources([path], name))
     if len(found) > 1:
-        raise Invalid(f"there are {len(found)} session files in {shown(path)}", hint="Name one of them.", file=path)
+        raise Invalid(
+            f"there are {len(found)} session files in {display_path(path)}", hint="Name one of them.", file=path
+        )
     if isinstance(found[0], UnreadFile):
         raise found[0].error
     return found[0]
@@ -171,7 +177,7 @@ def _source(path: str, name: str | None) -> FoundDocument | UnreadFile:
     except Damaged as error:
         # A broken file of the contract. Here it is what somebody hands us, not what we store.
         folder = os.path.dirname(path)
-        message = error.message.removeprefix(shown(os.path.abspath(folder)) + os.sep)
+        message = error.message.removeprefix(display_path(os.path.abspath(folder)) + os.sep)
         return UnreadFile(path, Invalid(message, hint=error.hint, operation="read", file=error.file))
     except HoldfastError as error:
         return UnreadFile(path, error, value)
@@ -194,7 +200,7 @@ def _asked_for(name: str, value: Json, path: str) -> Format:
 
 
 def _where(path: str) -> str:
-    return "standard input" if path == "-" else shown(path)
+    return "standard input" if path == "-" else display_path(path)
 
 
 def _advice(error: NoDocument, path: str) -> str:

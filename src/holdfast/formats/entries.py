@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis, text
+from holdfast.core.times import format_time, parse_time
 from holdfast.formats.base import Place
 from holdfast.formats.document_paths import covers
 
@@ -60,7 +60,7 @@ def _spelled(value: str) -> str:
     """A time is the same time however it is spelled."""
     if _TIME.match(value):
         with suppress(Invalid):
-            return text(millis(value))
+            return format_time(parse_time(value))
     return value
 
 

@@ -74,7 +74,7 @@ def put(path: str, document: Document, rules: Format) -> list[str]:
     """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
-        where = files.shown(os.path.dirname(path.rstrip("/")) or above)
+        where = files.display_path(os.path.dirname(path.rstrip("/")) or above)
         raise NotFound(
             f"there is no directory {where}",
             hint="Make it first, or name another place.",
@@ -84,6 +84,8 @@ def put(path: str, document: Document, rules: Format) -> list[str]:
     if is_layout(path, rules):
         return put_layout(path, document)
     if os.path.isdir(path):
-        raise Conflict(f"{files.shown(path)} is a directory", hint="Name the file that is to be written.", file=path)
+        raise Conflict(
+            f"{files.display_path(path)} is a directory", hint="Name the file that is to be written.", file=path
+        )
     files.write_atomic(path, rules.write(document))
     return [path]

@@ -18,7 +18,7 @@ from holdfast.core.events import DeviceJoined, SessionStarted
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secrets.documents import redact_document
 from holdfast.core.state import State
-from holdfast.core.times import SECOND, millis
+from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.discover import FoundDocument, sources
 from holdfast.formats.import_context import import_context
@@ -90,9 +90,9 @@ def take_in(
 def _refuse_other_project(ws: Workspace, state: State) -> None:
     """A session's id is no secret: a file in a repository must not read or change one of another project."""
     store, project = ws.store(), state.project
-    if project is None or projects.same(store, ws.place, project):
+    if project is None or projects.is_same_project(store, ws.place, project):
         return
-    if projects.only_a_path(project) and not projects.directories(store, project):
+    if projects.has_only_path(project) and not projects.directories(store, project):
         return  # seen on another device only, under a path that means nothing here
     raise Refused(
         "the file has the id of a session of another project",
@@ -131,7 +131,7 @@ def known_as(
         return None
     for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
-        near = abs(millis(row.created_at) - began) < SECOND
+        near = abs(parse_time(row.created_at) - began) < SECOND
         state = store.state(row.id) if near and is_own(store, row.id) else None
         given = state is not None and state.aliases.get(rules.name) is not None
         if given and not named_by_us(ws, row.id, alias):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import covers
 from holdfast.formats.entries import led_to, named, same
@@ -118,7 +118,7 @@ class _Merging:
         if self._in_their_words:
             return theirs
         if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
-            return max(ours, theirs, key=millis)
+            return max(ours, theirs, key=parse_time)
         if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
             return theirs
         self.clashes.append(MergeConflict(place, ours, theirs))

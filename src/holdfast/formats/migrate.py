@@ -19,7 +19,7 @@ from holdfast.formats.entries import same
 from holdfast.formats.import_context import import_context
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine import files
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 from holdfast.machine.quarantine_names import free_name, stamp
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def back(path: str) -> list[Migrated]:
             latest[match["path"]] = (match[0], match["stamp"])
     if not latest:
         raise NotFound(
-            f"nothing at {shown(path)} was migrated",
+            f"nothing at {display_path(path)} was migrated",
             hint="What migrate replaced is kept as FILE.before-TIME, and none is there.",
             file=path,
         )
@@ -169,8 +169,8 @@ def _refuse_link(path: str) -> None:
     """Asked before anything is written: what a link leads to belongs to another place."""
     if os.path.islink(path):
         raise Refused(
-            f"{shown(path)} is a symbolic link, and a file is migrated where it stands",
-            hint=f"Migrate what it leads to: holdfast migrate {shown(os.path.realpath(path))}",
+            f"{display_path(path)} is a symbolic link, and a file is migrated where it stands",
+            hint=f"Migrate what it leads to: holdfast migrate {display_path(os.path.realpath(path))}",
             operation="write",
             file=path,
         )

@@ -15,19 +15,19 @@ import msgspec
 from holdfast.core import tasks
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
-    Data,
-    OfTask,
+    EventData,
     PhaseAdded,
     ProjectFacts,
     TaskAdded,
     TaskBlocked,
     TaskCompleted,
     TaskEdited,
+    TaskEvent,
     TaskStarted,
 )
 from holdfast.core.secrets.patterns import redact
 from holdfast.core.state import State, TaskState
-from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten, slug
+from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten, slug
 from holdfast.formats import timestamps
 from holdfast.formats.base import ImportContext
 from holdfast.formats.text.json_nodes import from_json
@@ -49,7 +49,7 @@ _STATUSES: Final = {
 }  # fmt: skip
 
 # What leads from the status a task has to the one the file says; where nothing does, the task stays as it is.
-_WAYS: Final[dict[tuple[str, str], tuple[type[OfTask], ...]]] = {
+_WAYS: Final[dict[tuple[str, str], tuple[type[TaskEvent], ...]]] = {
     ("pending", "in_progress"): (TaskStarted,),
     ("pending", "blocked"): (TaskBlocked,),
     ("pending", "completed"): (TaskCompleted,),
@@ -85,9 +85,11 @@ class ImportedPlan:
         self.phases = phases
         self.tasks = tasks
 
-    def missing_from(self, state: State) -> list[Data]:
+    def missing_from(self, state: State) -> list[EventData]:
         """The events that bring a session up to this plan; none when it is there already."""
-        found: list[Data] = [PhaseAdded(id=id_, name=name) for id_, name in self.phases if id_ not in state.phases]
+        found: list[EventData] = [
+            PhaseAdded(id=id_, name=name) for id_, name in self.phases if id_ not in state.phases
+        ]
         there = _Known(state)
         for task in self.tasks:
             known = there.match(task)
@@ -111,7 +113,7 @@ def _new_facts(task: PlannedTask, known: TaskState | None) -> TaskEdited:
     return TaskEdited(id=task.id, artifacts=files, started_at=task.started_at if started is None else None)
 
 
-def _move(kind: type[OfTask], id_: str, ref: str | None, task: PlannedTask, new: TaskEdited) -> Data:
+def _move(kind: type[TaskEvent], id_: str, ref: str | None, task: PlannedTask, new: TaskEdited) -> EventData:
     if kind is TaskStarted:
         return TaskStarted(id=id_, ref=ref, artifacts=new.artifacts, started_at=new.started_at)
     if kind is TaskBlocked:
@@ -198,7 +200,9 @@ class _Contract:
             id_ = self._id(phase, ("phase_id", "id"), node, "a phase's id")
             if id_ in phases:
                 raise wrong(self._path, f"phase {id_} is there twice", node.line)
-            phases[id_] = self._checked(self._text(phase.get("name"), "name") or id_, "the phase", node, LONGEST_NAME)
+            phases[id_] = self._checked(
+                self._text(phase.get("name"), "name") or id_, "the phase", node, MAX_NAME_LENGTH
+            )
             for task in self._list(phase.get("tasks"), "tasks"):
                 self._task(task, id_)
         for task in self._list(top.get("tasks"), "tasks"):
@@ -237,7 +241,7 @@ class _Contract:
         )  # fmt: skip
 
     def _artifact(self, node: YamlNode) -> str:
-        return self._held(node, lambda: relative_path(self._text(node, "artifacts") or ""))
+        return self._held(node, lambda: check_relative_path(self._text(node, "artifacts") or ""))
 
     def _time(self, node: YamlNode | None, what: str) -> int | None:
         written = self._text(node, what)
@@ -253,10 +257,10 @@ class _Contract:
         raise wrong(self._path, f"{names[0]} is missing", node.line)
 
     def _named(self, value: str, what: str, node: YamlNode) -> str:
-        return self._held(node, lambda: identifier(value, what))
+        return self._held(node, lambda: check_identifier(value, what))
 
     def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
-        return self._held(node, lambda: clean(value, what, longest=longest))
+        return self._held(node, lambda: check_text(value, what, longest=longest))
 
     def _held(self, node: YamlNode, check: Callable[[], _T]) -> _T:
         """What is wrong with a value, with the place where it stands."""
@@ -325,14 +329,14 @@ class _Checklist:
     def _item(self, heading: str, words: str, status: str) -> None:
         if len(self._found) >= MOST_TASKS:
             raise Invalid(f"there are more than {MOST_TASKS:,} tasks")
-        phase = self._phase(clean(heading, "the heading", longest=LONGEST_NAME)) if heading else None
+        phase = self._phase(check_text(heading, "the heading", longest=MAX_NAME_LENGTH)) if heading else None
         after, ahead = _ID_AFTER.search(words), _ID_BEFORE.match(words)
         place = self._places[phase] = self._places.get(phase, 0) + 1
         text, id_ = words, f"{phase or 'plan'}-{place}"
         if after is not None:
-            text, id_ = words[: after.start()], identifier(after[1], "a task's id")
+            text, id_ = words[: after.start()], check_identifier(after[1], "a task's id")
         elif ahead is not None:
-            text, id_ = words[ahead.end() :], identifier(ahead[1], "a task's id")
+            text, id_ = words[ahead.end() :], check_identifier(ahead[1], "a task's id")
         named = after is not None or ahead is not None
         while id_ in self._ids:
             if named:
@@ -340,7 +344,7 @@ class _Checklist:
             place += 1
             id_ = f"{phase or 'plan'}-{place}"
         self._ids.add(id_)
-        self._found.append(PlannedTask(id_, clean(text, "the task"), phase, status=status, named=named))
+        self._found.append(PlannedTask(id_, check_text(text, "the task"), phase, status=status, named=named))
 
     def _phase(self, name: str) -> str:
         """The id of the phase with this name, made when it is new."""

@@ -185,10 +185,10 @@ def doubt(ws: Workspace, file: ProjectFile) -> str | None:
 
 def _latest_change(ws: Workspace) -> int | None:
     """When a session of this project was last worked on, finished ones too; None without any."""
-    from holdfast.core.times import millis
+    from holdfast.core.times import parse_time
 
     return max(
-        (millis(row.updated_at) for row in session_history.history(ws, limit=None, aliases=False)), default=None
+        (parse_time(row.updated_at) for row in session_history.history(ws, limit=None, aliases=False)), default=None
     )
 
 
@@ -441,6 +441,6 @@ def _goal(file: ProjectFile) -> str:
 
 
 def _day(file: ProjectFile) -> str:
-    from holdfast.core.times import text
+    from holdfast.core.times import format_time
 
-    return text(file.changed)[:10]
+    return format_time(file.changed)[:10]

@@ -21,7 +21,7 @@ from holdfast.formats.recovery.identify import LISTS, Meant, completed, meant
 from holdfast.formats.recovery.recover import Recovered, recovered
 from holdfast.formats.session_files import session_files
 from holdfast.formats.text.read import LIMIT
-from holdfast.machine.files import explain, read_limited, shown
+from holdfast.machine.files import display_path, explain, read_limited
 from holdfast.sessions.history import current_session
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def recover(ws: Workspace, path: str) -> list[Rescue]:
     """What is left of a file, or of every session file in a directory. Raises when there is none."""
     here = import_context(ws)
     if path != "-" and not os.path.lexists(path):
-        raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+        raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
         return [_rescue(ws, path, here)]
     walked = session_files(path)
@@ -90,7 +90,7 @@ def recover(ws: Workspace, path: str) -> list[Rescue]:
 
 
 def _none_in(path: str) -> NotFound:
-    return NotFound(f"there is no session file in {shown(path)}", hint=LOOKED_FOR, operation="read", file=path)
+    return NotFound(f"there is no session file in {display_path(path)}", hint=LOOKED_FOR, operation="read", file=path)
 
 
 def start(ws: Workspace, rescue: Rescue) -> tuple[str, list[FormatNote]]:
@@ -266,7 +266,9 @@ def _no_session(path: str, kind: str) -> HoldfastError:
     from holdfast.core.errors import Invalid
 
     what = "a history of commands" if kind == "contract-history" else "a list of sessions"
-    return Invalid(f"{shown(path)} is {what}, not a session", hint="Recover the session's own file.", file=path)
+    return Invalid(
+        f"{display_path(path)} is {what}, not a session", hint="Recover the session's own file.", file=path
+    )
 
 
 def _contents(document: dict[str, Json], rules: Format, here: ImportContext) -> Contents | None:
@@ -281,7 +283,7 @@ def contents_of(state: State) -> Contents:
     from holdfast.core import view
 
     return Contents(
-        view.word(state, "goal"), view.status_of(state), state.updated_at,
+        view.text_value(state, "goal"), view.status_of(state), state.updated_at,
         len(state.agents), len(state.tasks), len(state.decisions),
     )  # fmt: skip
 

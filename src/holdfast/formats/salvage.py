@@ -94,7 +94,7 @@ def _aliases(found: Recognised, path: str | None, root: str) -> dict[str, str]:
         whole, root = os.path.realpath(path), os.path.realpath(root)
         inside = whole.startswith(os.path.join(root, ""))
         aliases[_FILE] = (os.path.relpath(whole, root) if inside else whole).replace(os.sep, "/")
-    return {name: alias for name, alias in aliases.items() if view.can_be_found_by(alias)}
+    return {name: alias for name, alias in aliases.items() if view.is_lookup_name(alias)}
 
 
 def _key(source: str, number: int) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import EARLIEST, LATEST, SECOND, millis, text
+from holdfast.core.times import EARLIEST, LATEST, SECOND, format_time, parse_time
 from holdfast.formats.base import ImportContext
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -31,7 +31,7 @@ def is_utc(written: str) -> bool:
 def is_time(written: str) -> bool:
     """Is this a real RFC 3339 time, with a zone?"""
     try:
-        millis(written)
+        parse_time(written)
     except Invalid:
         return False
     return True
@@ -47,11 +47,11 @@ def read(written: str, ground: ImportContext) -> Moment:
         return Moment(_local(f"{plain}T00:00:00", ground), "a day without a time is taken as its first moment, local")
     if _NAIVE.match(plain):
         return Moment(_local(plain, ground), "a time without a zone is taken as local time")
-    return Moment(millis(plain))
+    return Moment(parse_time(plain))
 
 
 def _local(plain: str, ground: ImportContext) -> int:
-    there = millis(plain + "Z")
+    there = parse_time(plain + "Z")
     shift = int(ground.offset(there) / _MILLISECOND)
     # The offset of that hour counts: near a change of the clocks the first guess may be off by one.
     ms = there - int(ground.offset(there - shift) / _MILLISECOND)
@@ -62,12 +62,12 @@ def _local(plain: str, ground: ImportContext) -> int:
 
 def in_seconds(ms: int) -> str:
     """`2026-11-15T09:52:11Z`: cut to whole seconds."""
-    return text(ms // SECOND * SECOND)[:19] + "Z"
+    return format_time(ms // SECOND * SECOND)[:19] + "Z"
 
 
 def in_millis(ms: int) -> str:
     """`2026-11-15T09:52:11.123Z`."""
-    return text(ms)
+    return format_time(ms)
 
 
 def shortest(ms: int) -> str:

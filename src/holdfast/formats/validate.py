@@ -14,19 +14,19 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from holdfast.core import limits
-from holdfast.core.canonical import Json, canonical
+from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
-from holdfast.core.events import FREE_TEXT, Data, ExtraKept, ProjectFacts
+from holdfast.core.events import FREE_TEXT, EventData, ExtraKept, ProjectFacts
 from holdfast.core.secrets.documents import redact_document
-from holdfast.core.text import LONGEST_TEXT, clean
-from holdfast.core.times import text
+from holdfast.core.text import MAX_TEXT_LENGTH, check_text
+from holdfast.core.times import format_time
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Severity
 from holdfast.formats.document_paths import written
 from holdfast.formats.session_files import refuse_circle, session_files, suspicious
 from holdfast.formats.text.json import LIMIT, plain
 from holdfast.formats.text.yaml_nodes import NotADocument
-from holdfast.machine.files import read_limited, shown
+from holdfast.machine.files import display_path, read_limited
 from holdfast.machine.os_errors import explain
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ def suspect(value: Json) -> bool:
     return any(_is_bad(text) for _, text in _texts(value, ()))
 
 
-def _wrong(data: Data) -> Iterator[tuple[str, str]]:
+def _wrong(data: EventData) -> Iterator[tuple[str, str]]:
     """Each text of an event that it may not hold, and why; the event's own name where it is something else."""
     if type(data) is ExtraKept:
         return
@@ -66,13 +66,13 @@ def _wrong(data: Data) -> Iterator[tuple[str, str]]:
         held = getattr(data, name) if name in FREE_TEXT else None
         for wrong in (held,) if isinstance(held, str) else held if isinstance(held, tuple) else ():
             try:
-                clean(wrong, "the text", empty=True)
+                check_text(wrong, "the text", empty=True)
             except HoldfastError as error:
                 sound = False
                 yield wrong, error.message
     if sound:
         try:
-            canonical(msgspec.to_builtins(data))
+            canonical_json(msgspec.to_builtins(data))
         except HoldfastError as error:
             yield "", error.message
 
@@ -87,7 +87,7 @@ def _placed(document: Document, text: str, message: str) -> list[Problem]:
 
 
 def _is_bad(text: str) -> bool:
-    return "\0" in text or len(text) > LONGEST_TEXT
+    return "\0" in text or len(text) > MAX_TEXT_LENGTH
 
 
 def _texts(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
@@ -101,7 +101,7 @@ def _texts(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
             yield from _texts(inner, (*place, position))
 
 
-LINES_LIMIT: Final = limits.HISTORY
+LINES_LIMIT: Final = limits.MAX_HISTORY_SIZE
 MOST: Final = 1_000  # problems told of one file
 
 _FLAGS: Final = (
@@ -170,13 +170,15 @@ class Validator:
         named = list(paths)
         for path in named:
             if path != "-" and not os.path.lexists(path):
-                raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+                raise NotFound(
+                    f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path
+                )
             refuse_circle(path)
         verdicts = [verdict for path in named for verdict in self._below(path)]
         for verdict in verdicts:
             feature = detect.feature_at(os.path.abspath(verdict.path)) if verdict.format == "contract" else None
             for found in verdict.problems:
-                found.file, found.details, found.timestamp = verdict.path, found.message, text(self._now)
+                found.file, found.details, found.timestamp = verdict.path, found.message, format_time(self._now)
                 found.feature_id = found.feature_id or feature
         return verdicts
 
@@ -210,7 +212,7 @@ class Validator:
         if not found:
             what = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
-                f"there is no {what} in {shown(path)}",
+                f"there is no {what} in {display_path(path)}",
                 hint=detect.LOOKED_FOR,
                 operation="read",
                 file=path,

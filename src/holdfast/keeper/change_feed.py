@@ -239,7 +239,7 @@ def _collect(ws: Workspace, trees: Everywhere) -> None:
 
 def _has_news(ws: Workspace, store: Store | None, version: int | None) -> bool:
     """For file systems that do not tell of everything."""
-    waits = spool.anything(ws.home.path, ws.spool_tag)
+    waits = spool.has_entries(ws.home.path, ws.spool_tag)
     return waits or (store is not None and store.version() != version)
 
 

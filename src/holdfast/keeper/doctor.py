@@ -22,12 +22,12 @@ from holdfast.core.wording import count
 from holdfast.formats.mirror import checks as mirror_checks
 from holdfast.keeper import store_checks
 from holdfast.machine import disk, files, host
-from holdfast.machine.process import Identity, fate
+from holdfast.machine.process import ProcessIdentity, fate
 from holdfast.sessions.start import ANNOUNCED
 from holdfast.store.interface import Filter, Store
 from holdfast.sync import checks as sync_checks
 from holdfast.workspace import settings
-from holdfast.workspace.followers import NOTHING, REPAIR, SHOWN, UNOPENED, Check
+from holdfast.workspace.followers import MAX_SHOWN, NOT_OPENED, NOTHING_STORED, REPAIR_COMMAND, Check
 from holdfast.workspace.home import Binding
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def examine(ws: Workspace) -> list[Check]:
     unopened = store is None and opened.status == "failed"
     for name, look in _CHECKS:
         blind = unopened and look in _IN_THE_STORE
-        checks.append(Check(name, "warning", UNOPENED) if blind else _guarded(name, look, ws, store, opened))
+        checks.append(Check(name, "warning", NOT_OPENED) if blind else _guarded(name, look, ws, store, opened))
     checks += sync_checks.remotes(ws, store)
     return checks
 
@@ -67,11 +67,11 @@ def _guarded(
         return look(ws, store)
     except Unreachable:
         if store is None:
-            return Check(name, "warning", UNOPENED)
+            return Check(name, "warning", NOT_OPENED)
         return Check(name, "failed", "not checked: the server went away")
     except HoldfastError as error:
         if store is None and opened is not None and error.message in opened.detail:
-            return Check(name, "warning", UNOPENED)  # the check of the store has told why
+            return Check(name, "warning", NOT_OPENED)  # the check of the store has told why
         return Check(name, "failed", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
         return Check(name, "failed", f"it could not be checked ({store_checks.unexpected(ws, error)})", None)
@@ -80,10 +80,10 @@ def _guarded(
 def _home(ws: Workspace, _: Store | None) -> Check:
     path = ws.home.path
     if not os.path.lexists(path):
-        return Check("home", "ok", NOTHING)
+        return Check("home", "ok", NOTHING_STORED)
     if not os.path.isdir(path):
         return Check("home", "failed", f"{path} is not a directory", "Move it away, or set HOLDFAST_HOME.")
-    wrong = disk.unsuitable(path)
+    wrong = disk.unsuitable_reason(path)
     if wrong is not None:
         return Check("home", "warning", wrong, "Move it to a local disk and set HOLDFAST_HOME.")
     return Check("home", "ok", path)
@@ -93,12 +93,12 @@ def _home(ws: Workspace, _: Store | None) -> Check:
 
 
 def _modes(ws: Workspace, _: Store | None) -> Check:
-    wide = files.modes(_ours(ws))
+    wide = files.find_loose_modes(_ours(ws))
     if not wide:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
-    listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:SHOWN])
-    more = f"; and {len(wide) - SHOWN} more" if len(wide) > SHOWN else ""
-    return Check("modes", "warning", f"others can open what should be yours alone: {listed}{more}", REPAIR)
+    listed = "; ".join(f"{item.path} is {item.mode:04o}" for item in wide[:MAX_SHOWN])
+    more = f"; and {len(wide) - MAX_SHOWN} more" if len(wide) > MAX_SHOWN else ""
+    return Check("modes", "warning", f"others can open what should be yours alone: {listed}{more}", REPAIR_COMMAND)
 
 
 def _ours(ws: Workspace) -> list[str]:
@@ -134,14 +134,14 @@ def _temporaries(ws: Workspace, _: Store | None) -> Check:
     left = _leftovers(ws)
     if not left:
         return Check("temporaries", "ok", "no process left anything behind")
-    names = ", ".join(os.path.basename(path) for path in left[:SHOWN])
+    names = ", ".join(os.path.basename(path) for path in left[:MAX_SHOWN])
     return Check(
-        "temporaries", "warning", f"{count(len(left), 'file')} of processes that were killed: {names}", REPAIR
+        "temporaries", "warning", f"{count(len(left), 'file')} of processes that were killed: {names}", REPAIR_COMMAND
     )
 
 
 def _leftovers(ws: Workspace) -> list[str]:
-    return [path for place in ws.home.places() for path in files.abandoned(place, ws.now())]
+    return [path for place in ws.home.places() for path in files.abandoned_temporaries(place, ws.now())]
 
 
 def _clock(ws: Workspace, _: Store | None) -> Check:
@@ -188,7 +188,7 @@ def _settings(ws: Workspace, _: Store | None) -> Check:
     if not problems:
         return Check("settings", "ok", "all settings can be read")
     own = any(error.file == ws.home.config for error in problems)
-    detail = "; ".join(settings.described(error) for error in problems[:SHOWN])
+    detail = "; ".join(settings.describe_problem(error) for error in problems[:MAX_SHOWN])
     return Check("settings", "failed" if own else "warning", detail, problems[0].hint)
 
 
@@ -209,7 +209,7 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
 
 def _agents(_: Workspace, store: Store | None) -> Check:
     if store is None:
-        return Check("agents", "ok", NOTHING)
+        return Check("agents", "ok", NOTHING_STORED)
     dead: list[str] = []
     for row in store.rows(Filter()):
         state = None if row.status in FINISHED else store.state(row.id)
@@ -217,7 +217,7 @@ def _agents(_: Workspace, store: Store | None) -> Check:
             process = agent.process
             if process is None or agents.status_of(agent) != "running":
                 continue
-            who = Identity(process.pid, process.started, process.boot, process.namespace, process.machine)
+            who = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
             if fate(who) == "gone":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
@@ -281,7 +281,7 @@ def repair(ws: Workspace) -> list[str]:
 
 
 def _close_modes(ws: Workspace) -> Iterator[str]:
-    for wide in files.modes(_ours(ws)):
+    for wide in files.find_loose_modes(_ours(ws)):
         os.chmod(wide.path, wide.mode & wide.wanted)
         now = wide.mode & wide.wanted
         yield f"{wide.path} was open to others ({wide.mode:04o}) and is yours alone now ({now:04o})."

@@ -19,7 +19,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine.locks import locked
 from holdfast.machine.wall import Wall
 from holdfast.workspace import server_outage, spool
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _DRAIN_LOCK = "drain.lock"  # in the home: held by who takes in what waits
 _QUEUE_LOCK = "drain.next"  # held by who comes after them
@@ -33,7 +33,7 @@ def answered(home: str, name: str, *, store: str | None, payload: bytes | None =
     event = _read_event(home, name, asked, payload)
     if event is None or event.occasion is None or event.agent != asked or server_outage.is_away(home, store):
         return None
-    return _briefly(home, event.cwd, store, server_outage.HURRY, lambda ws: _answered(ws, event, store))
+    return _briefly(home, event.cwd, store, server_outage.HOOK_PATIENCE, lambda ws: _answered(ws, event, store))
 
 
 def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
@@ -69,12 +69,12 @@ def status_of_conversation(home: str, name: str, directory: str, *, store: str) 
             ws = Keeper.open(place, home=home, store=store or None)
         except HoldfastError:
             continue
-        ws.hurry = server_outage.HURRY
+        ws.hurry = server_outage.HOOK_PATIENCE
         try:
             with ws:
                 return status_cache_writer.asked(ws, name, directory, store=store)
         except Unreachable as error:
-            server_outage.noticed(home, "statusline", store, error.message)
+            server_outage.note_outage(home, "statusline", store, error.message)
             raise
     return None
 
@@ -84,21 +84,21 @@ def named_in_commit(home: str, path: str, *, store: str | None) -> None:
     if not server_outage.is_away(home, store):
         from holdfast.conversations.connect.git_trailer import add_trailer
 
-        _briefly(home, None, store, server_outage.HURRY, lambda ws: add_trailer(ws, path))
+        _briefly(home, None, store, server_outage.HOOK_PATIENCE, lambda ws: add_trailer(ws, path))
 
 
-def drained(home: str, *, store: str | None, places: Places | None = None) -> None:
+def drained(home: str, *, store: str | None, places: AgentDirs | None = None) -> None:
     """Take in what waits, for nobody in particular; where a turn began or ended, compare the work tree and read the
     transcript.
     """
     if not server_outage.is_on_a_server(store):
-        _briefly(home, None, store, server_outage.LEISURE, lambda ws: _drained(ws, places))
-    elif not server_outage.is_away(home, store, server_outage.LEISURE):
+        _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drained(ws, places))
+    elif not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
         with suppress(Busy):
             _in_turn(home, store, places)
 
 
-def _drained(ws: Keeper, places: Places | None) -> None:
+def _drained(ws: Keeper, places: AgentDirs | None) -> None:
     from holdfast.conversations.details import update_due
     from holdfast.sessions.changes.compare import compare_due
 
@@ -108,7 +108,7 @@ def _drained(ws: Keeper, places: Places | None) -> None:
         update_due(ws, places)
 
 
-def _in_turn(home: str, store: str | None, places: Places | None) -> None:
+def _in_turn(home: str, store: str | None, places: AgentDirs | None) -> None:
     """A server may take its time, and hooks keep sending processes for what they left. One of them is at work and one
     waits: begun later than that, it finds all that was left before it began. The others are not needed.
     """
@@ -116,8 +116,8 @@ def _in_turn(home: str, store: str | None, places: Places | None) -> None:
         waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, what="draining"))
         with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, what="draining"):
             waiting.close()
-            if not server_outage.is_away(home, store, server_outage.LEISURE):
-                _briefly(home, None, store, server_outage.LEISURE, lambda ws: _drained(ws, places))
+            if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
+                _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drained(ws, places))
 
 
 def _briefly(
@@ -128,12 +128,12 @@ def _briefly(
         with _keeper(home, cwd, store) as ws:
             ws.patience = ws.hurry = patience
             done = do(ws)
-            waits = spool.anything(home, ws.spool_tag)
+            waits = spool.has_entries(home, ws.spool_tag)
     except Unreachable as error:
-        server_outage.noticed(home, "hook", store or "", error.message, patience)
+        server_outage.note_outage(home, "hook", store or "", error.message, patience)
         return None
     if server_outage.is_on_a_server(store) and not waits:
-        server_outage.is_over(home)
+        server_outage.clear_outage(home)
     return done
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import read
+from holdfast.core.event_data import read_data
 from holdfast.core.events import EventErased
 from holdfast.core.lifecycle import SESSION
 from holdfast.store.interface import CopyResult, RefusalCheck, Store
@@ -62,7 +62,7 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
     for event in erasing:
         if event.hash in here or _is_ours(ws, event.writer):
             continue
-        data = read(event)
+        data = read_data(event)
         if event.type == "session.deleted" and event.writer in began:
             continue
         if isinstance(data, EventErased) and all(

@@ -9,7 +9,7 @@ from holdfast.core import view
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
     AwayRecorded,
-    Data,
+    EventData,
     MessageExchanged,
     NoteAdded,
     SessionAborted,
@@ -23,7 +23,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.modes import MODES
 from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.core.text import MAX_NAME_LENGTH, check_text, shorten
 from holdfast.machine.wall import local_text
 from holdfast.sessions.work import Work, fraction, number
 
@@ -181,9 +181,9 @@ class SessionHandle(Work):
             from holdfast.sessions.agents import known_category
 
             known_category(category)
-        return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
+        return self._record(SessionFailed(message=check_text(message, "the message"), category=category), at=at)
 
-    def _end(self, data: Data, at: int | None) -> Self:
+    def _end(self, data: EventData, at: int | None) -> Self:
         from holdfast.sessions.stop import end_session
 
         end_session(self.keeper, self.id, data, at)
@@ -206,9 +206,9 @@ class SessionHandle(Work):
             raise Invalid(f"there is no mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
         for name, value in (("goal", goal), ("scope", scope), ("summary", summary), ("model", model)):
             if value is not None:
-                clean(value, f"the {name}")
+                check_text(value, f"the {name}")
         for tag in tags:
-            clean(tag, "the tag", longest=LONGEST_NAME)
+            check_text(tag, "the tag", longest=MAX_NAME_LENGTH)
         edited = SessionEdited(
             goal=goal, mode=mode, progress=None if progress is None else fraction(progress), scope=scope,
             summary=summary, tags=tuple(tags), model=model,
@@ -219,13 +219,13 @@ class SessionHandle(Work):
         return self._record(edited, at=at)
 
     def note(self, words: str, *, at: int | None = None) -> Self:
-        return self._record(NoteAdded(text=clean(words, "the note")), at=at)
+        return self._record(NoteAdded(text=check_text(words, "the note")), at=at)
 
     def message(self, role: str = "user", *, at: int | None = None) -> Self:
         if role not in ("user", "assistant"):
             raise Invalid(f"{shorten(role, 40)!a} is not a role", hint="It is user or assistant.")
 
-        def build(state: State) -> list[Data]:
+        def build(state: State) -> list[EventData]:
             # Whoever writes is at work.
             resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
             ended = [SessionResumed(gathers=False)] if resumes else []
@@ -243,8 +243,8 @@ class SessionHandle(Work):
         correction = WorkedRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the work", at=at)
 
-    def _correct(self, correction: Data, since: int, until: int, subject: str, *, at: int | None) -> Self:
-        def build(state: State) -> list[Data]:
+    def _correct(self, correction: EventData, since: int, until: int, subject: str, *, at: int | None) -> Self:
+        def build(state: State) -> list[EventData]:
             if since >= until:
                 raise Invalid(f"{subject} must end after it begins")
             start, end = state.time.start, view.ended_at(state)

@@ -14,7 +14,14 @@ from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.core.wording import count, one_line
 from holdfast.machine import files, host
 from holdfast.store.interface import Damage, Store
-from holdfast.workspace.followers import COPIED, NOTHING, REPAIR, SHOWN, UNOPENED, Check
+from holdfast.workspace.followers import (
+    COPIED_HOME_HINT,
+    MAX_SHOWN,
+    NOT_OPENED,
+    NOTHING_STORED,
+    REPAIR_COMMAND,
+    Check,
+)
 from holdfast.workspace.home import Home
 
 if TYPE_CHECKING:
@@ -35,16 +42,16 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
             # No repair of ours reaches a server that cannot be reached.
             return None, Check("store", "failed", f"{ws.address.url}: {error.message}", error.hint)
         if isinstance(error, NotFound):
-            return None, Check("store", "ok", NOTHING)
-        return None, Check("store", "failed", error.message, error.hint or REPAIR)
+            return None, Check("store", "ok", NOTHING_STORED)
+        return None, Check("store", "failed", error.message, error.hint or REPAIR_COMMAND)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
-        return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR)
+        return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR_COMMAND)
     shown = ws.address.path or ws.address.url
     if store is None:
         if os.path.lexists(ws.home.binding(ws.address.key)):
             missing = f"{shown} is gone, although this home has written to it"
             return None, Check("store", "warning", missing, "holdfast restore FILE brings back a backup.")
-        return None, Check("store", "ok", NOTHING)
+        return None, Check("store", "ok", NOTHING_STORED)
     return store, Check("store", "ok", f"{shown} opens")
 
 
@@ -121,10 +128,10 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
     if store is None:
         for name in _SOUND:
             if opened.status == "ok":
-                yield Check(name, "ok", NOTHING)
+                yield Check(name, "ok", NOTHING_STORED)
             else:
                 # What to do about a server is said once; a file is repaired as a whole.
-                yield Check(name, "warning", UNOPENED, None if ws.address.path is None else opened.fix)
+                yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opened.fix)
         return
     path = ws.address.path
     sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
@@ -169,15 +176,15 @@ def _remedy(ws: Workspace, name: str) -> str:
         return (
             "Nothing is lost: such events are ordered by what they follow. Ask whose device it is to set its clock."
         )
-    return COPIED if name == "copies" else REPAIR
+    return COPIED_HOME_HINT if name == "copies" else REPAIR_COMMAND
 
 
 def _listed(findings: Iterable[Damage]) -> str:
     lines = [
         f"session {finding.session}: {finding.detail}" if finding.session else finding.detail for finding in findings
     ]
-    more = f"; and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
-    return "; ".join(lines[:SHOWN]) + more
+    more = f"; and {len(lines) - MAX_SHOWN} more" if len(lines) > MAX_SHOWN else ""
+    return "; ".join(lines[:MAX_SHOWN]) + more
 
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from holdfast.core.errors import Invalid
-from holdfast.machine.os_errors import explain, shown
-from holdfast.machine.process import Identity, fate, identify
+from holdfast.machine.os_errors import display_path, explain
+from holdfast.machine.process import ProcessIdentity, fate, identify
 from holdfast.machine.wall import monotonic, monotonic_ns
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Child:
         elif self._process.returncode is None:
             self._tell_group(number)
 
-    def family(self) -> list[Identity]:
+    def family(self) -> list[ProcessIdentity]:
         """Those it started, where no group of its own holds them together."""
         return [] if self.own_group else _descendants(self.pid)
 
@@ -144,7 +144,7 @@ class _Child:
         self.end(_KILL, family)
         self.wait(None)
 
-    def end(self, number: int, family: Sequence[Identity]) -> None:
+    def end(self, number: int, family: Sequence[ProcessIdentity]) -> None:
         if self.own_group:
             self._tell_group(number)
             return
@@ -162,15 +162,15 @@ class _Child:
                 return True
         return False
 
-    def _left(self, family: Sequence[Identity]) -> bool:
+    def _left(self, family: Sequence[ProcessIdentity]) -> bool:
         return self._tell_group(0) if self.own_group else any(fate(each) == "alive" for each in family)
 
 
-def _descendants(pid: int) -> list[Identity]:
+def _descendants(pid: int) -> list[ProcessIdentity]:
     children: dict[int, list[int]] = {}
     for each, parent in _parents():
         children.setdefault(parent, []).append(each)
-    found: list[Identity] = []
+    found: list[ProcessIdentity] = []
     ahead = [pid]
     while ahead:
         for child in children.pop(ahead.pop(), []):
@@ -306,7 +306,7 @@ def _not_started(
         raise explain(error, "start", name) from error  # the machine's trouble, not the command's
     else:
         code, why = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
-    return CommandOutcome(code, None, False, False, f"{shown(name)} {why}", _since(begun))
+    return CommandOutcome(code, None, False, False, f"{display_path(name)} {why}", _since(begun))
 
 
 def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:

@@ -70,7 +70,7 @@ def free_space(path: str) -> int | None:
         return None
 
 
-def unsuitable(path: str) -> str | None:
+def unsuitable_reason(path: str) -> str | None:
     """Why a database must not be kept at `path`, in a sentence; None when nothing speaks against it."""
     try:
         full = os.path.realpath(path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # hooks load this module in a hurry
     from typing import Final
 
 NAME: Final = "errors.log"
-LARGEST: Final = 256 * 1024
+MAX_SIZE: Final = 256 * 1024
 _LONGEST: Final = 500
 # No link is followed, and no pipe waited for.
 _CAREFUL: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -30,7 +30,7 @@ def note(home: str, where: str, message: str) -> None:
     line = json.dumps({"at": Wall().now(), "where": where[:100], "message": message[:_LONGEST]})
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _CAREFUL
     try:
-        if os.path.lexists(path) and os.lstat(path).st_size > LARGEST:
+        if os.path.lexists(path) and os.lstat(path).st_size > MAX_SIZE:
             os.replace(path, path + ".old")
         handle = os.open(path, flags, 0o600)
         try:
@@ -51,7 +51,7 @@ def lines(home: str, since: int = 0) -> list[dict[str, object]]:
     for name in (NAME + ".old", NAME):
         try:
             with open(os.open(os.path.join(home, name), os.O_RDONLY | _CAREFUL), "rb") as file:
-                written = file.read(2 * LARGEST) or b""
+                written = file.read(2 * MAX_SIZE) or b""
         except OSError:
             continue
         for line in written.splitlines():

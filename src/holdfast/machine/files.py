@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
 from holdfast.machine import host
-from holdfast.machine.os_errors import WINDOWS, again, explain, shown
+from holdfast.machine.os_errors import WINDOWS, display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import (
-    ALWAYS,
-    BY_DESCRIPTOR,
+    BASE_FLAGS,
+    HAS_DIR_FD,
     NOFOLLOW,
     make_private_dir,
     open_below,
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = [
-    "Wide",
-    "abandoned",
+    "LooseMode",
+    "abandoned_temporaries",
+    "display_path",
     "explain",
+    "find_loose_modes",
     "hash_file",
     "make_private_dir",
-    "modes",
     "open_private",
     "read_limited",
     "remove",
+    "remove_abandoned",
     "remove_directory",
     "remove_file",
     "rename",
-    "shown",
-    "sweep",
     "sync_directory",
     "temporaries",
     "temporary_name",
@@ -66,7 +66,7 @@ _MOST_LINKS: Final = 40  # what Linux follows before it says ELOOP
 _LONG_AGO: Final = 3_600_000  # ms: whoever wrote to a file so long ago, and cannot be asked, is taken for dead
 
 
-class Wide(NamedTuple):
+class LooseMode(NamedTuple):
     """A file or directory that more people can open than should."""
 
     path: str
@@ -99,7 +99,7 @@ def write_atomic(
         target = _end_of_links(path) if follow_own_link else path
         folder, name = os.path.split(target)
         if name in ("", ".", ".."):
-            raise Invalid(f"{shown(path)!r} names no file", hint="Name a file.", operation="write", file=path)
+            raise Invalid(f"{display_path(path)!r} names no file", hint="Name a file.", operation="write", file=path)
         _write_beside(_Directory(folder or ".", within), name, data, durable=durable, displaced=displaced, mode=mode)
     except (OSError, ValueError) as error:
         raise explain(error, "write", path) from error
@@ -112,10 +112,10 @@ class _Directory:
         self.path = path
         refuse_foreign_links(path)
         self.fd: int | None = None
-        if BY_DESCRIPTOR and within is not None:
+        if HAS_DIR_FD and within is not None:
             self.fd = open_below(path, within)
-        elif BY_DESCRIPTOR:
-            self.fd = again(os.open, path, os.O_RDONLY | _DIRECTORY | ALWAYS)
+        elif HAS_DIR_FD:
+            self.fd = retry_interrupted(os.open, path, os.O_RDONLY | _DIRECTORY | BASE_FLAGS)
         elif not os.path.isdir(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
@@ -153,7 +153,7 @@ class _Directory:
 
     def replace(self, temporary: str, name: str) -> None:
         if self.fd is not None:
-            again(os.rename, temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            retry_interrupted(os.rename, temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
             return
         _replace_patiently(self.name(temporary), self.name(name))
 
@@ -196,7 +196,7 @@ def _write_beside(
                 directory.sync()
         except OSError as error:
             raise Failed(
-                f"{shown(file)} was written, but the disk did not confirm that it would survive a power cut",
+                f"{display_path(file)} was written, but the disk did not confirm that it would survive a power cut",
                 hint="Check the disk, then run the command again.",
                 operation="write",
                 file=file,
@@ -212,11 +212,11 @@ def _write_beside(
 
 
 def _create(directory: _Directory) -> tuple[int, str]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | ALWAYS
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BASE_FLAGS
     for _ in range(16):
         name = temporary_name()
         try:
-            return again(os.open, directory.name(name), flags, 0o600, dir_fd=directory.fd), name
+            return retry_interrupted(os.open, directory.name(name), flags, 0o600, dir_fd=directory.fd), name
         except FileExistsError:
             continue
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), directory.path)
@@ -240,7 +240,7 @@ def _keep_owner(fd: int, old: os.stat_result) -> int:
 def write_all(fd: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
-        written = again(os.write, fd, left)
+        written = retry_interrupted(os.write, fd, left)
         if written <= 0:
             raise OSError(errno.EIO, "nothing was written")
         left = left[written:]
@@ -291,7 +291,7 @@ def sync_directory(path: str) -> None:
 def remove_directory(path: str) -> bool:
     """Remove a directory that is empty; False where somebody keeps something in it, and where there is none."""
     try:
-        again(os.rmdir, path)
+        retry_interrupted(os.rmdir, path)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
             return False
@@ -302,7 +302,7 @@ def remove_directory(path: str) -> bool:
 def remove_file(path: str) -> None:
     """Remove a file, if it is there."""
     try:
-        again(os.unlink, path)
+        retry_interrupted(os.unlink, path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -320,7 +320,7 @@ def sync_file(fd: int) -> None:
             pass  # network and foreign file systems do not know it
         else:
             return
-    again(os.fsync, fd)
+    retry_interrupted(os.fsync, fd)
 
 
 def _replace_patiently(source: str, target: str) -> None:
@@ -352,7 +352,7 @@ def _end_of_links(path: str) -> str:
             return here
         if not WINDOWS and info.st_uid != os.geteuid():
             raise Refused(
-                f"{shown(here)} is a link that belongs to another user",
+                f"{display_path(here)} is a link that belongs to another user",
                 hint="Only your own links are followed: replace it with a file or with your own link.",
                 operation="write",
                 file=path,
@@ -389,7 +389,7 @@ def _numbering() -> str:
     return sha256(f"{host.machine_id()}\n{known}\n{host.pid_namespace()}".encode()).hexdigest()[:12]
 
 
-def abandoned(directory: str, now: int) -> list[str]:
+def abandoned_temporaries(directory: str, now: int) -> list[str]:
     """Those of `temporaries` that nobody writes any more: their process is dead, or cannot be known from here (it
     has another machine's numbers, or an older version made the name) and has not written for an hour.
     """
@@ -408,15 +408,15 @@ def _fate(name: str) -> Literal["alive", "gone", "unknown"]:
     numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]
     if numbering != _numbering() or not pid.isdecimal():
         return "unknown"
-    from holdfast.machine.process import Identity, fate
+    from holdfast.machine.process import ProcessIdentity, fate
 
-    return fate(Identity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id()))
+    return fate(ProcessIdentity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id()))
 
 
-def sweep(directory: str, now: int) -> None:
+def remove_abandoned(directory: str, now: int) -> None:
     """Remove what killed writers left in a directory of ours."""
     try:
-        found = abandoned(directory, now)
+        found = abandoned_temporaries(directory, now)
     except (OSError, HoldfastError):
         return  # whoever needs the directory says what is wrong with it
     for path in found:
@@ -444,9 +444,9 @@ def temporaries(directory: str) -> list[str]:
         raise explain(error, "list", directory) from error
 
 
-def modes(paths: Iterable[str]) -> list[Wide]:
+def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
     """Those of `paths` that others than their owner can open. Windows has no modes: nothing to report."""
-    found: list[Wide] = []
+    found: list[LooseMode] = []
     for path in () if WINDOWS else paths:
         try:
             mode = os.stat(path).st_mode
@@ -457,7 +457,7 @@ def modes(paths: Iterable[str]) -> list[Wide]:
         # What its owner may execute (the hook script) stays so.
         wanted = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
         if stat.S_IMODE(mode) & ~wanted & 0o777:
-            found.append(Wide(path, stat.S_IMODE(mode), wanted))
+            found.append(LooseMode(path, stat.S_IMODE(mode), wanted))
     return found
 
 

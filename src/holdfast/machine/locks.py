@@ -19,7 +19,7 @@ import msgspec
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Busy, HoldfastError
 from holdfast.machine import host, process
-from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
 from holdfast.machine.wall import monotonic
 
@@ -84,7 +84,7 @@ def holder(path: str) -> Holder | None:
     finally:
         os.close(fd)
     # A holder that was killed leaves its name behind.
-    life = process.Identity(told.pid, told.started, told.boot, told.namespace, told.machine)
+    life = process.ProcessIdentity(told.pid, told.started, told.boot, told.namespace, told.machine)
     return None if process.fate(life) == "gone" else told
 
 
@@ -144,11 +144,11 @@ def _busy(path: str, patience: float) -> Busy:
     else:
         who = f"process {told.pid}"
         if told.host and told.host != host.device_name():
-            who += f" on {shown(told.host)}"
+            who += f" on {display_path(told.host)}"
         if told.what:
-            who += f" ({shown(told.what)})"
+            who += f" ({display_path(told.what)})"
     return Busy(
-        f"{shown(path)} is held by {who}, for longer than {patience:g} s",
+        f"{display_path(path)} is held by {who}, for longer than {patience:g} s",
         hint="Try again when it has ended.",
         operation="lock",
         file=path,
@@ -185,7 +185,7 @@ else:
         import fcntl
 
         try:
-            again(fcntl.flock, fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            retry_interrupted(fcntl.flock, fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

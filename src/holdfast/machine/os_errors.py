@@ -46,7 +46,7 @@ _REASONS: Final[dict[int, tuple[type[HoldfastError], str, str]]] = {
 
 def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastError:
     """What the system said, as an error people can act on: `cannot write /x/y: the disk is full`."""
-    cannot = f"cannot {operation} {shown(path)}"
+    cannot = f"cannot {operation} {display_path(path)}"
     if not isinstance(error, OSError):
         reason = "the path holds a NUL" if "\0" in path else "the path is not valid text on this system"
         return Invalid(
@@ -61,12 +61,12 @@ def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastE
     return kind(f"{cannot}: {reason}", hint=hint or None, operation=operation, file=path, details=details)
 
 
-def shown(path: str) -> str:
+def display_path(path: str) -> str:
     """The path for a message: control characters and stray bytes escaped, so that none reaches a terminal."""
     return path if path.isprintable() else path.encode("unicode_escape").decode("ascii")
 
 
-def again(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+def retry_interrupted(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Python repeats most interrupted calls itself; network file systems interrupt others too."""
     for _ in range(100):
         try:

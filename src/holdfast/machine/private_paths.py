@@ -13,20 +13,20 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
-from holdfast.machine.os_errors import WINDOWS, again, explain, shown
-from holdfast.machine.unsafe_files import foreign, refuse_foreign_links, refuse_planted
+from holdfast.machine.os_errors import WINDOWS, display_path, explain, retry_interrupted
+from holdfast.machine.unsafe_files import is_foreign, refuse_foreign_links, refuse_planted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Absent on some systems, where the checks by lstat and fstat have to do alone.
 NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-ALWAYS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
+BASE_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 # A FIFO put in place between looking and opening must not hold us up.
 _PATIENT: Final = getattr(os, "O_NONBLOCK", 0)
 _EFFECTIVE: Final = os.access in os.supports_effective_ids
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
+HAS_DIR_FD: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
 
 
 def make_private_dir(path: str, *, within: str | None = None) -> None:
@@ -35,7 +35,7 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
     A directory that was there keeps its mode. A link is accepted when it leads to a directory of ours; below
     `within`, the root of a project, no link is.
     """
-    if within is not None and BY_DESCRIPTOR:
+    if within is not None and HAS_DIR_FD:
         try:
             os.close(open_below(path, within, make=True))
         except (OSError, ValueError) as error:
@@ -51,9 +51,9 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
             _accept_link(full, info, os.stat(above))
         elif not stat.S_ISDIR(info.st_mode):
             raise _in_the_way(full, path)
-        elif foreign(info, os.stat(above)):
+        elif is_foreign(info, os.stat(above)):
             raise Refused(
-                f"{shown(path)} belongs to another user",
+                f"{display_path(path)} belongs to another user",
                 hint="Choose another place.",
                 operation="use",
                 file=path,
@@ -62,7 +62,7 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
         raise explain(error, "make", path) from error
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
         raise Failed(
-            f"{shown(path)} is not writable",
+            f"{display_path(path)} is not writable",
             hint="Check who owns it and its mode, or choose another place.",
             operation="use",
             file=path,
@@ -79,7 +79,7 @@ def _make_with_parents(path: str) -> None:
         raise _in_the_way(above, path)
     for each in reversed(missing):
         try:
-            again(os.mkdir, each, 0o700)
+            retry_interrupted(os.mkdir, each, 0o700)
         except FileExistsError:
             continue  # another process was quicker; what it made is looked at by the caller
         if not WINDOWS and os.lstat(each).st_mode & 0o700 != 0o700:
@@ -91,7 +91,7 @@ def open_below(path: str, root: str, *, make: bool = False) -> int:
     """A descriptor of the directory at `path`, reached from `root` without following a link, also not one that is
     put in place meanwhile. `make`: what is missing is made, 0700.
     """
-    fd = again(os.open, root, os.O_RDONLY | _DIRECTORY | ALWAYS)
+    fd = retry_interrupted(os.open, root, os.O_RDONLY | _DIRECTORY | BASE_FLAGS)
     here = root
     try:
         for part in os.path.relpath(path, root).split(os.sep):
@@ -108,23 +108,23 @@ def open_below(path: str, root: str, *, make: bool = False) -> int:
 
 
 def _open_part(name: str, above: int, path: str, *, make: bool) -> int:
-    flags = os.O_RDONLY | _DIRECTORY | NOFOLLOW | ALWAYS
+    flags = os.O_RDONLY | _DIRECTORY | NOFOLLOW | BASE_FLAGS
     try:
         if name == os.pardir:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        return again(os.open, name, flags, dir_fd=above)
+        return retry_interrupted(os.open, name, flags, dir_fd=above)
     except FileNotFoundError:
         if not make:
             raise
         _make_part(name, above)
-        return again(os.open, name, flags, dir_fd=above)
+        return retry_interrupted(os.open, name, flags, dir_fd=above)
     except OSError as error:
         # What a link is called here depends on the system.
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", errno.ELOOP)):
             raise
         raise Refused(
-            f"{shown(path)} is not a directory, or a link to one, and Holdfast follows no links in a project",
-            hint=f"Replace it by a directory, or remove it: {shown(path)}",
+            f"{display_path(path)} is not a directory, or a link to one, and Holdfast follows no links in a project",
+            hint=f"Replace it by a directory, or remove it: {display_path(path)}",
             operation="write",
             file=path,
         ) from None
@@ -132,7 +132,7 @@ def _open_part(name: str, above: int, path: str, *, make: bool) -> int:
 
 def _make_part(name: str, above: int) -> None:
     try:
-        again(os.mkdir, name, 0o700, dir_fd=above)
+        retry_interrupted(os.mkdir, name, 0o700, dir_fd=above)
     except FileExistsError:
         return  # another process was quicker
     try:
@@ -150,7 +150,7 @@ def _keep_name(made: str) -> None:
     if WINDOWS:
         return
     try:
-        fd = again(os.open, os.path.dirname(made), os.O_RDONLY | ALWAYS)
+        fd = retry_interrupted(os.open, os.path.dirname(made), os.O_RDONLY | BASE_FLAGS)
     except PermissionError:
         return  # one we may add to and not read: nobody can sync it
     try:
@@ -166,7 +166,7 @@ def _keep_name(made: str) -> None:
 def sync_names(directory: int) -> None:
     """Make the names in an open directory survive a power cut."""
     try:
-        again(os.fsync, directory)
+        retry_interrupted(os.fsync, directory)
     except OSError as error:
         # Some file systems (FUSE, CIFS) know no sync of a directory; they order renames themselves.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
@@ -175,7 +175,7 @@ def sync_names(directory: int) -> None:
 
 def _in_the_way(path: str, wanted: str) -> HoldfastError:
     return Invalid(
-        f"{shown(path)} is in the way: it is not a directory",
+        f"{display_path(path)} is in the way: it is not a directory",
         hint="Move it away, or choose another place.",
         operation="make",
         file=wanted,
@@ -187,7 +187,7 @@ def _accept_link(path: str, link: os.stat_result, above: os.stat_result) -> None
         end = os.stat(path)
     except FileNotFoundError:
         raise Refused(
-            f"{shown(path)} is a link that leads nowhere",
+            f"{display_path(path)} is a link that leads nowhere",
             hint="Remove the link, or make the directory it names.",
             operation="use",
             file=path,
@@ -196,9 +196,9 @@ def _accept_link(path: str, link: os.stat_result, above: os.stat_result) -> None
         raise _in_the_way(path, path)
     if WINDOWS:
         return
-    if foreign(link, above) or end.st_uid != os.geteuid():
+    if is_foreign(link, above) or end.st_uid != os.geteuid():
         raise Refused(
-            f"{shown(path)} is a link, and it or the directory it leads to belongs to another user",
+            f"{display_path(path)} is a link, and it or the directory it leads to belongs to another user",
             hint="Use a directory of your own.",
             operation="use",
             file=path,
@@ -216,11 +216,11 @@ def open_private(path: str, flags: int) -> int:
 def _open_checked(path: str, flags: int) -> int:
     refuse_foreign_links(os.path.dirname(path) or ".")
     parent = os.stat(os.path.dirname(path) or ".")
-    safe = (flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)) | NOFOLLOW | ALWAYS | _PATIENT
+    safe = (flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)) | NOFOLLOW | BASE_FLAGS | _PATIENT
     for _ in range(16):
         if flags & os.O_CREAT:
             try:
-                fd = again(os.open, path, safe | os.O_CREAT | os.O_EXCL, 0o600)
+                fd = retry_interrupted(os.open, path, safe | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 if flags & os.O_EXCL:
                     raise
@@ -230,7 +230,7 @@ def _open_checked(path: str, flags: int) -> int:
         try:
             # Before opening as well as after: opening a device can already do something to it.
             refuse_planted(os.lstat(path), parent, path, "open")
-            fd = again(os.open, path, safe)
+            fd = retry_interrupted(os.open, path, safe)
         except FileNotFoundError:
             if flags & os.O_CREAT:
                 continue  # removed between the two attempts

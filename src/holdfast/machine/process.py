@@ -17,7 +17,7 @@ _LONGEST_WORDS: Final = 64 << 10  # bytes of a command line
 _DEAD: Final = frozenset("ZXx")  # it ended, and only its parent's attention is missing
 
 
-class Identity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """One life of one process. An empty `started` means that this system would not say."""
 
     pid: int
@@ -32,12 +32,12 @@ class _Entry(NamedTuple):
     dead: bool
 
 
-def identify(pid: int) -> Identity | None:
+def identify(pid: int) -> ProcessIdentity | None:
     """Who process `pid` is right now; None when there is none."""
     entry = _entry(pid)
     if entry is None:
         return None
-    return Identity(pid, entry.started, host.boot_id(), host.pid_namespace(), host.machine_id())
+    return ProcessIdentity(pid, entry.started, host.boot_id(), host.pid_namespace(), host.machine_id())
 
 
 def name_of(pid: int) -> str:
@@ -60,7 +60,7 @@ def name_of(pid: int) -> str:
         return ""
 
 
-def words_of(pid: int) -> list[str]:
+def command_line_of(pid: int) -> list[str]:
     """The command line of a process; nothing when that cannot be seen."""
     if sys.platform == "linux":
         try:
@@ -80,7 +80,7 @@ def words_of(pid: int) -> list[str]:
         return []
 
 
-def fate(identity: Identity) -> Literal["alive", "gone", "unknown"]:
+def fate(identity: ProcessIdentity) -> Literal["alive", "gone", "unknown"]:
     """What became of it, as far as can be known from here: elsewhere than where it ran, nothing can."""
     boot = host.boot_id()
     # The id of a boot is random: who shares it shares the machine, and the machine's own id need not be asked for.
@@ -157,9 +157,9 @@ def _from_psutil(pid: int) -> _Entry | None:
         return _Entry(started="", dead=False)
 
 
-def ancestors(pid: int) -> list[Identity]:
+def ancestors(pid: int) -> list[ProcessIdentity]:
     """The processes that a process was started by, the nearest first, as far as this system tells."""
-    found: list[Identity] = []
+    found: list[ProcessIdentity] = []
     above = _parent(pid)
     while above > 1 and len(found) < _MOST_ANCESTORS and all(identity.pid != above for identity in found):
         identity = identify(above)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 
 
 def stamp(now: int) -> str:
     """A moment as it stands in a file's name: to the second, in UTC."""
-    return text(now)[:19].replace("-", "").replace(":", "") + "Z"
+    return format_time(now)[:19].replace("-", "").replace(":", "") + "Z"
 
 
 def free_name(path: str) -> str:

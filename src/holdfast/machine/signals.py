@@ -26,7 +26,7 @@ class SignalReceived(Exception):
         self.number = number
 
 
-class Signals:
+class StopSignals:
     """Notes every signal to stop, instead of ending at once.
 
     Python writes the number of a signal into a pipe before any handler runs, so we hear of those too that

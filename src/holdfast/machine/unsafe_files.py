@@ -12,7 +12,7 @@ import stat
 from typing import Final
 
 from holdfast.core.errors import Refused
-from holdfast.machine.os_errors import WINDOWS, explain, shown
+from holdfast.machine.os_errors import WINDOWS, display_path, explain
 
 _KINDS: Final = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -24,7 +24,7 @@ _KINDS: Final = (
 )
 
 
-def kind(mode: int) -> str | None:
+def file_kind(mode: int) -> str | None:
     """What it is, when it is not a regular file."""
     if stat.S_ISREG(mode):
         return None
@@ -32,21 +32,21 @@ def kind(mode: int) -> str | None:
 
 
 def refuse_planted(info: os.stat_result, parent: os.stat_result, path: str, operation: str) -> None:
-    what = kind(info.st_mode)
+    what = file_kind(info.st_mode)
     if what is None and info.st_nlink > 1:
         what = "a file with a second name (a hard link)"
-    if what is None and foreign(info, parent):
+    if what is None and is_foreign(info, parent):
         what = "a file of another user"
     if what is not None:
         raise Refused(
-            f"{shown(path)} is {what}, and Holdfast does not {operation} through it",
-            hint=f"Look at it with ls -l, and move it away if it does not belong there: {shown(path)}",
+            f"{display_path(path)} is {what}, and Holdfast does not {operation} through it",
+            hint=f"Look at it with ls -l, and move it away if it does not belong there: {display_path(path)}",
             operation=operation,
             file=path,
         )
 
 
-def foreign(info: os.stat_result, parent: os.stat_result) -> bool:
+def is_foreign(info: os.stat_result, parent: os.stat_result) -> bool:
     """Whether a stranger may have put it there: the rule Linux uses for links in sticky directories.
 
     In a directory that not everybody can write to, whoever put it there was allowed to.
@@ -68,9 +68,9 @@ def refuse_foreign_links(folder: str) -> None:
         # What is missing is for the caller to find: he knows what it means.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             info = os.lstat(above)
-            if stat.S_ISLNK(info.st_mode) and foreign(info, os.stat(parent)):
+            if stat.S_ISLNK(info.st_mode) and is_foreign(info, os.stat(parent)):
                 raise Refused(
-                    f"{shown(above)} is a link made by another user",
+                    f"{display_path(above)} is a link made by another user",
                     hint="Remove it, or choose another place.",
                     operation="write",
                     file=folder,
@@ -90,8 +90,10 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
         way = [os.pardir]
     if way[0] == os.pardir or ".git" in (part.lower() for part in way):
         raise Refused(
-            f"{shown(path)} leads out of the project, to {shown(end)}, and Holdfast does not {operation} through it",
-            hint=f"A link in the project leads there: replace it by a file or directory, or remove it: {shown(path)}",
+            f"{display_path(path)} leads out of the project, to {display_path(end)}, and Holdfast does "
+            f"not {operation} through it",
+            hint="A link in the project leads there: replace it by a file or directory, or remove it: "
+            f"{display_path(path)}",
             operation=operation,
             file=path,
         )
@@ -114,7 +116,7 @@ def refuse_others(path: str, root: str) -> str:
         raise explain(error, "write", path) from error
     if allowed and info.st_uid not in allowed:
         raise Refused(
-            f"{shown(path)} belongs to another user",
+            f"{display_path(path)} belongs to another user",
             hint="Ask its owner, or replace it by a file of your own.",
             operation="write",
             file=path,

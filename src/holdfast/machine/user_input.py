@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid
-from holdfast.machine.os_errors import again, explain, shown
-from holdfast.machine.unsafe_files import kind
+from holdfast.machine.os_errors import display_path, explain, retry_interrupted
+from holdfast.machine.unsafe_files import file_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def read_limited(path: str, limit: int, *, what: str) -> bytes:
         fd = open_regular(path)
         if isinstance(fd, str):
             hint = "Name a file." if fd == "a directory" else "Name a regular file, or - for standard input."
-            raise Invalid(f"{what}: {shown(path)} is {fd}", hint=hint, operation="read", file=path)
+            raise Invalid(f"{what}: {display_path(path)} is {fd}", hint=hint, operation="read", file=path)
         try:
             if os.fstat(fd).st_size > limit:
                 raise _too_large(what, path, limit)
@@ -73,7 +73,7 @@ def _read_stdin(limit: int, what: str) -> bytes:
 
 def _too_large(what: str, path: str, limit: int) -> HoldfastError:
     size = f"{limit >> 20} MiB" if limit >= 1 << 20 and not limit % (1 << 20) else f"{limit:,} bytes"
-    where = "standard input" if path == "-" else shown(path)
+    where = "standard input" if path == "-" else display_path(path)
     return Invalid(
         f"{what}: {where} is larger than {size}",
         hint=f"The limit is {size}: give less, or split it.",
@@ -110,11 +110,11 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
 
 def open_regular(path: str) -> int | str:
     """A descriptor, or the words for what is there instead. Links are followed: the user named them."""
-    what = kind(os.stat(path).st_mode)
+    what = file_kind(os.stat(path).st_mode)
     if what is not None:
         return what
-    fd = again(os.open, path, _FLAGS)
-    what = kind(os.fstat(fd).st_mode)
+    fd = retry_interrupted(os.open, path, _FLAGS)
+    what = file_kind(os.fstat(fd).st_mode)
     if what is not None:
         os.close(fd)
         return what
@@ -125,7 +125,7 @@ def _chunks(fd: int, limit: int | None) -> Iterator[bytes]:
     left = limit
     while left is None or left > 0:
         size = _CHUNK if left is None else min(left, _CHUNK)
-        part = again(os.read, fd, size)
+        part = retry_interrupted(os.read, fd, size)
         if not part:
             return
         if left is not None:

@@ -119,9 +119,9 @@ def local_text(ms: int) -> str:
     """The moment as a person reads it and can type it again: `2026-11-15 10:30:00+01:00`."""
     from datetime import timedelta
 
-    from holdfast.core.times import text
+    from holdfast.core.times import format_time
 
-    there = text(ms + local_offset(ms) // timedelta(milliseconds=1))[:-1]
+    there = format_time(ms + local_offset(ms) // timedelta(milliseconds=1))[:-1]
     return there.replace("T", " ").removesuffix(".000") + zone(ms)
 
 
@@ -132,9 +132,9 @@ def midnight(date: str) -> int:
 
 def local_moment(written: str) -> int:
     """A time of this machine's zone without its offset, `2026-11-15T09:30:00`."""
-    from holdfast.core.times import from_local, millis
+    from holdfast.core.times import from_local, parse_time
 
-    return from_local(millis(f"{written}Z"), local_offset)
+    return from_local(parse_time(f"{written}Z"), local_offset)
 
 
 def _possible(ms: int) -> bool:

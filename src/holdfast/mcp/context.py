@@ -16,16 +16,16 @@ from anyio import to_thread
 from holdfast.core import view
 from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.text import LONGEST_PATH, clean, shorten
+from holdfast.core.text import MAX_PATH_LENGTH, check_text, shorten
 from holdfast.core.wording import STATUS, one_line
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
-from holdfast.machine.files import shown
+from holdfast.machine.files import display_path
 from holdfast.machine.wall import monotonic
 from holdfast.sessions import work_trees
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.home import default_home
-from holdfast.workspace.unit import explain, name_feature
+from holdfast.workspace.unit import explain_outage, name_feature
 
 Result = TypeVar("Result")
 
@@ -69,7 +69,7 @@ class Keepers:
             if error.kind in ("damaged", "busy"):
                 self._let_go(directory)
             if error.kind == "unreachable" and kept is not None:
-                raise explain(kept.keeper, error, writes=False) from None
+                raise explain_outage(kept.keeper, error, writes=False) from None
             raise
         except BaseException:
             self._let_go(directory)
@@ -205,12 +205,12 @@ class McpContext:
         told, home = self.told, self.home()
         if os.path.lexists(home) and not os.path.isdir(home):
             raise Failed(
-                f"Holdfast's directory, {shown(home)}, is not a directory",
+                f"Holdfast's directory, {display_path(home)}, is not a directory",
                 hint="The person has to move that file away, or set HOLDFAST_HOME to a directory.",
             )
         keeper = Keeper.open(directory, home=told.home, store=told.store, actor=told.actor)
         keeper.environ = told.environ
-        keeper.places = Places(os.path.expanduser("~"), keeper.place.root, told.environ, sys.platform)
+        keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, told.environ, sys.platform)
         return keeper
 
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +224,7 @@ class McpContext:
                     hint="Say which project you mean: the argument `project`, an absolute directory.",
                 )
             return self.told.directory
-        clean(project, "the project", longest=LONGEST_PATH)
+        check_text(project, "the project", longest=MAX_PATH_LENGTH)
         full = os.path.join(own or os.sep, os.path.expanduser(project))
         if not os.path.isdir(full):
             raise Invalid(

@@ -10,13 +10,13 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast.core.errors import Invalid
-from holdfast.core.text import LONGEST_PATH
-from holdfast.core.times import millis
+from holdfast.core.text import MAX_PATH_LENGTH
+from holdfast.core.times import parse_time
 from holdfast.keeper.session import SessionHandle
 from holdfast.mcp.tool import MOST_ENTRIES, Count, Fraction, Name, Text
 
 Apply = Callable[[], object]
-File = Annotated[str, Field(max_length=LONGEST_PATH)]
+File = Annotated[str, Field(max_length=MAX_PATH_LENGTH)]
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Kind = Annotated[str, Field(max_length=100)]
 
@@ -199,7 +199,7 @@ class AwayNews(_Happening):
     reason: Text = ""
 
     def apply(self, session: SessionHandle) -> None:
-        session.away(millis(self.since), millis(self.until), self.reason or None)
+        session.away(parse_time(self.since), parse_time(self.until), self.reason or None)
 
 
 class Report(BaseModel):

@@ -15,7 +15,7 @@ from mcp_types import CallToolResult
 from holdfast.core.decode import decodable
 from holdfast.core.model import Context, Row, Session
 from holdfast.core.text import shorten
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import STATUS, count, one_line, percent, reminder
 from holdfast.formats import project_files
 from holdfast.keeper.keeper import Keeper
@@ -175,9 +175,8 @@ def short_context(context: Context) -> tuple[Context, list[LeftOut]]:
 def headline(document: Session) -> str:
     goal = _short(one_line(document.goal), 200)
     status = _status(document)
-    return (
-        f"{document.id[:8]} ({status}, {percent(document.progress)}, {span(document.time.working_ms)} worked): {goal}"
-    )
+    worked = format_duration(document.time.working_ms)
+    return f"{document.id[:8]} ({status}, {percent(document.progress)}, {worked} worked): {goal}"
 
 
 def _status(session: Session | Row) -> str:

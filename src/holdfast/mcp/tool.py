@@ -9,7 +9,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BeforeValidator, Field
 
-from holdfast.core.text import LONGEST_NAME, LONGEST_PATH
+from holdfast.core.text import MAX_NAME_LENGTH, MAX_PATH_LENGTH
 from holdfast.mcp import answers
 
 LONGEST_TEXT = 20_000
@@ -17,13 +17,17 @@ MOST_ENTRIES = 100
 
 Project = Annotated[
     str,
-    Field(description="The project's directory, absolute. Default: where the server runs.", max_length=LONGEST_PATH),
+    Field(
+        description="The project's directory, absolute. Default: where the server runs.", max_length=MAX_PATH_LENGTH
+    ),
 ]
 Reference = Annotated[
     str,
-    Field(max_length=LONGEST_NAME, description="A session: id, unique prefix of it, or alias. Default: the current."),
+    Field(
+        max_length=MAX_NAME_LENGTH, description="A session: id, unique prefix of it, or alias. Default: the current."
+    ),
 ]  # fmt: skip
-Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+Name = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 
 

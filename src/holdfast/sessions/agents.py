@@ -12,6 +12,7 @@ from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentEdited,
+    AgentEvent,
     AgentFailed,
     AgentPaused,
     AgentProgressed,
@@ -19,15 +20,14 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     AgentTimedOut,
-    Data,
-    OfAgent,
+    EventData,
     Process,
 )
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
 from holdfast.core.short_names import agent_names, id_of
 from holdfast.core.state import AgentState, State
-from holdfast.core.text import clean, identifier, shorten
+from holdfast.core.text import check_identifier, check_text, shorten
 from holdfast.machine import host
 from holdfast.machine.process import identify
 
@@ -56,7 +56,9 @@ class AgentHandle:
         return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
 
     def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Self:
-        return self._record(AgentFailed, at, message=clean(message, "the message"), category=known_category(category))
+        return self._record(
+            AgentFailed, at, message=check_text(message, "the message"), category=known_category(category)
+        )
 
     def time_out(self, message: str, *, at: int | None = None) -> Self:
         return self._record(AgentTimedOut, at, message=message)
@@ -106,13 +108,13 @@ class AgentHandle:
         """Whether the block has left the agent's end to us."""
         return agents.status_of(self.state()) in ("running", "paused")
 
-    def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Self:
+    def _record(self, kind: type[AgentEvent], at: int | None, **said: object) -> Self:
         event = TYPE_OF[kind].name
         found: list[str] = []
 
-        def build(state: State) -> list[Data]:
+        def build(state: State) -> list[EventData]:
             self.id = id_of(agent_names(state.agents.values()), self.id)
-            agent = duplicates.meant(state.agents.values(), self.id, event, agents.status_of, self.ref)
+            agent = duplicates.find_target(state.agents.values(), self.id, event, agents.status_of, self.ref)
             if agent is None:
                 raise self._unknown()
             status = agents.status_of(agent)
@@ -145,12 +147,12 @@ def start(
 ) -> AgentHandle:
     for name in (agent_id, blocking_on):
         if name is not None:
-            identifier(name, "an agent's id")
-    clean(type, "the agent's type", longest=100)
+            check_identifier(name, "an agent's id")
+    check_text(type, "the agent's type", longest=100)
     if task is not None:
-        clean(task, "the task")
+        check_text(task, "the task")
 
-    def build(state: State) -> list[Data]:
+    def build(state: State) -> list[EventData]:
         known = agents.find(state, agent_id)
         awaited = None if blocking_on is None else id_of(agent_names(state.agents.values()), blocking_on)
         if awaited is not None and agents.find(state, awaited) is None:

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, NotFound, Refused
-from holdfast.machine.git.branches import GitBranches, under
+from holdfast.machine.git.branches import GitBranches, is_under
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -243,7 +243,7 @@ def _without_commits(
 def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence[str]) -> bool:
     """Whether what is staged on the old branch is the merge of a `keep` that died before its commit."""
     changes = git.changes()
-    if any(c.staged == "u" or (c.loose != "." and not under(c.path, ignore)) for c in changes):
+    if any(c.staged == "u" or (c.loose != "." and not is_under(c.path, ignore)) for c in changes):
         return False
     if all(c.staged == "." for c in changes):
         return False
@@ -331,7 +331,7 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
 def _mirrors_aside(git: GitBranches, branch: str, ignore: Sequence[str]) -> Iterator[None]:
     name = _aside_name(branch)
     # Untracked mirror files travel along by themselves.
-    paths = [c.path for c in git.changes() if c.loose != "?" and under(c.path, ignore)] if ignore else []
+    paths = [c.path for c in git.changes() if c.loose != "?" and is_under(c.path, ignore)] if ignore else []
     if paths:
         git.set_aside(name, paths)
     try:

@@ -16,7 +16,7 @@ from msgspec import structs
 from holdfast.core import view
 from holdfast.core.model import Agent, Conversation, Session
 from holdfast.core.short_names import agent_names, readable
-from holdfast.core.times import millis, span, text
+from holdfast.core.times import format_duration, format_time, parse_time
 from holdfast.core.wording import (
     STATUS,
     ago,
@@ -65,10 +65,10 @@ class _Facts(NamedTuple):
     local: bool
 
     def ago(self, moment: str) -> str:
-        return ago(self.now - millis(moment))
+        return ago(self.now - parse_time(moment))
 
     def stamp(self, moment: str) -> str:
-        return local_text(millis(moment))[:16] if self.local else f"{moment[:10]} {moment[11:16]}Z"
+        return local_text(parse_time(moment))[:16] if self.local else f"{moment[:10]} {moment[11:16]}Z"
 
 
 def brief(
@@ -100,7 +100,7 @@ def briefing(
     """
     known = agent_names(session.agents)
     session, ground = readable(session), ground.renamed(known)
-    facts = _Facts(session, ground, millis(session.updated_at) if now is None else now, names, reader != "agent")
+    facts = _Facts(session, ground, parse_time(session.updated_at) if now is None else now, names, reader != "agent")
     style = _Markdown(session) if reader == "agent" else _Plain()
     head, last, sections = _head(facts), _last(facts), _sections(facts)
     written = style.document(head, sections, last, [])
@@ -181,7 +181,9 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     rest = open_pause(session)
     status = STATUS.get(session.status, session.status)
     if rest is not None:
-        status += f", {pause_words(rest.kind, rest.reason)}, for {span(facts.now - millis(rest.started_at))}"
+        status += (
+            f", {pause_words(rest.kind, rest.reason)}, for {format_duration(facts.now - parse_time(rest.started_at))}"
+        )
     head = [
         ("Session ID", _named(session, facts.names)),
         ("Goal", one_line(session.goal)),
@@ -229,7 +231,7 @@ def _sections(facts: _Facts) -> list[Section]:
             for conversation in session.conversations
         ], 5),
         Section("Pauses", [
-            f"{facts.stamp(pause.started_at)}  {span(pause.duration_ms)}  "
+            f"{facts.stamp(pause.started_at)}  {format_duration(pause.duration_ms)}  "
             + pause_words(pause.kind, pause.reason, pause.duration_ms)
             for pause in session.time.pauses
         ], 14, newest_last=True),
@@ -293,7 +295,7 @@ def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None)
         seen = f", last seen {facts.ago(agent.completed_at)}" if agent.completed_at else ""
         return f"{line}, interrupted: ended without saying so{seen}"
     if unknown is not None:
-        return f"{line}, {agent.status} when last heard of; unknown since {facts.stamp(text(unknown.since))}"
+        return f"{line}, {agent.status} when last heard of; unknown since {facts.stamp(format_time(unknown.since))}"
     return f"{line}, {agent.status}" + (f", waits for {one_line(agent.blocking_on)}" if agent.blocking_on else "")
 
 

@@ -10,10 +10,10 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, model, view
-from holdfast.core.device_names import device_names, sides
+from holdfast.core.device_names import device_names, value_devices
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.events import ConflictResolved, Data
+from holdfast.core.events import ConflictResolved, EventData
 from holdfast.core.fold import fold
 from holdfast.core.registers import Dispute, disputes
 from holdfast.core.state import State, Write
@@ -95,7 +95,7 @@ def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[Disagr
             view.conflict(state, dispute),
             dispute.stands,
             tuple(_side(events, dispute, write, session) for write in dispute.writes),
-            sides(state, dispute, guests),
+            value_devices(state, dispute, guests),
         )
         for dispute in found
     ]
@@ -122,7 +122,7 @@ def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None
     """Let one of the values of a conflict stand, counted as `listed` shows them; gives the conflict as it is then."""
     found: list[Dispute] = []
 
-    def build(state: State) -> list[Data]:
+    def build(state: State) -> list[EventData]:
         dispute = meant(state, name)
         if not 1 <= take <= len(dispute.writes):
             raise Invalid(

@@ -18,8 +18,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.device_names import device_names
 from holdfast.core.errors import NotFound
 from holdfast.core.events import (
-    Data,
     DecisionMade,
+    EventData,
     NoteAdded,
     PhaseAdded,
     ProjectFacts,
@@ -31,9 +31,9 @@ from holdfast.core.events import (
     TimerRules,
 )
 from holdfast.core.modes import MODES
-from holdfast.core.registers import disputed
+from holdfast.core.registers import is_disputed
 from holdfast.core.state import State, TaskState, Write
-from holdfast.core.text import LONGEST_TEXT
+from holdfast.core.text import MAX_TEXT_LENGTH
 from holdfast.sessions.start import new_id
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
@@ -66,13 +66,13 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
     return forked
 
 
-def carried(state: State, writer: str, device: str) -> Iterator[Data]:
+def carried(state: State, writer: str, device: str) -> Iterator[EventData]:
     """What a session that continues this one takes over: the part of the plan that is still open."""
     if tasks.open_count(state):
         yield from map(_storable, _Taken(state, writer, device, device_names(state)).plan())
 
 
-_Kind = TypeVar("_Kind", bound=Data)
+_Kind = TypeVar("_Kind", bound=EventData)
 
 
 def _storable(data: _Kind) -> _Kind:
@@ -80,7 +80,7 @@ def _storable(data: _Kind) -> _Kind:
 
     def storable(value: object) -> object:
         if isinstance(value, str):
-            return value.replace("\0", "")[:LONGEST_TEXT]
+            return value.replace("\0", "")[:MAX_TEXT_LENGTH]
         if isinstance(value, tuple):
             return tuple(kept for item in value if (kept := storable(item)) != "")
         return value
@@ -109,7 +109,7 @@ class _Taken:
             task=self._word("task"), tags=tuple(self._state.tags), timer=timer, gathers=gathers,
         )  # fmt: skip
 
-    def rest(self) -> Iterator[Data]:
+    def rest(self) -> Iterator[EventData]:
         state, progress = self._state, self._value("progress")
         summary = self._word("summary")
         if summary is not None or isinstance(progress, (int, float)):
@@ -122,7 +122,7 @@ class _Taken:
         for note in state.notes:
             yield NoteAdded(text=note.text)
 
-    def plan(self) -> Iterator[Data]:
+    def plan(self) -> Iterator[EventData]:
         """Open tasks, under their ids; of twins made at once, this device's, or both under ids of their own."""
         for id_, name in self._state.phases.items():
             yield PhaseAdded(id=id_, name=name)
@@ -146,7 +146,7 @@ class _Taken:
                 yield TaskBlocked(id=id_, outcome=task.outcome, artifacts=tuple(task.artifacts))
 
     def _status(self, task: TaskState) -> str:
-        own = self._own(task.status) if disputed(task.status) else None
+        own = self._own(task.status) if is_disputed(task.status) else None
         return tasks.status_of(task) if own is None else str(own.value)
 
     def _word(self, name: str) -> str | None:
@@ -155,7 +155,7 @@ class _Taken:
 
     def _value(self, name: str) -> Json:
         writes = self._state.registers.get(name, [])
-        own = self._own(writes) if disputed(writes) else None
+        own = self._own(writes) if is_disputed(writes) else None
         if own is not None:
             return own.value
         return writes[-1].value if writes else None

@@ -12,7 +12,7 @@ from holdfast.core import view
 from holdfast.core.canonical import digest
 from holdfast.core.state import State
 from holdfast.core.text import slug
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.store import origin
 
 if TYPE_CHECKING:
@@ -43,30 +43,30 @@ def began(state: State) -> int:
 
 def scope(state: State) -> str:
     """The session's scope, or the project's name."""
-    named = view.word(state, "scope") or (state.project.name if state.project else "")
+    named = view.text_value(state, "scope") or (state.project.name if state.project else "")
     return named if named.strip() else "project"
 
 
 def task(state: State) -> str:
     """The session's task, or the goal in at most four words."""
-    return view.word(state, "task") or " ".join((view.word(state, "goal") or "").split()[:4]) or "work"
+    return view.text_value(state, "task") or " ".join((view.text_value(state, "goal") or "").split()[:4]) or "work"
 
 
 def orchestrator_id(state: State, number: int = 1) -> str:
     """`YYYY-MM-DD-xxxxxx`: the day it began, and the first digits of its own id."""
     known = state.aliases.get("orchestrator")
-    return known or f"{text(began(state))[:10]}-{_hex(state, number)}"
+    return known or f"{format_time(began(state))[:10]}-{_hex(state, number)}"
 
 
 def timer_id(state: State, number: int = 1) -> str:
     """`YYYYMMDD-scope-task`."""
-    goal = view.word(state, "task") or view.word(state, "goal") or ""
+    goal = view.text_value(state, "task") or view.text_value(state, "goal") or ""
     return state.aliases.get("timer") or timer_name(began(state), scope(state), goal, number)
 
 
 def timer_name(moment: int, of_scope: str, of_task: str, number: int = 1) -> str:
     """The id in the timer format of a session that begins now."""
-    day = text(moment)[:10].replace("-", "")
+    day = format_time(moment)[:10].replace("-", "")
     return f"{day}-{slug(of_scope)}-{slug(of_task)}{_again(number)}"
 
 
@@ -75,14 +75,14 @@ def feature_id(state: State, number: int = 1) -> str:
     known = state.aliases.get("contract")
     if known is not None:
         return known
-    named = view.word(state, "feature")
-    words = slug(named, 99) if named else slug(view.word(state, "goal") or "", 8)
+    named = view.text_value(state, "feature")
+    words = slug(named, 99) if named else slug(view.text_value(state, "goal") or "", 8)
     return feature_name(words + _again(number), began(state))
 
 
 def feature_name(words: str, moment: int) -> str:
     """The id in the contract of a feature that begins at this moment."""
-    return f"{words}-{text(moment)[:10]}"
+    return f"{words}-{format_time(moment)[:10]}"
 
 
 def _again(number: int) -> str:

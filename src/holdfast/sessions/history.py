@@ -11,8 +11,8 @@ from holdfast.core.device_names import device_names
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
-from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import DAY, text
+from holdfast.core.text import MAX_NAME_LENGTH, check_text, shorten
+from holdfast.core.times import DAY, format_time
 from holdfast.sessions.ownership import own_test, session_of
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
@@ -44,9 +44,9 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
             continue
         found.append(
             Row(
-                id=row.id, goal=view.word(state, "goal") or "", status=was, progress=view.progress_of(state),
+                id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
-                updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
+                updated_at=format_time(state.updated_at), working_ms=view.worktime(state, at).working,
                 archived=put_away, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
             )
         )  # fmt: skip
@@ -69,7 +69,7 @@ _LOOKED_AT = 20  # sessions that are asked whether they are over, for the latest
 
 def meant(store: Store | None, reference: str) -> str:
     """The id of the one session that a UUID, a unique prefix or else an alias means."""
-    clean(reference, "the session's id", longest=LONGEST_NAME)
+    check_text(reference, "the session's id", longest=MAX_NAME_LENGTH)
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
     # Whoever begins a session chooses its id: what is printed of an own one's can be the whole of somebody else's.
@@ -193,7 +193,7 @@ def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -
     from holdfast.workspace import projects
 
     store = ws.existing_store()
-    here = () if store is None or all_projects else projects.known(store, ws.place)
+    here = () if store is None or all_projects else projects.project_ids(store, ws.place)
     if store is None or not (here or all_projects):
         return []
     which = None if all_projects else here
@@ -227,7 +227,7 @@ def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
     Only what is paused, or a day old, is looked at, and what is over only once, until something happens in it.
     """
     store = ws.existing_store()
-    latest = text(ws.now() - DAY)
+    latest = format_time(ws.now() - DAY)
     known = ws.over
     for row in rows:
         if store is None or row.status in FINISHED or (row.status != "paused" and row.created_at > latest):
@@ -271,9 +271,9 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
         if state is not None:
             # Guests of our own sessions date as they like, too, and say that these are not put away.
             is_own = own_test(ws, session)
-            said = own_events.last_word_at(state, is_own)
+            said = own_events.last_event_at(state, is_own)
             is_shown = is_shown and not own_events.is_put_away(state, is_own)
-            updated_at = updated_at if said is None else text(said)
+            updated_at = updated_at if said is None else format_time(said)
         own_rank = (is_ours, is_shown, updated_at, session)
         best = own_rank if best is None else max(best, own_rank)
     return None if best is None else best[3]

@@ -245,7 +245,7 @@ def hills(ws: Workspace) -> list[Hill]:
 def _add_scopes(found: dict[tuple[str, str], Hill], state: State) -> None:
     """Later ones are older: what was said of the session to move a scope in stands."""
     open_ = view.status_of(state) not in FINISHED
-    own = view.word(state, "scope")
+    own = view.text_value(state, "scope")
     moves: dict[str, tuple[int, int] | None] = {own: None} if open_ and own else {}
     moves.update(state.hill)
     which, name = ("", "") if state.project is None else (repository(state.project), state.project.name)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.model import Session, Task
 from holdfast.core.short_names import readable
-from holdfast.core.times import millis, span, text
+from holdfast.core.times import format_duration, format_time, parse_time
 from holdfast.core.wording import (
     STATUS,
     changed_by,
@@ -57,12 +57,12 @@ def inline(stored: str) -> str:
 
 def stamp(moment: str | None) -> str:
     """`2026-11-15 09:02`, in local time."""
-    return "" if moment is None else local_text(millis(moment))[:16]
+    return "" if moment is None else local_text(parse_time(moment))[:16]
 
 
 def zone_words(session: Session) -> str:
     """Of which zone the times are; clocks may have been changed meanwhile."""
-    began = millis(session.started_at or session.created_at)
+    began = parse_time(session.started_at or session.created_at)
     first, last = zone(began), zone(began + session.time.elapsed_ms)
     return f"Times are local, UTC{first}" + (f", at the end UTC{last}." if last != first else ".")
 
@@ -103,7 +103,7 @@ def time_table(session: Session) -> list[tuple[str, str]]:
 
 def as_of(session: Session) -> str:
     """The moment the document describes: the end of the session, or when it was asked for."""
-    return stamp(text(millis(session.started_at or session.created_at) + session.time.elapsed_ms))
+    return stamp(format_time(parse_time(session.started_at or session.created_at) + session.time.elapsed_ms))
 
 
 def error_lines(session: Session) -> list[tuple[str, str]]:
@@ -145,7 +145,7 @@ def agent_rows(session: Session) -> list[list[str]]:
     return [
         [agent.id, agent.type, agent.task or "", agent.status,
          "" if agent.progress is None else percent(agent.progress), stamp(agent.started_at),
-         "" if agent.duration_ms is None else span(agent.duration_ms),
+         "" if agent.duration_ms is None else format_duration(agent.duration_ms),
          "" if agent.tokens is None else f"{agent.tokens:,}",
          agent.summary or "" if agent.error is None else f"{agent.error.category}: {agent.error.message}"
          + (f" (retries: {agent.error.retry_count})" if agent.error.retry_count else "")]

@@ -8,7 +8,7 @@ from html import escape
 from html import escape as escaped
 
 from holdfast.core.model import Session
-from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, millis, span
+from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, format_duration, parse_time
 from holdfast.core.wording import STATUS, one_line, pause_words, percent, visible
 from holdfast.machine.wall import local_offset, local_text
 from holdfast.sessions.report import (
@@ -41,7 +41,7 @@ _STEPS = (
 
 def chart(session: Session) -> str:
     """The drawing, or nothing where there is no time to draw."""
-    since = millis(session.started_at or session.created_at)
+    since = parse_time(session.started_at or session.created_at)
     until = since + session.time.elapsed_ms
     if until - since < SECOND:
         return ""
@@ -71,13 +71,13 @@ def chart(session: Session) -> str:
         parts.append(f'<text x="{place:.1f}" y="14" text-anchor="middle">{label}</text>')
         tick += step
     parts.append(_name(0, "Person"))
-    parts.append(bar(0, since, until, "work", f"worked {span(session.time.working_ms)}"))
+    parts.append(bar(0, since, until, "work", f"worked {format_duration(session.time.working_ms)}"))
     for pause in session.time.pauses:
-        start = millis(pause.started_at)
-        about = f"{pause_words(pause.kind, pause.reason, pause.duration_ms)}, {span(pause.duration_ms)}"
+        start = parse_time(pause.started_at)
+        about = f"{pause_words(pause.kind, pause.reason, pause.duration_ms)}, {format_duration(pause.duration_ms)}"
         parts.append(bar(0, start, start + pause.duration_ms, f"pause {pause.kind}", about))
     for row, agent in enumerate(agents, start=1):
-        start = millis(agent.started_at or session.created_at)
+        start = parse_time(agent.started_at or session.created_at)
         end = start + (agent.duration_ms or 0)
         kind = "failed" if agent.status in ("error", "timeout", "interrupted") else "run"
         parts.append(_name(row, agent.id))

@@ -17,13 +17,13 @@ from holdfast.core import agents, view
 from holdfast.core.canonical import digest
 from holdfast.core.device_names import device_names
 from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.core.events import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
+from holdfast.core.events import AgentInterrupted, EventData, SessionResumed, SessionUnarchived, WaitingEnded
 from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.wording import count
 from holdfast.machine import files
-from holdfast.machine.process import Identity, fate
+from holdfast.machine.process import ProcessIdentity, fate
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
@@ -100,7 +100,7 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
         status = agents.status_of(agent)
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
-        how = "unknown" if agent.process is None else fate(Identity(*astuple(agent.process)))
+        how = "unknown" if agent.process is None else fate(ProcessIdentity(*astuple(agent.process)))
         if how == "gone":
             gone.append(_lost(agent))
         elif how == "unknown":
@@ -132,11 +132,11 @@ def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gath
     claimed = project is not None and (
         resume_check.unclaimed(ws, project, foreign=foreign)
         # Found by what git says of both: from now on the place alone tells, and nobody need ask.
-        or (foreign and projects.same(ws.store(), ws.place, project))
+        or (foreign and projects.is_same_project(ws.store(), ws.place, project))
     )
     found: list[Resumed] = []
 
-    def build(state: State) -> Iterator[Data]:
+    def build(state: State) -> Iterator[EventData]:
         if device is not None:
             yield from in_favour_of(state, device, guests)
         _refuse_the_ended(state)
@@ -154,9 +154,9 @@ def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gath
 
     with ws.transaction(about=session) as transaction:
         if foreign:
-            projects.learn(ws, transaction, state)
+            projects.learn_project(ws, transaction, state)
         if claimed and project is not None:
-            projects.claim(transaction, ws.place, project)
+            projects.claim_project(transaction, ws.place, project)
         ws.recorder.within(transaction, session, build, at=at, here=True)
         make_current(ws, transaction, session)
     return found[0]
@@ -201,7 +201,7 @@ def broken(state: State) -> list[Broken]:
         for native in state.native.values()
         if native.closed_at is None
         and native.process is not None
-        and fate(Identity(*astuple(native.process))) == "gone"
+        and fate(ProcessIdentity(*astuple(native.process))) == "gone"
     ]
 
 

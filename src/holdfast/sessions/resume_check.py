@@ -61,7 +61,7 @@ def check(ws: Workspace, state: State, files: Sequence[Landed], *, foreign: bool
     project = state.project
     if project is None:
         return ()
-    if not projects.same(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
+    if not projects.is_same_project(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
         return (_elsewhere(state, project, blocking=foreign),)
     # Who worked here last knows this ground: what a crash left behind is told by the files themselves.
     if not foreign:
@@ -114,9 +114,9 @@ def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
     So it is when nothing is known of it but a path, which is another device's or leads nowhere any more, and nothing
     of this place either.
     """
-    if not projects.only_a_path(project) or (not foreign and os.path.isdir(project.path or "")):
+    if not projects.has_only_path(project) or (not foreign and os.path.isdir(project.path or "")):
         return False
-    return not projects.known(ws.store(), ws.place)
+    return not projects.project_ids(ws.store(), ws.place)
 
 
 def _elsewhere(state: State, project: ProjectFacts, *, blocking: bool) -> ResumeDifference:
@@ -177,7 +177,7 @@ class _Left(NamedTuple):
     @classmethod
     def of(cls, git: GitReader, state: State, project: ProjectFacts) -> _Left:
         # A session with a branch of its own begins on the one it came from.
-        own = None if state.noted_by else view.word(state, "branch")
+        own = None if state.noted_by else view.text_value(state, "branch")
         branch = own or project.git_branch
         by = state.devices.get(state.noted_by)
         # Whatever stands in another device's events becomes part of a command only if it is what it should be.

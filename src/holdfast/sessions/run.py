@@ -15,27 +15,27 @@ from holdfast.core.events import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
+    AgentEvent,
     AgentFailed,
     AgentResumed,
     AgentRetried,
     AgentStarted,
     AgentTimedOut,
     CommandRan,
-    Data,
-    OfAgent,
+    EventData,
     Process,
 )
-from holdfast.core.failures import CATEGORIES, Attempt, Category, category_of, circuit, wait_before
+from holdfast.core.failures import CATEGORIES, Attempt, Category, category_of, circuit, delay_before
 from holdfast.core.lifecycle import AGENT, allows, refusal, session_allows
 from holdfast.core.modes import limits
 from holdfast.core.secrets.patterns import redact
 from holdfast.core.state import AgentState, State
-from holdfast.core.text import clean, identifier, shorten
+from holdfast.core.text import check_identifier, check_text, shorten
 from holdfast.core.times import SECOND
 from holdfast.machine.command import CommandOutcome, run_command
 from holdfast.machine.disk import free_space
-from holdfast.machine.process import Identity, fate
-from holdfast.machine.signals import SignalReceived, Signals, name_of
+from holdfast.machine.process import ProcessIdentity, fate
+from holdfast.machine.signals import SignalReceived, StopSignals, name_of
 from holdfast.machine.wall import monotonic
 from holdfast.sessions import run_deferred
 from holdfast.sessions.agents import process
@@ -70,8 +70,8 @@ def waits(agent: AgentState) -> bool:
     )
 
 
-def identity(which: Process) -> Identity:
-    return Identity(which.pid, which.started, which.boot, which.namespace, which.machine)
+def identity(which: Process) -> ProcessIdentity:
+    return ProcessIdentity(which.pid, which.started, which.boot, which.namespace, which.machine)
 
 
 TYPE: Final = "command"  # of an agent nobody gave a type
@@ -126,11 +126,11 @@ def run(
     if retries is not None and not 0 <= retries <= MOST_RETRIES:
         raise Invalid(f"the number of retries must be from 0 to {MOST_RETRIES}")
     if agent_id is not None:
-        identifier(agent_id, "an agent's id")
+        check_identifier(agent_id, "an agent's id")
     if task is not None:
-        clean(task, "the task")
-    kind = clean(TYPE if type is None else type, "the agent's type", longest=100)
-    with Signals(sleep) as signals:
+        check_text(task, "the task")
+    kind = check_text(TYPE if type is None else type, "the agent's type", longest=100)
+    with StopSignals(sleep) as signals:
         one = _Run(
             ws, session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce,
             signals, environ,
@@ -168,7 +168,7 @@ class _Run:
         retries: int | None,
         categories: dict[int, Category],
         announce: Callable[[str], None],
-        signals: Signals,
+        signals: StopSignals,
         environ: Mapping[str, str] | None,
     ) -> None:
         self._ws = ws
@@ -198,7 +198,7 @@ class _Run:
         code = 0
         for attempt in itertools.count(1):
             try:
-                self._signals.wait(wait_before(attempt) / SECOND)
+                self._signals.wait(delay_before(attempt) / SECOND)
                 outcome = self._start(AgentResumed if attempt == 1 else AgentRetried)
             except SignalReceived as stop:
                 self._record(
@@ -215,7 +215,7 @@ class _Run:
             category = self._end(outcome)
             if category != "transient" or attempt > self._retries or self._unrecorded is not None:
                 break
-            wait = wait_before(attempt + 1) // SECOND
+            wait = delay_before(attempt + 1) // SECOND
             self._announce(f"{self.id}: try {attempt + 1} of {self._retries + 1} in {wait} s")
         return self._ran(code)
 
@@ -228,9 +228,9 @@ class _Run:
         """Record the agent as waiting, under this process for as long as its own has not begun."""
         chosen: list[tuple[str, int]] = []
 
-        def build(state: State) -> list[Data]:
+        def build(state: State) -> list[EventData]:
             on_probation = self._circuit(state, None)
-            allowed = limits(view.word(state, "mode") or "").retries if retries is None else retries
+            allowed = limits(view.text_value(state, "mode") or "").retries if retries is None else retries
             taken = {agent.id for agent in state.agents.values()}
             if agent_id is not None and agent_id in taken:
                 raise Conflict(
@@ -291,7 +291,7 @@ class _Run:
         environ = None if self._environ is None else {**self._environ, WITHIN: ",".join([*self._within, self.id])}
         return run_command(self._argv, timeout=self._timeout, started=started, env=environ)
 
-    def _ahead(self, state: State, kind: type[OfAgent]) -> list[str]:
+    def _ahead(self, state: State, kind: type[AgentEvent]) -> list[str]:
         """The agents to wait for; none when it is our turn. Refused when it never will be."""
         event, session = TYPE_OF[kind].name, self._session
         status = view.status_of(state)
@@ -306,7 +306,7 @@ class _Run:
         queue = [agent for agent in before(own, state) if waits(agent)] if kind is AgentResumed else []
         at_work = (agent for agent in agents.running(state) if agent.id not in self._within and self._at_work(agent))
         ahead = [agent.id for agent in [*at_work, *queue]]
-        return ahead if len(ahead) >= limits(view.word(state, "mode") or "").agents else []
+        return ahead if len(ahead) >= limits(view.text_value(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:
         """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
@@ -346,7 +346,7 @@ class _Run:
     def _end(self, outcome: CommandOutcome) -> Category | None:
         """Record how an attempt ended; the category of its failure, or None when nothing failed by itself."""
         number = self._signals.heard()
-        end: OfAgent
+        end: AgentEvent
         category: Category | None = None
         if outcome.code == 0:
             end = AgentCompleted(id=self.id, ref=self._ref)
@@ -381,14 +381,14 @@ class _Run:
             out_of_resources=outcome.out_of_memory or full,
         )
 
-    def _why_not(self, error: HoldfastError) -> OfAgent:
+    def _why_not(self, error: HoldfastError) -> AgentEvent:
         """The end of an agent whose command never began."""
         if isinstance(error, Refused):
             return AgentAborted(id=self.id, ref=self._ref, reason=error.message)
         category: Category = "configuration" if isinstance(error, Invalid) else "resource"
         return AgentFailed(id=self.id, ref=self._ref, category=category, message=error.message)
 
-    def _record(self, *said: Data) -> None:
+    def _record(self, *said: EventData) -> None:
         """Record what happened as far as the agent's state allows it; what cannot be written is remembered."""
         at, key = self._ws.now(), self._next_key()
         try:
@@ -402,7 +402,7 @@ class _Run:
     def _next_key(self) -> str:
         return f"run:{self._ref}:{next(self._numbers)}"
 
-    def _not_recorded(self, error: HoldfastError, key: str, at: int, said: Sequence[Data]) -> None:
+    def _not_recorded(self, error: HoldfastError, key: str, at: int, said: Sequence[EventData]) -> None:
         """A server that is away hears of it later; anything else is told."""
         if run_deferred.hand_over(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,

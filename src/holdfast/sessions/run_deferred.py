@@ -16,7 +16,7 @@ import msgspec
 from holdfast.core import agents
 from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.core.events import KINDS, TYPE_OF, AgentCompleted, AgentResumed, Data, OfAgent
+from holdfast.core.events import EVENT_TYPES, TYPE_OF, AgentCompleted, AgentEvent, AgentResumed, EventData
 from holdfast.core.lifecycle import AGENT, allows
 from holdfast.core.state import State
 from holdfast.machine import files
@@ -42,10 +42,10 @@ class Later(msgspec.Struct, frozen=True, kw_only=True):
     said: tuple[tuple[str, dict[str, object]], ...]  # kinds of events, and their data
 
 
-def course(state: State, agent: str, ref: str, said: Sequence[Data]) -> Iterator[Data]:
+def course(state: State, agent: str, ref: str, said: Sequence[EventData]) -> Iterator[EventData]:
     """What of it the agent's state allows by now."""
     for data in said:
-        if not isinstance(data, OfAgent):
+        if not isinstance(data, AgentEvent):
             yield data
             continue
         own = agents.find(state, agent, ref)
@@ -62,7 +62,7 @@ def numbered(key: str) -> Iterator[str]:
 
 def hand_over(
     ws: Workspace, error: HoldfastError, *, session: str, agent: str, ref: str, key: str, at: int,
-    said: Sequence[Data],
+    said: Sequence[EventData],
 ) -> bool:  # fmt: skip
     """Keep it for later, durably. False where waiting does not help, or it cannot be kept."""
     if ws.address.path is not None or not error.retry_helps:
@@ -73,7 +73,7 @@ def hand_over(
         actor=ws.recorder.actor, said=plain,
     )  # fmt: skip
     try:
-        spool.hand_over(ws.home.path, OWN, _SOURCE, 0, msgspec.json.encode(later), store=ws.address.url)
+        spool.add_payload(ws.home.path, OWN, _SOURCE, 0, msgspec.json.encode(later), store=ws.address.url)
     except OSError:
         return False
     return True
@@ -81,7 +81,7 @@ def hand_over(
 
 def read(entry: spool.SpoolEntry) -> Later:
     """Raises `Invalid` for what is none, or not yet: somebody may still be writing it."""
-    raw = files.read_limited(entry.path, spool.LARGEST, what="what became of a command")
+    raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, what="what became of a command")
     try:
         return msgspec.json.decode(entry.payload(raw), type=decodable(Later))
     except msgspec.MsgspecError:
@@ -90,7 +90,7 @@ def read(entry: spool.SpoolEntry) -> Later:
 
 def take_in(ws: Workspace, later: Later, patience: float) -> None:
     try:
-        said = [msgspec.convert(data, decodable(KINDS[kind].data)) for kind, data in later.said]
+        said = [msgspec.convert(data, decodable(EVENT_TYPES[kind].data)) for kind, data in later.said]
     except (msgspec.MsgspecError, KeyError):
         raise Invalid("it says nothing of a command that ran") from None
     with ws.transaction(patience=patience, about=later.session) as transaction:

@@ -15,10 +15,10 @@ import msgspec
 from holdfast.core import own_events, view
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError, Invalid
-from holdfast.core.events import Data, ProjectFacts, SessionArchived, SessionPaused, SessionStarted
+from holdfast.core.events import EventData, ProjectFacts, SessionArchived, SessionPaused, SessionStarted
 from holdfast.core.modes import MODES
 from holdfast.core.state import PauseMark, State
-from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
+from holdfast.core.text import MAX_NAME_LENGTH, check_text, shorten, slug
 from holdfast.machine import files
 from holdfast.sessions.format_names import feature_name, timer_name
 from holdfast.sessions.history import current_session
@@ -101,9 +101,9 @@ def _check(wanted: SessionStarted) -> None:
     for name in ("goal", "scope", "task", "model"):
         value = getattr(wanted, name)
         if value is not None:
-            clean(value, f"the {name}")
+            check_text(value, f"the {name}")
     for tag in wanted.tags:
-        clean(tag, "the tag", longest=LONGEST_NAME)
+        check_text(tag, "the tag", longest=MAX_NAME_LENGTH)
 
 
 def new_id() -> str:
@@ -121,7 +121,7 @@ def new_id() -> str:
 def _refuse_unless(ws: Workspace, *, replace: bool) -> None:
     current = current_session(ws)
     if current is not None and not replace and not _gives_way(ws, ws.state(current)):
-        goal = shorten(view.word(ws.state(current), "goal") or "", 60)
+        goal = shorten(view.text_value(ws.state(current), "goal") or "", 60)
         raise Conflict(
             f"there is an unfinished session here: {goal!r} ({current[:8]})",
             hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
@@ -232,9 +232,9 @@ def _forget(ws: Workspace) -> None:
 REPLACED: Final = "Replaced by another session"
 
 
-def put_away(state: State) -> list[Data]:
+def put_away(state: State) -> list[EventData]:
     """What is recorded of an unfinished session that another one replaces."""
-    paused: list[Data] = [SessionPaused(reason=REPLACED)] if view.status_of(state) == "in_progress" else []
+    paused: list[EventData] = [SessionPaused(reason=REPLACED)] if view.status_of(state) == "in_progress" else []
     return [*paused, SessionArchived()]
 
 

@@ -14,11 +14,11 @@ from msgspec.structs import astuple
 from holdfast.core import agents, view
 from holdfast.core.device_names import device_names
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.event_data import read
+from holdfast.core.event_data import read_data
 from holdfast.core.events import (
     AgentAborted,
     AgentInterrupted,
-    Data,
+    EventData,
     SessionCompleted,
     SessionDeleted,
     SessionEdited,
@@ -26,10 +26,10 @@ from holdfast.core.events import (
 )
 from holdfast.core.lifecycle import FINISHED, refusal, session_allows
 from holdfast.core.state import State
-from holdfast.core.text import clean, shorten
-from holdfast.core.times import MINUTE, text
+from holdfast.core.text import check_text, shorten
+from holdfast.core.times import MINUTE, format_time
 from holdfast.core.worktime import WorkTime
-from holdfast.machine.process import Identity, fate
+from holdfast.machine.process import ProcessIdentity, fate
 from holdfast.machine.wall import local_offset
 from holdfast.sessions.ownership import own_test
 from holdfast.store import origin
@@ -55,7 +55,7 @@ def still_at_work(state: State) -> tuple[str, ...]:
     return tuple(
         agent.id
         for agent in agents.running(state)
-        if agent.process is None or fate(Identity(*astuple(agent.process))) != "gone"
+        if agent.process is None or fate(ProcessIdentity(*astuple(agent.process))) != "gone"
     )
 
 
@@ -71,7 +71,7 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
     from holdfast.sessions.changes.compare import commit_of, compare_at_end
 
     if reason is not None:
-        clean(reason, "the reason", empty=True)  # before anything is done to the branch
+        check_text(reason, "the reason", empty=True)  # before anything is done to the branch
     state = ws.state(session)
     status = view.status_of(state)
     if not session_allows(status, "session.completed"):
@@ -83,7 +83,7 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
     ours = ws.own_paths()  # mirrored files are nobody's work
     born = state.came_commit is not None
     if keep:
-        goal = view.word(state, "summary") or view.word(state, "goal") or "Session"
+        goal = view.text_value(state, "summary") or view.text_value(state, "goal") or "Session"
         line = session_line(state.time.start, end, view.worktime(state, end))
         message = f"{shorten(goal, 72)}\n\n{line}\n"
         kept = branches.keep(git, branch, state.came_from, message, ours, born=born)
@@ -112,7 +112,7 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
     branch = None
     for event in ws.store().events(session):
         if event.type in ("session.started", "session.edited") and is_own(event.writer):
-            said = read(event)
+            said = read_data(event)
             if isinstance(said, (SessionStarted, SessionEdited)):
                 branch = said.branch or branch
     if branch is None:
@@ -128,7 +128,7 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
     return branch
 
 
-def end_session(ws: Workspace, session: str, last: Data, at: int | None) -> None:
+def end_session(ws: Workspace, session: str, last: EventData, at: int | None) -> None:
     """End a session, once what was changed in its work tree since its last turn is recorded."""
     from holdfast.sessions.changes.compare import compare_at_end
 
@@ -137,7 +137,7 @@ def end_session(ws: Workspace, session: str, last: Data, at: int | None) -> None
     end_with(ws, session, [last], at)
 
 
-def end_with(ws: Workspace, session: str, last: Sequence[Data], at: int | None) -> None:
+def end_with(ws: Workspace, session: str, last: Sequence[EventData], at: int | None) -> None:
     """End a session with these events, and its agents before them."""
     store, place = ws.store(), ws.place.root
     with ws.transaction(about=session) as transaction:
@@ -146,14 +146,14 @@ def end_with(ws: Workspace, session: str, last: Sequence[Data], at: int | None) 
             transaction.set_current(place, None)
 
 
-def ended_with(state: State) -> Iterator[Data]:
+def ended_with(state: State) -> Iterator[EventData]:
     """Agents end with their session: nobody will report on them any more."""
     if view.status_of(state) in FINISHED:
         return
     for agent in state.agents.values():
         if agents.status_of(agent) not in ("pending", "running", "paused"):
             continue
-        if agent.process is not None and fate(Identity(*astuple(agent.process))) == "gone":
+        if agent.process is not None and fate(ProcessIdentity(*astuple(agent.process))) == "gone":
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
         else:
             yield AgentAborted(id=agent.id, ref=agent.ref, reason="The session ended")
@@ -163,7 +163,7 @@ def session_line(start: int, end: int, work: WorkTime) -> str:
     """`Session: YYYYMMDD HH:MM-HH:MM (NN min actual, NN min paused)`, in this machine's time."""
 
     def local(ms: int) -> str:
-        return text(ms + round(local_offset(ms).total_seconds() * 1000))
+        return format_time(ms + round(local_offset(ms).total_seconds() * 1000))
 
     day = local(start)[:10].replace("-", "")
     actual, paused = work.working // MINUTE, work.paused // MINUTE

@@ -370,7 +370,7 @@ def _at_most_likely(one: Origin, doubt: str) -> Origin:
 
 
 def _answer(state: State, conversation: str | None, certainty: Certainty, because: str) -> Origin:
-    return Origin(state.session, view.word(state, "goal") or "", _id_of(conversation), certainty, because)
+    return Origin(state.session, view.text_value(state, "goal") or "", _id_of(conversation), certainty, because)
 
 
 def _id_of(conversation: str | None) -> str | None:

@@ -12,16 +12,16 @@ from holdfast.core.events import (
     TYPE_OF,
     ContextCompressed,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     FileChanged,
     HillMoved,
-    OfTask,
     PhaseAdded,
     TaskAdded,
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
+    TaskEvent,
     TaskReopened,
     TaskStarted,
 )
@@ -30,11 +30,11 @@ from holdfast.core.model import Session
 from holdfast.core.reminders import crossed_limits
 from holdfast.core.short_names import agent_names, id_of, task_names
 from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
+from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten
 from holdfast.core.times import MINUTE
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree
-from holdfast.workspace.recorder import Build
+from holdfast.workspace.recorder import BuildEvents
 
 if TYPE_CHECKING:
     from holdfast.sessions.agents import AgentHandle
@@ -108,10 +108,10 @@ class Work:
         """The same of a state of it that is at hand already."""
         return described(self._ws, state, now)
 
-    def _record(self, *datas: Data, at: int | None = None) -> Self:
+    def _record(self, *datas: EventData, at: int | None = None) -> Self:
         return self._record_with(lambda _: datas, at=at)
 
-    def _record_with(self, build: Build, *, at: int | None = None) -> Self:
+    def _record_with(self, build: BuildEvents, *, at: int | None = None) -> Self:
         self._ws.recorder.record(self.id, build, at=at)
         return self
 
@@ -160,7 +160,7 @@ class Work:
     def find_agent(self, agent_id: str) -> AgentHandle:
         from holdfast.sessions.agents import AgentHandle
 
-        return AgentHandle(self, identifier(agent_id, "an agent's id"))
+        return AgentHandle(self, check_identifier(agent_id, "an agent's id"))
 
     def add_task(
         self,
@@ -176,18 +176,18 @@ class Work:
 
         given: list[str] = []
 
-        def build(state: State) -> list[Data]:
-            chosen = tasks.next_id(state) if task_id is None else identifier(task_id, "a task's id")
+        def build(state: State) -> list[EventData]:
+            chosen = tasks.next_id(state) if task_id is None else check_identifier(task_id, "a task's id")
             if tasks.find(state, chosen) is not None:
                 raise Conflict(f"a task {chosen} exists already", session=self.id)
             given.append(chosen)
-            added: list[Data] = []
+            added: list[EventData] = []
             # An id is stored as it is, so it is cleaned here as its name will be.
-            phase_id = None if phase is None else redact(clean(phase, "the phase", longest=LONGEST_NAME)).text
+            phase_id = None if phase is None else redact(check_text(phase, "the phase", longest=MAX_NAME_LENGTH)).text
             if phase is not None and phase_id is not None and phase_id not in state.phases:
                 added.append(PhaseAdded(id=phase_id, name=phase))
             by = None if agent is None else _agent_id(state, agent)
-            return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
+            return [*added, TaskAdded(id=chosen, text=check_text(words, "the task"), phase=phase, agent=by)]
 
         self._record_with(build, at=at)
         return given[0]
@@ -218,15 +218,15 @@ class Work:
         return self._task(TaskDropped, task_id, outcome, artifacts, at)
 
     def _task(
-        self, kind: type[OfTask], task_id: str, outcome: str | None, artifacts: Sequence[str], at: int | None
+        self, kind: type[TaskEvent], task_id: str, outcome: str | None, artifacts: Sequence[str], at: int | None
     ) -> Self:
-        identifier(task_id, "a task's id")
-        paths = tuple(relative_path(path) for path in artifacts)
+        check_identifier(task_id, "a task's id")
+        paths = tuple(check_relative_path(path) for path in artifacts)
 
-        def build(state: State) -> list[Data]:
+        def build(state: State) -> list[EventData]:
             event = TYPE_OF[kind].name
             own = id_of(task_names(state.tasks.values()), task_id)
-            task = duplicates.meant(state.tasks.values(), own, event, tasks.status_of)
+            task = duplicates.find_target(state.tasks.values(), own, event, tasks.status_of)
             if task is None:
                 raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
             status = tasks.status_of(task)
@@ -246,7 +246,7 @@ class Work:
         why: str | None = None,
         at: int | None = None,
     ) -> Self:
-        clean(chosen, "the decision")
+        check_text(chosen, "the decision")
         return self._record(DecisionMade(chosen=chosen, context=context, options=tuple(options), why=why), at=at)
 
     def changed(
@@ -257,13 +257,15 @@ class Work:
 
         if action not in ACTIONS:
             raise Invalid(f"{shorten(action, 40)!a} is not a kind of change", hint=f"It is {', '.join(ACTIONS)}.")
-        tidy = relative_path(path)
+        tidy = check_relative_path(path)
         if agent is not None:
-            identifier(agent, "an agent's id")
+            check_identifier(agent, "an agent's id")
         seen = observe(self._ws.place, tidy, action, self._ws.notices)
 
-        def build(state: State) -> Iterator[Data]:
-            if state.project is not None and state.project.id not in projects.known(self._ws.store(), self._ws.place):
+        def build(state: State) -> Iterator[EventData]:
+            if state.project is not None and state.project.id not in projects.project_ids(
+                self._ws.store(), self._ws.place
+            ):
                 raise Invalid(
                     f"the session belongs to another project ({state.project.name})",
                     hint="Record its files from there: --project DIR",
@@ -282,12 +284,12 @@ class Work:
         self, tokens: int, *, window: int | None = None, agent: str | None = None, at: int | None = None
     ) -> Self:
         if agent is not None:
-            identifier(agent, "an agent's id")
+            check_identifier(agent, "an agent's id")
         tokens = int(number(tokens, "the number of tokens", 0, MOST_TOKENS))
         if window is not None:
             window = int(number(window, "the window", 1, MOST_TOKENS))
 
-        def build(state: State) -> list[Data]:
+        def build(state: State) -> list[EventData]:
             by = None if agent is None else _agent_id(state, agent)
             return [ContextMeasured(tokens=tokens, window=window, agent=by)]
 
@@ -298,14 +300,14 @@ class Work:
         return self._record(ContextCompressed(tokens=left), at=at)
 
     def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:
-        clean(scope, "the scope", longest=LONGEST_NAME)
+        check_text(scope, "the scope", longest=MAX_NAME_LENGTH)
         place = int(number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)
 
 
 def _agent_id(state: State, given: str) -> str:
     """The id of the agent that somebody names, by its id or by what it is shown as."""
-    return id_of(agent_names(state.agents.values()), identifier(given, "an agent's id"))
+    return id_of(agent_names(state.agents.values()), check_identifier(given, "an agent's id"))
 
 
 def fraction(value: float) -> float:

@@ -64,7 +64,7 @@ def belongs_here(ws: Workspace, session_id: str) -> bool:
     state = None if store is None else store.state(session_id)
     if store is None or state is None or state.project is None:
         return True
-    if projects.same(store, ws.place, state.project):
+    if projects.is_same_project(store, ws.place, state.project):
         return True
     return resume_check.unclaimed(ws, state.project, foreign=resume_check.left_by_another(ws, state))
 
@@ -74,7 +74,7 @@ def path_here(ws: Workspace, state: State) -> str | None:
     store = ws.existing_store()
     if store is None or state.project is None:
         return None
-    if state.project.id in projects.seen_at(store, ws.place):
+    if state.project.id in projects.stored_project_ids(store, ws.place):
         return ws.place.main
     found = (path for path in projects.directories(store, state.project) if os.path.isdir(path))
     return next(found, None)

@@ -156,7 +156,7 @@ def open_store(
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
         from holdfast.core import extras
 
-        raise extras.missing("a store on a PostgreSQL server needs", "postgres", operation="open the store")
+        raise extras.missing_extra("a store on a PostgreSQL server needs", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
     return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.core.envelope import Event, body_of, hash_of, problem
+from holdfast.core.envelope import Event, body_of, find_problem, hash_of
 
 
 class Flaw(NamedTuple):
@@ -59,7 +59,7 @@ def forks(events: Iterable[Event]) -> Iterator[Flaw]:
         places.setdefault(event.writer, {}).setdefault(event.seq, []).append(event)
     for writer, numbers in places.items():
         for seq, there in sorted(numbers.items()):
-            if len(there) > 1 and len({event.hash for event in there if problem(event) is None}) > 1:
+            if len(there) > 1 and len({event.hash for event in there if find_problem(event) is None}) > 1:
                 yield Flaw(
                     writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept"
                 )
@@ -70,7 +70,7 @@ def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
     hashes: dict[int, set[str | None]] = {0: {None}}
     expected = 1
     for event in stream:
-        wrong = problem(event)
+        wrong = find_problem(event)
         if wrong is not None:
             yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {wrong}", event)
             if hash_of(event) != event.hash:

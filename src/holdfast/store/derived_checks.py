@@ -12,14 +12,14 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import view
-from holdfast.core.clock import moved, place
+from holdfast.core.clock import adjusted_clocks, log_position
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import erasures
+from holdfast.core.event_data import collect_erasures
 from holdfast.core.events import TYPE_OF, searched_text
-from holdfast.core.fold import apply, in_log_order, pass_over, read
-from holdfast.core.search import words
+from holdfast.core.fold import apply, in_log_order, read_data, skip_duplicate
+from holdfast.core.search import split_words
 from holdfast.core.state import State, thaw
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.machine.wall import LATEST
 from holdfast.store.chain_checks import flaws, forks, unentitled_erasure
 from holdfast.store.interface import Damage, RowKey, row_key
@@ -55,8 +55,8 @@ def findings(
     `known` holds the names (`aside`) of what is missing since a repair. Where several people write: `authors` says
     who else put which event there, `unentitled` are erasures of what is not their author's.
     """
-    clocks = moved(event for event, _ in events)
-    log = sorted((event for event, _ in events), key=lambda event: place(event, clocks))
+    clocks = adjusted_clocks(event for event, _ in events)
+    log = sorted((event for event, _ in events), key=lambda event: log_position(event, clocks))
     if not log:
         yield Damage("listing", "the session has no events", session)
     for flaw in (*flaws(log), *map(unentitled_erasure, unentitled)):
@@ -72,7 +72,7 @@ def findings(
         yield Damage("erasure", "the session was deleted, but data of it is still there", session)
     counting = {event.hash: event for event in in_log_order(log)}
     passed_over = {event.hash for event in unentitled}
-    erased = erasures(event for event in counting.values() if event.hash not in passed_over).hashes
+    erased = collect_erasures(event for event in counting.values() if event.hash not in passed_over).hashes
     if any(event.data is not None and event.hash in erased for event in log):
         yield Damage("erasure", "events were erased, but data of them is still there", session)
     if any(double == (event.hash in counting) for event, double in events):
@@ -88,12 +88,12 @@ def _added_up(
     for event in log:
         counted = counting.get(event.hash)
         if counted is None:
-            pass_over(state, event, clocks.get(event.hash))
+            skip_duplicate(state, event, clocks.get(event.hash))
         else:
-            data = read(counted)
+            data = read_data(counted)
             apply(state, counted, data, clock=clocks.get(event.hash))
             if data is not None and TYPE_OF[type(data)].searched:
-                indexed.update(words(searched_text(TYPE_OF[type(data)], data)))
+                indexed.update(split_words(searched_text(TYPE_OF[type(data)], data)))
         count = state.count
         if count in stored.snapshots and count not in sound and _same(stored.snapshots[count], state):
             sound.add(count)
@@ -103,7 +103,7 @@ def _added_up(
         yield Damage("listing", "the listing does not show what the log adds up to", session)
     if stored.words is not None and stored.words != (set() if state.deleted else indexed):
         yield Damage("search", "the search index does not hold the words of the log", session)
-    if stored.aliases is not None and stored.aliases != (set() if state.deleted else set(view.names(state))):
+    if stored.aliases is not None and stored.aliases != (set() if state.deleted else set(view.lookup_names(state))):
         yield Damage("search", "the aliases are not those of the log", session)
     yield from _implausible(session, log, state)
 
@@ -117,7 +117,9 @@ def _implausible(session: str, log: list[Event], state: State) -> Iterator[Damag
     for writer, clocks in absurd.items():
         count, largest = f"{len(clocks)} event{'s' * (len(clocks) > 1)}", max(clocks)
         device = state.devices.get(writer) or "unknown device"
-        detail = f"{count} of {device} (writer {writer}) with a clock of {text(largest // 1000)[:10]} ({largest})"
+        detail = (
+            f"{count} of {device} (writer {writer}) with a clock of {format_time(largest // 1000)[:10]} ({largest})"
+        )
         yield Damage("clocks", detail, session)
 
 

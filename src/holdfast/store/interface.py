@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.core.envelope import Event
-from holdfast.core.events import Data, ProjectFacts
+from holdfast.core.events import EventData, ProjectFacts
 from holdfast.core.model import Row
 from holdfast.core.state import State
 
@@ -28,7 +28,7 @@ AWAY = "When the server is back, it goes on; hooks keep handing over meanwhile."
 class Draft(NamedTuple):
     """An event before it has its place in a stream."""
 
-    data: Data
+    data: EventData
     at: int
     actor: str
     key: str | None = None

@@ -13,16 +13,16 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST, canonical
-from holdfast.core.clock import BOUND, moved, place, stands_as_written, tick
-from holdfast.core.envelope import Event, StreamHead, problem, seal
+from holdfast.core.canonical import MAX_SAFE_INTEGER, canonical_json
+from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock, log_position, tick
+from holdfast.core.envelope import Event, StreamHead, find_problem, seal
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event_data import erasures, remaining_data
-from holdfast.core.events import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
-from holdfast.core.fold import apply, pass_over, read
-from holdfast.core.search import words
+from holdfast.core.event_data import collect_erasures, with_remaining_data
+from holdfast.core.events import TYPE_OF, EventData, EventErased, SessionDeleted, searched_text
+from holdfast.core.fold import apply, read_data, skip_duplicate
+from holdfast.core.search import split_words
 from holdfast.core.state import State, freeze, thaw
-from holdfast.core.text import LONGEST_NAME
+from holdfast.core.text import MAX_NAME_LENGTH
 from holdfast.store import origin
 from holdfast.store.interface import Draft
 from holdfast.store.snapshots import StoredState, is_due, ladder
@@ -132,19 +132,19 @@ class Journal:
                 continue
             if snapshot is not None and event.type == "event.erased" and not double:
                 return False
-            if not stands_as_written(state, event):
+            if not keeps_written_clock(state, event):
                 return False
-            (pass_over if double else apply)(state, event)
+            (skip_duplicate if double else apply)(state, event)
         return True
 
     def _whole(self, session: str) -> State:
         """The state from all events in order of their effective clocks: where the rows' own order is another."""
         rows = list(self._counted(session, 0))
-        clocks = moved(event for event, _ in rows)
+        clocks = adjusted_clocks(event for event, _ in rows)
         state = State(session=session)
-        for event, double in sorted(rows, key=lambda row: place(row[0], clocks)):
+        for event, double in sorted(rows, key=lambda row: log_position(row[0], clocks)):
             if double:
-                pass_over(state, event, clocks.get(event.hash))
+                skip_duplicate(state, event, clocks.get(event.hash))
             else:
                 apply(state, event, clock=clocks.get(event.hash))
         return state
@@ -155,7 +155,7 @@ class Journal:
         if not clocks:
             return [event for event, _ in self._tables.tail(session, since)]
         events = [event for event, _ in self._tables.tail(session, 0)]
-        placed = sorted((place(event, clocks), event) for event in events)
+        placed = sorted((log_position(event, clocks), event) for event in events)
         return [event for (clock, *_), event in placed if clock >= since]
 
     def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
@@ -166,15 +166,15 @@ class Journal:
                 yield event, double
                 continue
             if instead is None:
-                instead = erasures(self._erasures(session)).instead
-            yield remaining_data(event, instead), double
+                instead = collect_erasures(self._erasures(session)).instead
+            yield with_remaining_data(event, instead), double
 
     def _erasures(self, session: str) -> list[Event]:
         """In log order. Only where one of them was itself erased, another order could say something else."""
         events = list(self._tables.erasures(session))
         if len(events) > 1 and any(event.data is None for event in events):
-            clocks = moved(event for event, _ in self._tables.tail(session, 0))
-            events.sort(key=lambda event: place(event, clocks))
+            clocks = adjusted_clocks(event for event, _ in self._tables.tail(session, 0))
+            events.sort(key=lambda event: log_position(event, clocks))
         return events
 
     def begin(self) -> None:
@@ -207,7 +207,7 @@ class Journal:
             actor=draft.actor,
             type=kind.name,
             version=kind.version,
-            data=canonical(msgspec.to_builtins(draft.data)),
+            data=canonical_json(msgspec.to_builtins(draft.data)),
             salt=self._salt(),
             seen=_unseen_heads(state, writer, clock),
             key=key,
@@ -241,7 +241,7 @@ class Journal:
         """Check each event by itself, put all in place, and let their sessions follow."""
         arrived: dict[str, list[Event]] = {}
         for event in events:
-            wrong = _impossible(event) or problem(event)
+            wrong = _impossible(event) or find_problem(event)
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
             arrived.setdefault(event.session, []).append(event)
@@ -278,9 +278,9 @@ class Journal:
         """Add these to the state, as long as each comes after what is there; False at the first that does not."""
         searched: set[str] = set()
         for event in new:
-            if not stands_as_written(state, event):
+            if not keeps_written_clock(state, event):
                 return False
-            data = read(event)
+            data = read_data(event)
             apply(state, event, data)
             if data is not None:
                 searched.update(_words(data))
@@ -291,7 +291,7 @@ class Journal:
     def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
         """Take the ends of streams out of the log. Rare, so everything is derived anew from what is left."""
         tail = self._tables.tail(session, 0)
-        withdrawn = [event for event, _ in tail if event.seq > after.get(event.writer, LARGEST)]
+        withdrawn = [event for event, _ in tail if event.seq > after.get(event.writer, MAX_SAFE_INTEGER)]
         if not withdrawn:
             return []
         self._tables.take_out(withdrawn)
@@ -319,7 +319,7 @@ class Journal:
         self._current.add(session)
         searched: set[str] = set()
         for event, double in self._counted(session, clock):
-            data = None if double else read(event)
+            data = None if double else read_data(event)
             if data is not None:
                 searched.update(_words(data))
         if searched:
@@ -331,7 +331,7 @@ class Journal:
         while True:  # what stands instead of an erasure may name more
             orders = self._erasures(session)
             deleted = any(event.type == "session.deleted" for event in orders)
-            erased = None if deleted else erasures(orders).hashes
+            erased = None if deleted else collect_erasures(orders).hashes
             if (not deleted and not erased) or not self._tables.erase_data(session, erased):
                 break
             dropped = self.erased = True
@@ -346,7 +346,7 @@ class Journal:
             version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
             self._tables.save(session, version, shown, anew=session in self._anew)
-            names = view.names(state)
+            names = view.lookup_names(state)
             written = (shown.project, shown.created_at, shown.deleted, *names)
             if written != kept.names:
                 self._tables.save_names(session, shown, names)
@@ -383,32 +383,34 @@ class Journal:
 
 def _impossible(event: Event) -> str | None:
     """Numbers that no program of ours gives, and that could not even be stored."""
-    if not (0 < event.clock <= LARGEST and 0 < event.seq <= LARGEST and 0 < event.v <= LARGEST):
+    if not (
+        0 < event.clock <= MAX_SAFE_INTEGER and 0 < event.seq <= MAX_SAFE_INTEGER and 0 < event.v <= MAX_SAFE_INTEGER
+    ):
         return "its clock, number or version is out of range"
     hashes = (event.body, event.hash, event.hash if event.prev is None else event.prev)
     if not all(map(_HASH, hashes)) or (event.data is None and event.salt is not None):
         return "it has no hash, or a salt without data"
-    if not 0 < len(event.writer) <= LONGEST_NAME:
+    if not 0 < len(event.writer) <= MAX_NAME_LENGTH:
         return "its writer has no name, or one that is too long"
-    if not all(0 < head.seq <= LARGEST for head in event.seen):
+    if not all(0 < head.seq <= MAX_SAFE_INTEGER for head in event.seen):
         return "it has seen what cannot be"
     return None
 
 
-def _words(data: Data) -> list[str]:
+def _words(data: EventData) -> list[str]:
     kind = TYPE_OF[type(data)]
-    return words(searched_text(kind, data)) if kind.searched else []
+    return split_words(searched_text(kind, data)) if kind.searched else []
 
 
 def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ...]:
     """The heads of other streams that moved since this writer's previous event; beyond the bound also the last event,
     from which the clock counts on.
     """
-    if len(state.heads) < 2 and writer in state.heads and clock <= BOUND:
+    if len(state.heads) < 2 and writer in state.heads and clock <= MAX_CLOCK:
         return ()
     known = state.seen.get(writer, {})
     heads = {head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)}
-    if clock > BOUND and state.last is not None:
+    if clock > MAX_CLOCK and state.last is not None:
         last = StreamHead(*state.last[1:])
         if last != state.heads.get(writer):
             heads.add(last)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.core import search, view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.store.interface import Filter, ListedProject
 
 Ask = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
@@ -141,7 +141,7 @@ def _conditions(which: Filter, within: Within) -> list[Condition] | None:
     if which.before is not None:
         conditions.append(("(created_at, id) < (?, ?)", which.before))
     if which.search is not None:
-        whole, begun = search.query(which.search)
+        whole, begun = search.parse_query(which.search)
         if not begun:
             return None
         says = within.with_words(whole, begun)
@@ -177,6 +177,6 @@ def _row(values: tuple[Any, ...], which: Filter) -> Row:
     aged = which.archive_after is not None and ended is not None and which.now - ended > which.archive_after
     return Row(
         id=id_, goal=goal, status=status, progress=view.fraction(progress), project=name, device=device,
-        created_at=text(created), updated_at=text(updated), working_ms=working,
+        created_at=format_time(created), updated_at=format_time(updated), working_ms=working,
         archived=aged if archived is None else bool(archived),
     )  # fmt: skip

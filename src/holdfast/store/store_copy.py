@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.canonical import digest
-from holdfast.core.envelope import Event, problem
+from holdfast.core.envelope import Event, find_problem
 from holdfast.core.errors import Damaged, HoldfastError, Invalid, Refused
-from holdfast.core.event_data import erasures
+from holdfast.core.event_data import collect_erasures
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
 from holdfast.store import derived_checks, origin
@@ -59,7 +59,7 @@ def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
         present = state(session)
     except HoldfastError:  # damaged, or unshared since: the reason is told without it
         return None
-    return None if present is None else view.word(present, "goal") or None
+    return None if present is None else view.text_value(present, "goal") or None
 
 
 def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
@@ -153,7 +153,7 @@ def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
 
 def _refuse_damage(events: Iterable[Event], session: str, path: str) -> None:
     for event in events:
-        wrong = problem(event)
+        wrong = find_problem(event)
         if wrong is not None:
             raise Damaged(
                 f"event {event.seq} of the backup is damaged: {wrong}",
@@ -492,7 +492,7 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
     """Every event with its data, in the same order, in chains that hold as they held; more may be there."""
     copied = {event.hash: event for event in copies}
     deleted = any(event.type == "session.deleted" for event in copies)
-    erased = erasures(copies).hashes
+    erased = collect_erasures(copies).hashes
     for event in events:
         copy = copied.get(event.hash)
         if copy is None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import as_erasure, read
+from holdfast.core.event_data import parse_erasure, read_data
 from holdfast.core.events import EventErased
 from holdfast.store import origin
 from holdfast.sync import provenance
@@ -199,7 +199,7 @@ class Authority:
             return None if author.owning and self._began(event, author, new) else _DELETES
         if event.type != "event.erased" or event.data is None:
             return None  # an erasure that was erased says what another says in its place, and that is looked at
-        said = read(event)
+        said = read_data(event)
         return self._erasure(event, said, author, new) if isinstance(said, EventErased) else _UNREADABLE
 
     def _displaces(self, event: Event, author: StreamAuthor) -> str | None:
@@ -237,7 +237,7 @@ class Authority:
             if not self._wrote(author, event.session, writer):
                 return _GUEST_ERASES if author.guest else _ERASES
             # What stands in the place of an erasure erases, too.
-            inner = as_erasure(said.instead.get(name)) if kind == "event.erased" else None
+            inner = parse_erasure(said.instead.get(name)) if kind == "event.erased" else None
             reason = None if inner is None else self._erasure(event, inner, author, new)
             if reason is not None:
                 return reason

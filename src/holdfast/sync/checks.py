@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Damaged, HoldfastError
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.core.wording import count, one_line
 from holdfast.workspace.followers import Check
 
@@ -113,7 +113,7 @@ def _last(ws: Workspace, remote: KnownRemote) -> str:
     from holdfast.sync.state import VaultState
 
     last = VaultState(ws.store(), remote.vault).standing().last_sync
-    return "never synced" if last is None else f"last synced at {text(last)}"
+    return "never synced" if last is None else f"last synced at {format_time(last)}"
 
 
 def _remembered(ws: Workspace, remote: KnownRemote) -> Iterator[tuple[str, str | None]]:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.envelope import Event
-from holdfast.core.event_data import erasures
+from holdfast.core.event_data import collect_erasures
 from holdfast.store.interface import Transaction
 from holdfast.sync import authority
 from holdfast.sync.outbox import ERASING
@@ -230,7 +230,7 @@ def scrub(vault: Vault, sessions: Iterable[str]) -> None:
 def erased(vault: Vault, session: str) -> Erased:
     """What the log of a session says is erased."""
     found = [event for event in vault.here.store.events(session) if event.type in ERASING]
-    return Erased(any(event.type == "session.deleted" for event in found), erasures(found).hashes)
+    return Erased(any(event.type == "session.deleted" for event in found), collect_erasures(found).hashes)
 
 
 def without(gone: Erased, events: Iterable[Event]) -> list[Event]:

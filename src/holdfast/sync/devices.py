@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused, Unreachable
-from holdfast.core.text import clean
+from holdfast.core.text import check_text
 from holdfast.sync import device_removal, join_vault, open_vault, remote_list, vault_shares
 from holdfast.sync.device_removal import Unaccepted
 from holdfast.sync.protocol.entries import Admit, Rename
@@ -201,7 +201,7 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
 
     Where the remote has lost what a device that was let in needs, it gets it again.
     """
-    wanted = words.read(fingerprint).hex()
+    wanted = words.parse_words(fingerprint).hex()
     found: list[Approved] = []
     already = refused = False
 
@@ -290,7 +290,7 @@ def remove(ws: Workspace, which: str) -> DeviceRemoval:
 def _declined(vault: Vault, which: str) -> Request | None:
     """The request that a person turns away, by the fingerprint of its device."""
     try:
-        device = words.read(which).hex()
+        device = words.parse_words(which).hex()
     except Invalid:
         return None
     return join_vault.request_of(vault, _joins(vault), device)
@@ -309,7 +309,7 @@ def meant(vault: Vault, which: str) -> str | None:
 def fits(keys: PublicKeys, written: str) -> bool:
     """Whether somebody wrote this fingerprint, in whichever way."""
     try:
-        return words.read(written).hex() == keys.id
+        return words.parse_words(written).hex() == keys.id
     except Invalid:
         return False
 
@@ -322,10 +322,10 @@ def rename(ws: Workspace, name: str) -> list[str]:
     from holdfast.workspace import settings
     from holdfast.workspace.keys import key_files
 
-    name = clean(name.strip(), "the device's name", longest=100)
+    name = check_text(name.strip(), "the device's name", longest=100)
     open_vault.keys(ws)
     key_files.set_name(ws.home.path, name)
-    settings.change(ws.home.config, settings.setting("device.name"), name)
+    settings.change(ws.home.config, settings.find_setting("device.name"), name)
     later: list[str] = []
     with open_vault.alone(ws):
         for remote in remote_list.load(ws.home):
@@ -358,7 +358,7 @@ def recovery_code(ws: Workspace, name: str | None = None) -> Code:
         if not vault.membership.is_admin(vault.me):
             return False
         code = words.new_code()
-        secret = words.keys_of(code)
+        secret = words.keys_from_code(code)
         keys = secret.public
         older = [device for device, member in vault.membership.members.items() if member.kind == "recovery"]
         change = vault.change()

@@ -126,5 +126,5 @@ def _shared(ws: Workspace, memory: VaultState) -> list[SharedOverview]:
     for session, names in memory.under(tuple[str, ...], "shared"):
         state = ws.store().state(session) if names else None
         if state is not None and not state.deleted:
-            found.append(SharedOverview(session, shorten(view.word(state, "goal") or "", _LONGEST), names))
+            found.append(SharedOverview(session, shorten(view.text_value(state, "goal") or "", _LONGEST), names))
     return found

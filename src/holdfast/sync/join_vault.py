@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
-from holdfast.core.text import LONGEST_NAME, printable
+from holdfast.core.text import MAX_NAME_LENGTH, printable
 from holdfast.sync import create_vault
 from holdfast.sync.protocol import entries, heads, wraps
 from holdfast.sync.protocol.entries import Admit, Signed
@@ -246,7 +246,7 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
         vault.report.reject(name, "", "a request to join does not prove that its signing key is its own")
         return None
     # The name is shown to people who decide by it: nothing in it moves a cursor or hides.
-    return Request(name, keys, printable(letter.name[:LONGEST_NAME]), letter.at, letter.proof, letter.possession)
+    return Request(name, keys, printable(letter.name[:MAX_NAME_LENGTH]), letter.at, letter.proof, letter.possession)
 
 
 def _has_signing_key(vault: Vault, keys: PublicKeys, possession: bytes | None) -> bool:
@@ -281,7 +281,7 @@ def approve(
 
 def help_in(vault: Vault, keys: PublicKeys) -> bool:
     """Of a device that was let in: put back what it needs to find in; False when nothing of that was lost."""
-    prefix, common = wraps.prefix_of(keys.age), age.agreed(vault.here.keys.identity, keys.age)
+    prefix, common = wraps.prefix_of(keys.age), age.shared_secret(vault.here.keys.identity, keys.age)
     done = create_vault.put_back(vault)
     # Anybody can leave files there: only what this device left tells that the keys are not lost.
     if not any(wraps.is_by_author(common, item.name.removeprefix(prefix)) for item in vault.remote.list(prefix)):

@@ -120,7 +120,7 @@ def _looked_into(
     store = ws.store()
     return Offer(
         name=vault.id, session=session,
-        goal=None if state is None else shorten(printable(view.word(state, "goal") or ""), 200),
+        goal=None if state is None else shorten(printable(view.text_value(state, "goal") or ""), 200),
         sender=trusted.name(signer.keys) or printable(signer.name), fingerprint=signer.keys.words,
         known=trusted.name(signer.keys) is not None, revoked=trusted.is_revoked(signer.keys),
         writes=invite.write, expires=invite.expires,

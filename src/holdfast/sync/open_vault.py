@@ -52,7 +52,7 @@ def new_keys(ws: Workspace) -> DeviceKeys:
     if found is not None:
         return found
     ws.home.prepare()
-    place: key_files.Place = "keyring" if ws.settings.certain("device.keys") == "keyring" else "file"
+    place: key_files.KeyPlace = "keyring" if ws.settings.certain("device.keys") == "keyring" else "file"
     made = key_files.create(ws.home.path, name=ws.device(), place=place, made_at=ws.now())
     if os.path.lexists(ws.home.binding(ws.address.key)):
         ws.home.renew(ws.address)
@@ -70,7 +70,7 @@ def here(ws: Workspace) -> ThisDevice:
 
     def received(transaction: Transaction, sessions: Iterable[str]) -> None:
         for session in sessions:
-            projects.learn(ws, transaction, transaction.state(session))
+            projects.learn_project(ws, transaction, transaction.state(session))
         outgoing.take_in(ws, transaction)
 
     def is_ours(writer: str) -> bool:

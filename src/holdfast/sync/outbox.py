@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event
 from holdfast.store import origin
 from holdfast.store.interface import Arrival, RowKey, row_key
@@ -146,7 +146,7 @@ class Due:
 
     def _forked(self, session: str, writer: str, events: list[Event]) -> list[Event]:
         """Of events whose numbers are taken, those that are not the same: a copy of this home went on as well."""
-        seqs = [event.seq for event in self._vault.here.store.stream(session, writer, 1, LARGEST)]
+        seqs = [event.seq for event in self._vault.here.store.stream(session, writer, 1, MAX_SAFE_INTEGER)]
         if len(set(seqs)) == len(seqs):
             return []
         self.forked.add((session, writer))

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.canonical import Json, canonical, too_deep
+from holdfast.core.canonical import Json, canonical_json, is_too_deep
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
-from holdfast.core.event_data import erasures, read, remaining_data
-from holdfast.core.events import FREE_TEXT, KINDS, DeviceJoined, EventErased
+from holdfast.core.event_data import collect_erasures, read_data, with_remaining_data
+from holdfast.core.events import EVENT_TYPES, FREE_TEXT, DeviceJoined, EventErased
 from holdfast.core.fold import in_log_order
 from holdfast.core.secrets.documents import redact_document
 from holdfast.core.secrets.patterns import redact
 from holdfast.store.interface import UNSEEN, Arrival, Draft, Store, Transaction
 from holdfast.sync import remote_list
 from holdfast.sync.state import VaultState
-from holdfast.workspace.recorder import follows_rules, note_rules
+from holdfast.workspace.recorder import follows_secret_rules, note_secret_rules
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
@@ -72,7 +72,7 @@ def cut(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> Redaction:
         return _whole(data)
     if kind == "event.erased":
         return _cut_erasure(data, kind_of)
-    if kind not in KINDS:
+    if kind not in EVENT_TYPES:
         return _whole(data)
     left_alone = _not_looked_at(kind)
     made: dict[str, Json] = {}
@@ -95,7 +95,7 @@ def _not_looked_at(kind: str) -> frozenset[str]:
     """The fields of ids, paths and hashes. What a newer program may have added is not among them."""
     found = _left_alone.get(kind)
     if found is None:
-        data, looked = KINDS[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
+        data, looked = EVENT_TYPES[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
         names = zip(data.__struct_fields__, data.__struct_encode_fields__, strict=True)
         found = _left_alone[kind] = frozenset(shown for name, shown in names if name not in looked)
     return found
@@ -138,7 +138,7 @@ def _count(total: Counts, more: Mapping[str, int]) -> None:
 
 def data_of(event: Event) -> Json:
     """What an event says, as anybody can read it; None when nobody can, or it was erased."""
-    if event.data is None or too_deep(event.data):
+    if event.data is None or is_too_deep(event.data):
         return None
     try:
         data: Json = msgspec.json.decode(event.data)
@@ -168,7 +168,7 @@ def look(event: Event, kind_of: KindOf) -> EventWithSecrets | None:
 def _can_stand(event: Event, data: Json) -> bool:
     """Whether an erasure with this in it can be written and read everywhere."""
     try:
-        canonical({"instead": {event.hash: data}})
+        canonical_json({"instead": {event.hash: data}})
     except Invalid:
         return False
     return isinstance(data, dict)
@@ -183,9 +183,9 @@ def cleanse(ws: Workspace) -> Counts:
     total: Counts = {}
     if store is None:
         return total
-    if not follows_rules(store):
+    if not follows_secret_rules(store):
         with ws.transaction() as transaction:
-            note_rules(store, transaction)
+            note_secret_rules(store, transaction)
     due = store.remembered(UNSEEN)
     while due is not None:
         found, place = _looked(ws, store, _place(due))
@@ -385,7 +385,7 @@ def leaving(ws: Workspace, session: str) -> Leaving:
     events = list(store.events(session))
     kinds = {event.hash: event.type for event in events}
     vaults = [_Vault(ws, remote, session) for remote in remote_list.load(ws.home)]
-    erased = erasures(in_log_order(events))
+    erased = collect_erasures(in_log_order(events))
     spoken_for = _spoken_for(events)
     shown: dict[tuple[str, str], bool] = {}
     secrets: list[Secret] = []
@@ -396,7 +396,7 @@ def leaving(ws: Workspace, session: str) -> Leaving:
         teller = spoken_for.get(event.hash, event) if event.data is None else event
         out = any(vault.has(teller) for vault in vaults)
         found: list[tuple[str, str]] = [("actor", event.actor)]
-        made = _as_sent(remaining_data(event, erased.instead), kinds.get)
+        made = _as_sent(with_remaining_data(event, erased.instead), kinds.get)
         if made is not None:
             for field, kinds_found in made.found.items():
                 where = _where(event.type, field)
@@ -443,7 +443,7 @@ def _spoken_for(events: Sequence[Event]) -> dict[str, Event]:
     """For erased events: the erasure that says what stands instead, which is what is sent."""
     found: dict[str, Event] = {}
     for event in events:
-        data = read(event) if event.type == "event.erased" else None
+        data = read_data(event) if event.type == "event.erased" else None
         if isinstance(data, EventErased):
             found |= dict.fromkeys(data.hashes, event)
     return found

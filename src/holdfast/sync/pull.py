@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.text import printable, shorten
-from holdfast.core.view import word
+from holdfast.core.view import text_value
 from holdfast.store import origin
 from holdfast.store.store_copy import is_refused, refusal
 from holdfast.sync import provenance
@@ -227,7 +227,7 @@ class Pull:
                 continue
             state = self.vault.here.store.state(stretch.session)
             if state is not None and not state.deleted:
-                goal = shorten(printable(word(state, "goal") or ""), 60)
+                goal = shorten(printable(text_value(state, "goal") or ""), 60)
                 by = self._author(stretch.writer) or stretch.device
                 places = tuple(self.vault.here.store.places(stretch.session))
                 found[stretch.session] = Deleted(stretch.session, goal, name_of(self.vault, by), places)

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
 from holdfast.core.state import State
-from holdfast.core.text import clean
+from holdfast.core.text import check_text
 from holdfast.machine import files
 from holdfast.workspace.home import Home
 
@@ -98,7 +98,7 @@ def named(home: Home, name: str) -> KnownRemote:
 
 def free(home: Home, name: str) -> str:
     """The name, if no remote has it yet."""
-    clean(name, "the remote's name", longest=60)
+    check_text(name, "the remote's name", longest=60)
     if not name.isprintable() or name.startswith("-"):
         raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits, dashes.")
     if any(remote.name == name for remote in load(home)):

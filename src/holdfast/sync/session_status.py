@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Sync, SyncFacts
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.sync import remote_list
 from holdfast.sync.remotes.index import backend_of
 from holdfast.sync.state import DeviceStatus, VaultState
@@ -73,7 +73,7 @@ def _at(ws: Workspace, remote: KnownRemote, state: State) -> Sync:
     sync = Sync(
         remote=remote.name,
         status="synced",
-        last_sync=None if standing.last_sync is None else text(standing.last_sync),
+        last_sync=None if standing.last_sync is None else format_time(standing.last_sync),
         error=_wrong(ws, remote, standing),
         shared_with=list(memory.read(tuple[str, ...], "shared", state.session) or ()),
     )

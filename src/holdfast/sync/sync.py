@@ -128,7 +128,7 @@ def news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
         state = ws.store().state(session)
         if state is not None and not state.deleted:
             conflicts = sum(conflict.chosen is None for conflict in view.conflicts(state))
-            about = SessionNews(session, shorten(view.word(state, "goal") or "", 200), conflicts)
+            about = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
             found.append((max(state.latest.values(), default=0), about))
     return [about for _, about in sorted(found, key=lambda one: (-one[0], one[1].id))]
 

@@ -359,7 +359,7 @@ class Vault:
 
     def _agreed(self, public: str) -> bytes | None:
         if public not in self._common:
-            self._common[public] = age.agreed(self.here.keys.identity, public)
+            self._common[public] = age.shared_secret(self.here.keys.identity, public)
         return self._common[public]
 
     def use(self, wrapped: Wrapped) -> None:

@@ -153,7 +153,7 @@ def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[Wrapp
             founder = None if one is None or one.session is None else _founder(one)
             if one is not None and founder is not None:
                 gathered = found.setdefault(one.vault, _Gathered(remote, one, founder.box))
-                common = age.agreed(identity, founder.device.age) if isinstance(identity, str) else None
+                common = age.shared_secret(identity, founder.device.age) if isinstance(identity, str) else None
                 gathered.add(one, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
     return [gathered.offer() for gathered in found.values()]
 

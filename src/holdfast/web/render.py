@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from holdfast.core import wording
 from holdfast.core.lifecycle import session_allows
-from holdfast.core.times import MINUTE, millis, span
+from holdfast.core.times import MINUTE, format_duration, parse_time
 from holdfast.machine.wall import local_offset
 
 
@@ -59,7 +59,7 @@ def local(moment: int) -> datetime:
 
 
 def moment_of(when: str | int | None) -> int | None:
-    return millis(when) if isinstance(when, str) else when
+    return parse_time(when) if isinstance(when, str) else when
 
 
 def clock(when: str | int | None) -> str:
@@ -92,9 +92,9 @@ def when(moment: str | int | None) -> Markup:
 def counting(ms: int, *, now: int, running: bool) -> Markup:
     """A length of time; while it runs, the browser counts on from the moment at which it would have been nothing."""
     if not running:
-        return Markup("<span>{}</span>").format(span(ms))
+        return Markup("<span>{}</span>").format(format_duration(ms))
     return Markup('<span data-since="{}">{}</span>').format(
-        now - ms, span(ms // MINUTE * MINUTE if ms > MINUTE else ms)
+        now - ms, format_duration(ms // MINUTE * MINUTE if ms > MINUTE else ms)
     )
 
 
@@ -120,7 +120,7 @@ _TEMPLATES.filters |= {
     "changed_by": wording.changed_by,
     "made_by": wording.made_by,
     "percent": wording.percent,
-    "span": span,
+    "span": format_duration,
     "stamp": stamp,
     "open_pause": wording.open_pause,
     "paused_and_away": wording.paused_and_away,

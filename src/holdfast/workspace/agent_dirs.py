@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Places(NamedTuple):
+class AgentDirs(NamedTuple):
     """A person's home, the project in question, and what the environment says about both."""
 
     home: str

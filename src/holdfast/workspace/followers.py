@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Transaction
     from holdfast.workspace.workspace import Workspace
 
-Status = Literal["ok", "warning", "failed"]
-NOTHING: Final = "nothing kept yet"
-UNOPENED: Final = "not checked: the store cannot be opened"
-SHOWN: Final = 3  # of what is wrong: more helps nobody
-REPAIR: Final = "holdfast doctor --repair"
-COPIED: Final = (
+CheckStatus = Literal["ok", "warning", "failed"]
+NOTHING_STORED: Final = "nothing kept yet"
+NOT_OPENED: Final = "not checked: the store cannot be opened"
+MAX_SHOWN: Final = 3  # of what is wrong: more helps nobody
+REPAIR_COMMAND: Final = "holdfast doctor --repair"
+COPIED_HOME_HINT: Final = (
     "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
     " move device.json and remotes.json out of the home, and add the remote anew."
 )
@@ -30,7 +30,7 @@ COPIED: Final = (
 
 class Check(msgspec.Struct, frozen=True, gc=False):
     name: str
-    status: Status
+    status: CheckStatus
     detail: str
     fix: str | None = None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core import view
-from holdfast.core.events import GroundNoted
+from holdfast.core.events import GitPositionNoted
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.machine.git import worktree
@@ -23,7 +23,7 @@ _LONGEST: Final = 250  # characters of a branch's name
 _PACKED: Final = 1 << 20  # bytes of packed refs that are worth reading here
 
 
-def news(ws: Workspace, state: State, *, here: bool = False) -> GroundNoted | None:
+def changed_position(ws: Workspace, state: State, *, here: bool = False) -> GitPositionNoted | None:
     """What the log does not know of where the work is. `here`: that it is in this work tree need not be asked.
 
     Nothing where this is not a place of the session's: another project, or a work tree that is at another session.
@@ -42,6 +42,6 @@ def news(ws: Workspace, state: State, *, here: bool = False) -> GroundNoted | No
     store = ws.store()
     if not here and store.current(place.root) != state.session:
         return None
-    if project.id not in projects.seen_at(store, place):
+    if project.id not in projects.stored_project_ids(store, place):
         return None
-    return GroundNoted(branch=branch, commit=head.commit)
+    return GitPositionNoted(branch=branch, commit=head.commit)

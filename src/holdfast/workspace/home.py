@@ -95,7 +95,7 @@ class Home:
         if not os.path.isdir(self.path):
             from holdfast.machine import disk
 
-            wrong = disk.unsuitable(self.path)
+            wrong = disk.unsuitable_reason(self.path)
             if wrong is not None:
                 raise Refused(
                     wrong,
@@ -164,7 +164,7 @@ class Home:
         """Remove what killed processes left here, and beside the store."""
         now = Wall().now()
         for place in {*self.places(), *([] if store.path is None else [os.path.dirname(store.path)])}:
-            files.sweep(place, now)
+            files.remove_abandoned(place, now)
 
     def writer(self, store: Address) -> str:
         """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def known(store: Store, place: WorkTree) -> tuple[str, ...]:
+def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
     """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
     here = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
@@ -36,7 +36,7 @@ def known(store: Store, place: WorkTree) -> tuple[str, ...]:
     return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
 
 
-def seen_at(store: Store, place: WorkTree) -> set[str]:
+def stored_project_ids(store: Store, place: WorkTree) -> set[str]:
     """Ids of the project at this place as far as the store alone knows: no program is asked."""
     here = store.projects_with("path", place.main)
     evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
@@ -160,7 +160,7 @@ def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
 # ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
 
 
-class KnownProject(NamedTuple):
+class ListedProject(NamedTuple):
     """A project that there are sessions of, with the directories of this device where it was seen."""
 
     id: str
@@ -169,14 +169,14 @@ class KnownProject(NamedTuple):
     sessions: int
 
 
-def listed(store: Store) -> list[KnownProject]:
+def list_projects(store: Store) -> list[ListedProject]:
     return [
-        KnownProject(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
+        ListedProject(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
         for project in store.projects()
     ]
 
 
-def moved_here(store: Store, place: WorkTree) -> str | None:
+def moved_from(store: Store, place: WorkTree) -> str | None:
     """The directory that this one may have been before it was moved or renamed: one that is gone, with sessions.
 
     A repository is known again by what git says. Anything else has only its path, and a person has to say it.
@@ -186,7 +186,7 @@ def moved_here(store: Store, place: WorkTree) -> str | None:
     name, parent = os.path.basename(place.main), os.path.dirname(place.main)
     gone = [
         path
-        for project in listed(store)
+        for project in list_projects(store)
         if all(kind == "path" for kind, _ in store.evidence(project.id))
         and not any(os.path.isdir(path) for path in project.paths)
         for path in project.paths
@@ -195,20 +195,20 @@ def moved_here(store: Store, place: WorkTree) -> str | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def reconnect(ws: Workspace, old: str) -> list[KnownProject]:
+def reconnect(ws: Workspace, old: str) -> list[ListedProject]:
     """A person says that the project here is the one that was at another path: its sessions are of this place now."""
     store, place = ws.store(), ws.place
     path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
     ids = store.projects_with("path", path)
     if not ids:
-        raise NotFound(f"no project is known at {files.shown(path)}", hint="See them: holdfast project list")
+        raise NotFound(f"no project is known at {files.display_path(path)}", hint="See them: holdfast project list")
     if os.path.isdir(path) and not os.path.samefile(path, place.main):
         raise Conflict(
             "a directory is still there, and the project belongs to it",
             hint="Reconnect a project after it was moved; or go on with one session here: holdfast resume ID",
             file=path,
         )
-    known = [project for project in listed(store) if project.id in ids]
+    known = [project for project in list_projects(store) if project.id in ids]
     with ws.transaction() as transaction:
         for project in known:
             transaction.remember_project(
@@ -220,7 +220,7 @@ def reconnect(ws: Workspace, old: str) -> list[KnownProject]:
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────
 
 
-def learn(ws: Workspace, transaction: Transaction, state: State) -> None:
+def learn_project(ws: Workspace, transaction: Transaction, state: State) -> None:
     """Know the project of a session that another device sent, by what is true everywhere.
 
     Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
@@ -243,21 +243,21 @@ def _is_shared(store: Store, project: str) -> bool:
     return all(row.id in shared for row in store.rows(Filter(projects=(project,))))
 
 
-def claim(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
+def claim_project(transaction: Transaction, place: WorkTree, project: ProjectFacts) -> None:
     """A person says that this place is that project: from now on it is."""
     transaction.remember_project(ProjectFacts(id=project.id, name=project.name, path=place.main))
 
 
-def only_a_path(project: ProjectFacts) -> bool:
+def has_only_path(project: ProjectFacts) -> bool:
     """Whether nothing is known of it that another device could see too."""
     return not project.remote and not project.roots
 
 
-def same(store: Store, place: WorkTree, project: ProjectFacts) -> bool:
+def is_same_project(store: Store, place: WorkTree, project: ProjectFacts) -> bool:
     """Whether this place is that project, by its id or by what git says of both."""
-    if project.id in known(store, place):
+    if project.id in project_ids(store, place):
         return True
-    if not place.git or only_a_path(project):
+    if not place.git or has_only_path(project):
         return False
     here = observe(place, "")
     if here.remote and project.remote:

@@ -17,27 +17,27 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import (
     FREE_TEXT,
-    RULES,
+    SECRET_RULES,
     TYPE_OF,
-    Data,
     DeviceJoined,
+    EventData,
     ExtraKept,
     ReminderReached,
     SessionTimedOut,
-    is_sign,
+    is_activity,
 )
 from holdfast.core.lifecycle import MOVES, refusal, session_allows
-from holdfast.core.reminders import Line, Rule, due, limit_of
+from holdfast.core.reminders import LimitRule, Line, due_lines, limit_of
 from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean
+from holdfast.core.text import MAX_NAME_LENGTH, check_text
 from holdfast.core.times import DAY
 from holdfast.machine.wall import Wall, local_text
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
-Build = Callable[[State], Iterable[Data]]
+BuildEvents = Callable[[State], Iterable[EventData]]
 
 
-class Transacting(Protocol):
+class OpenTransaction(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
@@ -84,17 +84,17 @@ class Recorder:
 
     def __init__(
         self,
-        transaction: Transacting,
+        transaction: OpenTransaction,
         *,
         actor: str,
         device: Callable[[], str],
         wall: Wall,
-        whereabouts: Callable[[State, bool], Data | None] = lambda _state, _here: None,
+        whereabouts: Callable[[State, bool], EventData | None] = lambda _state, _here: None,
         allowed: Callable[[str], None] = lambda _session: None,
-        limit_rule: Callable[[], Rule] = Rule,
+        limit_rule: Callable[[], LimitRule] = LimitRule,
     ) -> None:
         self._transaction = transaction
-        self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
+        self.actor = check_text(actor, "the actor's name", longest=MAX_NAME_LENGTH)
         self.device = device
         self.wall = wall
         self._whereabouts = whereabouts
@@ -103,7 +103,9 @@ class Recorder:
         self._limit_rule = limit_rule
         self.tally = Tally()
 
-    def through(self, transaction: Transacting, whereabouts: Callable[[State, bool], Data | None]) -> Recorder:
+    def through(
+        self, transaction: OpenTransaction, whereabouts: Callable[[State, bool], EventData | None]
+    ) -> Recorder:
         """The same recorder for another way to write."""
         other = copy.copy(self)
         other._transaction = transaction  # noqa: SLF001 (it is one of us)
@@ -111,7 +113,7 @@ class Recorder:
         return other
 
     def record(
-        self, session: str, build: Build, *, at: int | None = None, keys: Iterator[str] | None = None
+        self, session: str, build: BuildEvents, *, at: int | None = None, keys: Iterator[str] | None = None
     ) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
         with self._transaction(about=session) as transaction:
@@ -121,7 +123,7 @@ class Recorder:
         self,
         transaction: Transaction,
         session: str,
-        build: Build,
+        build: BuildEvents,
         *,
         at: int | None = None,
         here: bool = False,
@@ -138,7 +140,7 @@ class Recorder:
         self,
         transaction: Transaction,
         session: str,
-        build: Build,
+        build: BuildEvents,
         *,
         at: int | None,
         here: bool,
@@ -175,7 +177,7 @@ class Recorder:
         self,
         transaction: Transaction,
         session: str,
-        heard: Iterable[tuple[int, Data]],
+        heard: Iterable[tuple[int, EventData]],
         *,
         keys: Iterator[str] | None,
         actor: str | None = None,
@@ -187,7 +189,7 @@ class Recorder:
         writer = transaction.writer()
         active = False
         for at, data in heard:
-            active |= is_sign(TYPE_OF[type(data)], data)
+            active |= is_activity(TYPE_OF[type(data)], data)
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True, actor=actor)
@@ -219,7 +221,7 @@ class Recorder:
         self,
         transaction: Transaction,
         state: State,
-        data: Data,
+        data: EventData,
         at: int,
         writer: str,
         key: str | None = None,
@@ -236,18 +238,18 @@ class Recorder:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
         if status == "in_progress" and kind.name in _LEAVING:
             # Crossed by then, though nobody needs the reminder any more.
-            for line in due(state, at, self._limit_rule):
+            for line in due_lines(state, at, self._limit_rule):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
         self.tally.matters = self.tally.matters or kind.name not in _NOT_SENT_ALONE
-        if is_sign(kind, data) and not heard:
+        if is_activity(kind, data) and not heard:
             self._remind(transaction, state, at)
 
     def _remind(self, transaction: Transaction, state: State, at: int) -> None:
         """Record the lines of working time that were crossed; the last one may pause the session."""
         if view.status_of(state) != "in_progress":
             return
-        for line in due(state, at, self._limit_rule):
+        for line in due_lines(state, at, self._limit_rule):
             transaction.record(state.session, Draft(ReminderReached(line=line), at, self.actor))
             rule = self._limit_rule()
             pauses = line == "timeout_90" and rule.pauses
@@ -256,7 +258,7 @@ class Recorder:
                 transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
                 self.tally.matters = True
 
-    def prepare(self, data: Data) -> Data:
+    def prepare(self, data: EventData) -> EventData:
         """The data as it may be stored: text checked, secrets replaced and counted."""
         ready = _prepared(data)
         for kind, count in ready.redacted.items():
@@ -268,23 +270,23 @@ class Recorder:
 _WRITTEN_BY = "arrivals/rules"
 
 
-def follows_rules(store: Store | Transaction) -> bool:
+def follows_secret_rules(store: Store | Transaction) -> bool:
     """Whether this store is written by today's rules on secrets, and was before."""
-    return store.remembered(_WRITTEN_BY) == b"%d" % RULES
+    return store.remembered(_WRITTEN_BY) == b"%d" % SECRET_RULES
 
 
-def note_rules(store: Store, transaction: Transaction) -> None:
+def note_secret_rules(store: Store, transaction: Transaction) -> None:
     """From now on it is. What was written by others has to be looked through once, before it leaves the device."""
-    if not follows_rules(transaction):
-        transaction.remember(_WRITTEN_BY, b"%d" % RULES)
+    if not follows_secret_rules(transaction):
+        transaction.remember(_WRITTEN_BY, b"%d" % SECRET_RULES)
         if store.latest_place():
             transaction.remember(UNSEEN, b"0")
 
 
-_free_text: dict[type[Data], tuple[str, ...]] = {}
+_free_text: dict[type[EventData], tuple[str, ...]] = {}
 
 
-def _prepared(data: Data) -> Data:
+def _prepared(data: EventData) -> EventData:
     if type(data) is ExtraKept:
         return data  # a document is redacted as a whole, before it is taken apart
     names = _free_text.get(type(data))
@@ -309,7 +311,7 @@ def _prepared(data: Data) -> Data:
 def _without_secrets(value: str, name: str, counts: dict[str, int]) -> str:
     from holdfast.core.secrets.patterns import redact
 
-    found = redact(clean(value, f"the {name}", empty=True))
+    found = redact(check_text(value, f"the {name}", empty=True))
     for kind, count in found.found.items():
         counts[kind] = counts.get(kind, 0) + count
     return found.text if found.found else value

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Final
 
 NAME: Final = "server.away"  # in the home
-LASTS: Final = 10.0  # seconds for which nobody asks again
-HURRY: Final = 0.4  # seconds that a store may keep an agent waiting
-LEISURE: Final = 5.0  # seconds, where nobody waits for us
+OUTAGE_SECONDS: Final = 10.0  # seconds for which nobody asks again
+HOOK_PATIENCE: Final = 0.4  # seconds that a store may keep an agent waiting
+BACKGROUND_PATIENCE: Final = 5.0  # seconds, where nobody waits for us
 _OUTAGES: Final = (
     "the server cannot be reached",
     "the server does not answer",
@@ -32,7 +32,7 @@ def is_on_a_server(store: str | None) -> bool:
     return store is not None and store.startswith(_SERVERS)
 
 
-def mark(store: str) -> str:
+def store_mark(store: str) -> str:
     """By what a store that was asked for is known again: a URL that may hold a password is kept nowhere."""
     if not store or store.startswith("sqlite:"):
         return store
@@ -41,24 +41,24 @@ def mark(store: str) -> str:
     return "x" + sha256(store.encode(errors="surrogatepass")).hexdigest()[:40]
 
 
-def is_away(home: str, store: str | None, patience: float = HURRY) -> bool:
+def is_away(home: str, store: str | None, patience: float = HOOK_PATIENCE) -> bool:
     """Whether somebody has just found that this store's server says nothing for so many seconds."""
     if store is None or not is_on_a_server(store):
         return False
     which, waited = _known(home)
-    if which != mark(store) or waited < patience:
+    if which != store_mark(store) or waited < patience:
         return False
     from holdfast.machine.wall import Wall
 
     try:
-        return abs(Wall().now() / 1000 - os.lstat(os.path.join(home, NAME)).st_mtime) < LASTS
+        return abs(Wall().now() / 1000 - os.lstat(os.path.join(home, NAME)).st_mtime) < OUTAGE_SECONDS
     except OSError:
         return False
 
 
-def noticed(home: str, where: str, store: str, why: str, patience: float = HURRY) -> None:
+def note_outage(home: str, where: str, store: str, why: str, patience: float = HOOK_PATIENCE) -> None:
     """It said nothing: the others need not ask. Noted once, however often it is found to be so until it is back."""
-    known_as = mark(store)
+    known_as = store_mark(store)
     first = _known(home)[0] != known_as
     try:
         handle = os.open(os.path.join(home, NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o600)
@@ -74,12 +74,12 @@ def noticed(home: str, where: str, store: str, why: str, patience: float = HURRY
         error_log.note(home, where, why)
 
 
-def is_plain(why: str) -> bool:
+def is_outage_message(why: str) -> bool:
     """Whether what was noted is only that: nobody's fault here, and nothing to report."""
     return why.startswith(_OUTAGES)
 
 
-def is_over(home: str) -> None:
+def clear_outage(home: str) -> None:
     """It was heard again."""
     if _known(home)[0]:
         try:

@@ -16,13 +16,12 @@ from typing import NamedTuple
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import TimerRules
-from holdfast.core.reminders import LINES
-from holdfast.core.reminders import OFF as NEVER
+from holdfast.core.reminders import LINES, NEVER
 from holdfast.core.times import DAY, MINUTE
 from holdfast.machine import files, unsafe_files
 
 PROJECT_FILE = ".holdfast.toml"
-OFF = "off"
+OFF_VALUE = "off"
 _LEFT_OUT = "Correct the file, or move it away; until then what it sets is left out."
 
 
@@ -136,7 +135,7 @@ class Settings:
     def timer(self) -> TimerRules:
         def ms(name: str) -> int:
             value = self[f"timer.{name}_minutes"]
-            return NEVER if value == OFF else round(self.number(f"timer.{name}_minutes") * MINUTE)
+            return NEVER if value == OFF_VALUE else round(self.number(f"timer.{name}_minutes") * MINUTE)
 
         return TimerRules(
             idle=ms("idle"), task=ms("task"), break_40=ms("break"), warning_60=ms("warning"), timeout_90=ms("timeout")
@@ -186,13 +185,13 @@ def load(config: str, project: str | None) -> Settings:
     return Settings(values, tuple(problems), unread)
 
 
-def described(problem: HoldfastError) -> str:
+def describe_problem(problem: HoldfastError) -> str:
     """A problem in words that name its file."""
-    where = files.shown(problem.file or "")
+    where = files.display_path(problem.file or "")
     return problem.message if where in problem.message else f"{where}: {problem.message}"
 
 
-def setting(name: str) -> Setting:
+def find_setting(name: str) -> Setting:
     found = BY_NAME.get(name)
     if found is None:
         raise NotFound(f"there is no setting {name[:60]!a}", hint="holdfast config list shows them all.")
@@ -205,15 +204,15 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
         return _checked(which, written, which.name)
     if isinstance(which.default, bool):
         return _checked(which, _YES_OR_NO.get(written.strip().lower(), written), which.name)
-    if which.can_be_off and written.strip().lower() == OFF:
-        return OFF
+    if which.can_be_off and written.strip().lower() == OFF_VALUE:
+        return OFF_VALUE
     try:
         # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
         if set(written) - set("+-.0123456789eE"):
             raise ValueError
         value: int | float = int(written) if written.lstrip("+-").isdecimal() else float(written)
     except ValueError:
-        instead = f" or {OFF}" if which.can_be_off else ""
+        instead = f" or {OFF_VALUE}" if which.can_be_off else ""
         raise Invalid(f"{which.name} must be a number{instead}, not {written[:40]!a}") from None
     return _checked(which, value, which.name)
 
@@ -249,11 +248,11 @@ def change(config: str, which: Setting, value: float | str | bool | None) -> Non
 
 
 def _unreadable(path: str, error: Exception) -> Invalid:
-    return Invalid(f"the settings in {files.shown(path)} cannot be read: {error}", hint=_LEFT_OUT, file=path)
+    return Invalid(f"the settings in {files.display_path(path)} cannot be read: {error}", hint=_LEFT_OUT, file=path)
 
 
 def _text(path: str) -> str:
-    return files.read_limited(path, limits.SETTINGS, what="the settings").decode("utf-8-sig")
+    return files.read_limited(path, limits.MAX_SETTINGS_SIZE, what="the settings").decode("utf-8-sig")
 
 
 def _document(path: str, root: str | None) -> dict[str, object]:
@@ -295,9 +294,9 @@ def _checked(which: Setting, value: object, where: str) -> int | float | str | b
         if isinstance(value, str) and len(value) <= 100 and value.isprintable():
             return value
         raise Invalid(f"{which.name} must be a short text", file=where)
-    if which.can_be_off and value == OFF:
-        return OFF
+    if which.can_be_off and value == OFF_VALUE:
+        return OFF_VALUE
     if isinstance(value, (int, float)) and not isinstance(value, bool) and which.low <= value <= which.high:
         return value
-    instead = f", or {OFF}" if which.can_be_off else ""
+    instead = f", or {OFF_VALUE}" if which.can_be_off else ""
     raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}{instead}", file=where)

@@ -27,10 +27,10 @@ UNREAD: Final = "unread"  # below the spool: payloads nothing could be made of
 STATUS: Final = "status"  # the source of payloads that a status line handed over
 HOME: Final = "home"  # in a name: meant for the home's own store
 NAMED: Final = "named"  # in a name: meant for the store that the file's first line names
-LARGEST: Final = 64 * 1024 * 1024  # bytes of a payload
-LONGEST_URL: Final = 8192  # bytes of the line that names a store
+MAX_PAYLOAD_SIZE: Final = 64 * 1024 * 1024  # bytes of a payload
+MAX_URL_LENGTH: Final = 8192  # bytes of the line that names a store
 FORMAT: Final = "2"  # of what hook scripts write here; an installed script of an earlier one is made anew
-YOUNG: Final = 10 * 1_000_000_000  # ns: what cannot be read yet may still be being written
+YOUNG_NS: Final = 10 * 1_000_000_000  # ns: what cannot be read yet may still be being written
 # No system starts so many processes within one step of its clock: their numbers began again from the bottom.
 _WRAPPED: Final = 16_384
 
@@ -48,7 +48,7 @@ class SpoolEntry:
         self.source = parts[1] if len(parts) > 1 else ""
         self.parent = int(parts[2]) if len(parts) > 2 and parts[2].isdecimal() else 0
         self.own = int(parts[3]) if len(parts) > 3 and parts[3].isdecimal() else 0
-        self.store = store_in(name)
+        self.store = store_tag_of(name)
         self.at = status.st_mtime_ns
         self.size = status.st_size
         self.inode = status.st_ino
@@ -74,13 +74,13 @@ class SpoolEntry:
         """The first line of a file that names its store; None while it is being written, or not there any more."""
         try:
             with open(self.path, "rb") as file:
-                line = file.readline(LONGEST_URL)
+                line = file.readline(MAX_URL_LENGTH)
                 if not self.is_in(os.fstat(file.fileno())):
                     return None
         except OSError:
             return None
         if not line.endswith(b"\n"):
-            return None if len(line) < LONGEST_URL else ""
+            return None if len(line) < MAX_URL_LENGTH else ""
         return os.fsdecode(line[:-1].replace(b"\0", b"\n"))
 
     def payload(self, content: bytes) -> bytes:
@@ -88,7 +88,7 @@ class SpoolEntry:
         return content.partition(b"\n")[2] if self.names_store else content
 
 
-def hand_over(home: str, agent: str, source: str, parent: int, payload: bytes, *, store: str = "") -> str:
+def add_payload(home: str, agent: str, source: str, parent: int, payload: bytes, *, store: str = "") -> str:
     """Keep a payload, durably; gives the file it is in. Raises `OSError` where that is impossible.
 
     `store` is the URL of the store it is meant for, without a password; empty for the home's own.
@@ -129,13 +129,13 @@ def is_payload(name: str) -> bool:
     return len(parts) > 3 and parts[2].isdecimal() and parts[3].isdecimal()
 
 
-def store_in(name: str) -> str:
+def store_tag_of(name: str) -> str:
     """The part of a payload's name that says for which store it is; empty in names of earlier versions."""
     parts = name.split(".", 5)
     return parts[4] if len(parts) > 4 and not parts[4].isdecimal() else ""
 
 
-def waiting(home: str) -> list[SpoolEntry]:
+def list_entries(home: str) -> list[SpoolEntry]:
     """What waits, in the order in which it was heard."""
     directory = os.path.join(home, DIRECTORY)
     if os.path.islink(directory):
@@ -148,7 +148,7 @@ def waiting(home: str) -> list[SpoolEntry]:
         missed = _listed(directory, known) if found else []
     except OSError:
         return []
-    found = in_order(found + missed)
+    found = in_spool_order(found + missed)
     while found and found[-1].name not in known:
         found.pop()
     return found
@@ -167,7 +167,7 @@ def _listed(directory: str, known: Container[str] = ()) -> list[SpoolEntry]:
     return found
 
 
-def in_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:
+def in_spool_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:
     """By time. Systems count a file's time in steps of some milliseconds: within one step, by the number of the
     process, which is counted upwards and, after the last number there is, begins again.
     """
@@ -186,7 +186,7 @@ def _place(entry: SpoolEntry) -> tuple[int, int, str]:
     return entry.at, entry.own, entry.name
 
 
-def anything(home: str, store: str | None = None) -> bool:
+def has_entries(home: str, store: str | None = None) -> bool:
     """Whether anything waits: asked with everything Holdfast does, so as cheap as can be. With the tag of a store,
     what is known to be meant for others does not count.
     """
@@ -194,10 +194,10 @@ def anything(home: str, store: str | None = None) -> bool:
         names = [name for name in os.listdir(os.path.join(home, DIRECTORY)) if is_payload(name)]
     except OSError:
         return False
-    return bool(names) if store is None else any(store_in(name) in (store, NAMED, "") for name in names)
+    return bool(names) if store is None else any(store_tag_of(name) in (store, NAMED, "") for name in names)
 
 
-def tag(entry: SpoolEntry, store: str) -> None:
+def tag_entry(entry: SpoolEntry, store: str) -> None:
     """Write the tag of its store into the name of a payload, so that who uses another one passes it over. What counts
     is the line in the file: names are given out again.
     """
@@ -210,7 +210,7 @@ def tag(entry: SpoolEntry, store: str) -> None:
         return  # another process renamed it or took it in, or it is still open (Windows): the next one tries
 
 
-def done(entries: Iterable[SpoolEntry]) -> None:
+def remove_entries(entries: Iterable[SpoolEntry]) -> None:
     """These are events now."""
     for entry in entries:
         try:
@@ -220,7 +220,7 @@ def done(entries: Iterable[SpoolEntry]) -> None:
             continue  # two drained at once, or it cannot go now: the log holds it once
 
 
-def put_aside(home: str, entry: SpoolEntry) -> None:
+def quarantine(home: str, entry: SpoolEntry) -> None:
     """Nothing can be made of it, but it is somebody's: kept where `doctor` shows it."""
     directory = os.path.join(home, DIRECTORY, UNREAD)
     os.makedirs(directory, 0o700, exist_ok=True)
@@ -228,7 +228,7 @@ def put_aside(home: str, entry: SpoolEntry) -> None:
         os.replace(entry.path, os.path.join(directory, f"{entry.name}.{entry.at}"))
 
 
-def unread(home: str) -> list[str]:
+def list_unread(home: str) -> list[str]:
     try:
         return sorted(os.listdir(os.path.join(home, DIRECTORY, UNREAD)))
     except OSError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.store.interface import AWAY, Transaction
-from holdfast.workspace.recorder import note_rules
+from holdfast.workspace.recorder import note_secret_rules
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
@@ -42,7 +42,7 @@ class Unit:
             self.transaction = self._inner.__enter__()
             if not ws.recorder.tally.noted_rules:
                 try:
-                    note_rules(ws.store(), self.transaction)
+                    note_secret_rules(ws.store(), self.transaction)
                 except BaseException as error:
                     self._inner.__exit__(type(error), error, error.__traceback__)
                     raise
@@ -116,7 +116,7 @@ class UnitOutcome:
             self.last = error
 
 
-def explain(ws: Workspace, error: HoldfastError, *, writes: bool = True) -> HoldfastError:
+def explain_outage(ws: Workspace, error: HoldfastError, *, writes: bool = True) -> HoldfastError:
     """The error to show for this one. `writes`: something was to be recorded, begun or not."""
     if not isinstance(error, Unreachable) or ws.address.path is not None or error.file != ws.address.url:
         return error

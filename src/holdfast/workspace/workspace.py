@@ -18,9 +18,9 @@ from holdfast.core import fold, view
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.core.model import Sync, SyncFacts
-from holdfast.core.reminders import Rule, message_ends_pause
+from holdfast.core.reminders import LimitRule, message_ends_pause
 from holdfast.core.state import State
-from holdfast.core.text import clean
+from holdfast.core.text import check_text
 from holdfast.machine import error_log, host
 from holdfast.machine.git import worktree
 from holdfast.machine.wall import Wall, local_text
@@ -34,7 +34,7 @@ from holdfast.workspace.unit import Unit, UnitOutcome
 
 if TYPE_CHECKING:
     from holdfast.core.events import ProjectFacts
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.settings import Settings
 
 
@@ -98,7 +98,7 @@ class Workspace:
         # A command reads mirrored files once; a program that runs for long, before everything it does.
         self.collects: Literal["once", "each"] = "each"
         # Told by the surface, for the doctor: where agents keep their things.
-        self.places: Places | None = None
+        self.places: AgentDirs | None = None
         # Told by the surface, for remotes: the library reads no environment.
         self.environ: Mapping[str, str] = {}
         # Told by the surface: whether to look for the conversation that this process runs in.
@@ -107,7 +107,7 @@ class Workspace:
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
-            whereabouts=lambda state, here: git_position.news(self, state, here=here),
+            whereabouts=lambda state, here: git_position.changed_position(self, state, here=here),
             allowed=self.refuse_reading, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
@@ -135,7 +135,7 @@ class Workspace:
         where = SqliteAddress(kept.store) if store is None else address(store)
         paths = {"the home": kept.path, "the project": place.root, "its repository": place.main}
         for what, path in (paths if where.path is None else paths | {"the store": where.path}).items():
-            clean(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
+            check_text(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
         return cls(
             kept, place, where, actor=actor or host.user_name(), device=device, wall=wall or Wall(), settings=settings
         )
@@ -167,7 +167,7 @@ class Workspace:
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.through(
             other.transaction,
-            whereabouts=lambda state, here: git_position.news(other, state, here=here),
+            whereabouts=lambda state, here: git_position.changed_position(other, state, here=here),
         )
         return other
 
@@ -399,7 +399,7 @@ class Workspace:
             from holdfast.workspace import projects
             from holdfast.workspace.settings import load
 
-            if project.id in projects.seen_at(store, self.place):
+            if project.id in projects.stored_project_ids(store, self.place):
                 settings = self.settings
             else:
                 there = (path for path in projects.directories(store, project) if os.path.isdir(path))
@@ -430,14 +430,14 @@ class Workspace:
     def now(self) -> int:
         return self.wall.now()
 
-    def limit_rule(self) -> Rule:
+    def limit_rule(self) -> LimitRule:
         """What crossing a limit of working time does here, by the settings and the timer's mirror."""
         chosen, settings = None, self.settings
         if not settings.is_set("timer.timeout_action"):
             actions = (follower.limit_action(self) for follower in self.followers)
             chosen = next((action for action in actions if action is not None), "remind")
         only_resume = bool(settings["capture.block_at_timeout"]) or not settings["timer.message_resumes"]
-        return Rule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
+        return LimitRule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
 
     def message_ends_pause(self, state: State) -> bool:
         """Whether the person's next message ends the pause that lasts, or only `resume` does."""

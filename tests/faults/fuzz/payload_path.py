@@ -18,7 +18,7 @@ from holdfast.conversations.ingest.routing import is_work
 from holdfast.conversations.ingest.subagents import Timed
 from holdfast.core import view
 from holdfast.core.envelope import Event
-from holdfast.core.events import TYPE_OF, Data, ProjectFacts, SessionStarted
+from holdfast.core.events import TYPE_OF, EventData, ProjectFacts, SessionStarted
 from holdfast.core.fold import apply
 from holdfast.core.state import State
 from holdfast.machine.git.worktree import WorkTree
@@ -69,7 +69,7 @@ def _told(heard: HookEvent) -> None:
     view.session(state, now=_NOW)
 
 
-def _fold(state: State, data: Data) -> None:
+def _fold(state: State, data: EventData) -> None:
     """As the recorder does it: what cannot be stored is an error."""
     ready = _prepared(data)
     kind = TYPE_OF[type(ready)]

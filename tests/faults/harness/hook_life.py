@@ -45,7 +45,7 @@ def live(root: str, acks: str) -> None:
         if number % 3:
             subprocess.run([hook, "claude", "tell", "user"], input=payload, check=True, capture_output=True)
         else:
-            spool.hand_over(home, "claude", "user", 1, payload)
+            spool.add_payload(home, "claude", "user", 1, payload)
         os.write(told, json.dumps({"payload": number}).encode() + b"\n")
         if number % 6 == 5:
             hooking.drain(home)

@@ -6,7 +6,7 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.core.wording import count
 
 TYPE_CHECKING = False
@@ -67,7 +67,7 @@ def _list(call: Call, offers: Offers) -> None:
         {"offers": [
             {"name": offer.name[:_NAME], "from": offer.sender, "fingerprint": offer.fingerprint, "known": offer.known,
              "revoked": offer.revoked, "session": offer.session, "goal": offer.goal, "writes": offer.writes,
-             "expires": None if offer.expires is None else text(offer.expires), "taken": offer.taken}
+             "expires": None if offer.expires is None else format_time(offer.expires), "taken": offer.taken}
             for offer in offers
         ]},
         lambda paint: _listed(paint, offers, clock),

@@ -100,5 +100,5 @@ def list_(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = duplicates.told_apart(state, state.agents.values())
+    apart = duplicates.disambiguating_labels(state, state.agents.values())
     call.answer({"agents": document.agents}, lambda paint: agents_table(paint, readable(document).agents, apart))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli.call import Call
 from holdfast.core.errors import NotFound
 from holdfast.core.text import shorten
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.keeper.session import SessionHandle
 
 
@@ -26,7 +26,7 @@ def _correct(call: Call, which: str, word: str) -> None:
     correct = session.worked if which == "worked" else session.away
     correct(since, until, words.text("reason"), at=call.at)
     document = session.document(at=call.at)
-    call.done(document, lambda paint: paint.join(paint.yellow(word), f"for {span(until - since)}"))
+    call.done(document, lambda paint: paint.join(paint.yellow(word), f"for {format_duration(until - since)}"))
 
 
 def _session(call: Call) -> SessionHandle:

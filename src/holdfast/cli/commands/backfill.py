@@ -8,7 +8,7 @@ import sys
 from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Column, Paint, Painted, terminal
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import count
 from holdfast.machine.wall import midnight
 
@@ -72,7 +72,8 @@ def _painted(paint: Paint, found: list[Backfilled]) -> Painted:
     ]  # fmt: skip
     cells: list[list[str]] = [
         [paint.bold(backfilled.agent), f"{backfilled.sources:,}", f"{backfilled.read:,}", f"{backfilled.sessions:,}",
-         f"{backfilled.grown:,}", f"{backfilled.events:,}", span(backfilled.worked) if backfilled.worked else ""]
+         f"{backfilled.grown:,}", f"{backfilled.events:,}",
+         format_duration(backfilled.worked) if backfilled.worked else ""]
         for backfilled in found
     ]  # fmt: skip
     new = sum(backfilled.sessions for backfilled in found)

@@ -8,7 +8,7 @@ from holdfast.workspace import settings
 
 
 def get(call: Call) -> None:
-    which = settings.setting(call.parsed.need("name"))
+    which = settings.find_setting(call.parsed.need("name"))
     value = _in_force(call, which.name)
     call.answer({"name": which.name, "value": value}, lambda paint: paint.plain(str(value)))
 
@@ -21,7 +21,7 @@ def _in_force(call: Call, name: str) -> int | float | str | bool:
 
 
 def set_(call: Call) -> None:
-    which = settings.setting(call.parsed.need("name"))
+    which = settings.find_setting(call.parsed.need("name"))
     value = settings.parse(which, call.parsed.need("value"))
     settings.change(call.keeper.home.config, which, value)
     call.answer(
@@ -31,7 +31,7 @@ def set_(call: Call) -> None:
 
 
 def unset(call: Call) -> None:
-    which = settings.setting(call.parsed.need("name"))
+    which = settings.find_setting(call.parsed.need("name"))
     settings.change(call.keeper.home.config, which, None)
     call.answer(
         {"name": which.name, "value": which.default},

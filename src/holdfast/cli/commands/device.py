@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.core.wording import ago, count
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def list_(call: Call) -> None:
 def _public(one: KnownDevice) -> dict[str, object]:
     return {
         "remote": one.remote, "name": one.name, "fingerprint": one.fingerprint, "status": one.status,
-        "admin": one.admin, "this": one.this, "last_word": None if one.last_word is None else text(one.last_word),
+        "admin": one.admin, "this": one.this,
+        "last_word": None if one.last_word is None else format_time(one.last_word),
         "held": None if one.held is None else one.held._asdict(),
     }  # fmt: skip
 

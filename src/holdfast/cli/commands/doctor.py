@@ -6,14 +6,14 @@ from holdfast.cli.agent_dirs import places
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, width_of, wrap
 from holdfast.core.wording import count
-from holdfast.workspace.followers import Check, Status
+from holdfast.workspace.followers import Check, CheckStatus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.paint import Style
 
 DAMAGED = 6
-_STYLES: dict[Status, Style] = {"ok": "green", "warning": "yellow", "failed": "red"}
+_STYLES: dict[CheckStatus, Style] = {"ok": "green", "warning": "yellow", "failed": "red"}
 _INDENT = 20
 
 

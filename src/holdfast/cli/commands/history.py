@@ -9,7 +9,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.session_parts import status_word
 from holdfast.core.model import Row
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.view import other_names
 from holdfast.core.wording import count, percent
 from holdfast.formats.archives import FOLDER, Archives, archives
@@ -61,7 +61,7 @@ def _table(paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clo
     cells: list[list[str]] = [
         [paint.bold(row.id[:8]), paint.dim(alias), row.goal,
          paint.join(status_word(paint, row), paint.dim(" (archived)") if row.archived else ""),
-         percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
+         percent(row.progress), format_duration(row.working_ms), row.project, clock.age(row.updated_at)]
         for row, alias in zip(rows, aliases, strict=True)
     ]  # fmt: skip
     left_out = {1} if not any(aliases) else set()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from holdfast.cli.call import Call
 from holdfast.cli.clock import stamp
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.envelope import Event, public
+from holdfast.core.envelope import Event, event_document
 from holdfast.core.errors import Invalid
-from holdfast.core.event_line import tell
+from holdfast.core.event_line import describe_event
 
 _LONGEST = 2_000
 
@@ -29,7 +29,7 @@ def run(call: Call) -> None:
     ]
     if limit is not None:
         events = events[-limit:]
-    document = {"events": [public(event) for event in events]} if call.json else {}
+    document = {"events": [event_document(event) for event in events]} if call.json else {}
     call.answer(document, lambda paint: _table(paint, events) if events else paint.plain("No such events."))
 
 
@@ -41,7 +41,7 @@ def _table(paint: Paint, events: Sequence[Event]) -> Painted:
         Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, most=16),
         Column(titles[3], weight=6),
     ]  # fmt: skip
-    rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, tell(event)] for event in events]
+    rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, describe_event(event)] for event in events]
     if len({event.actor for event in events}) == 1:
         del columns[2]
         for row in rows:

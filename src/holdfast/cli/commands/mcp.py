@@ -12,7 +12,7 @@ from holdfast.core import extras
 
 def run(call: Call) -> int:
     if find_spec("mcp") is None:
-        raise extras.missing("the MCP server needs", "mcp")
+        raise extras.missing_extra("the MCP server needs", "mcp")
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()

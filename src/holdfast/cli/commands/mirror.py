@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 
 if TYPE_CHECKING:
     from holdfast.formats.mirror.mirrors import Mirrored
@@ -56,10 +56,11 @@ def _public(one: Mirrored) -> dict[str, object]:
     return {
         "format": one.format,
         "paths": one.paths,
-        "last_written": None if one.last_written is None else text(one.last_written),
+        "last_written": None if one.last_written is None else format_time(one.last_written),
         "changed_outside": one.changed_outside,
         "rejected": [
-            {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": text(bad.at)} for bad in one.rejected
+            {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": format_time(bad.at)}
+            for bad in one.rejected
         ],
         "held": [{"path": path, "reason": reason} for path, reason in one.held.items()],
         "trouble": one.trouble,
@@ -75,7 +76,11 @@ def _painted(paint: Paint, found: list[Mirrored], line: str | None, *, quiet: bo
             lines.append(paint.dim("Nothing is mirrored here: holdfast mirror on FORMAT"))
         return Painted("\n".join(lines))
     for mirrored in found:
-        when = "nothing written yet" if mirrored.last_written is None else f"written {text(mirrored.last_written)}"
+        when = (
+            "nothing written yet"
+            if mirrored.last_written is None
+            else f"written {format_time(mirrored.last_written)}"
+        )
         lines.append(paint.heading(mirrored.format, when))
         shown = mirrored.paths[:8]
         lines += [paint.join("  ", path) for path in shown]

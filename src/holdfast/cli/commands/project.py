@@ -12,9 +12,13 @@ def list_(call: Call) -> None:
     from holdfast.workspace import projects
 
     store = call.keeper.existing_store()
-    found = [] if store is None else projects.listed(store)
+    found = [] if store is None else projects.list_projects(store)
     rows = [
-        (project.name, str(project.sessions), ", ".join(map(files.shown, project.paths)) or "on another device")
+        (
+            project.name,
+            str(project.sessions),
+            ", ".join(map(files.display_path, project.paths)) or "on another device",
+        )
         for project in found
     ]
     columns = [Column("Project", least=12), Column("Sessions", "right"), Column("Where", weight=1)]
@@ -29,7 +33,7 @@ def reconnect(call: Call) -> None:
 
     found = projects.reconnect(call.keeper, call.parsed.need("old_path"))
     number = count(sum(project.sessions for project in found), "session")
-    here = files.shown(call.keeper.place.main)
+    here = files.display_path(call.keeper.place.main)
     call.answer(
         {"projects": [project._asdict() for project in found], "path": call.keeper.place.main},
         lambda paint: "" if call.quiet else paint.plain(f"Reconnected: {number} of this project, now at {here}"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.core.wording import ago, count
 from holdfast.sync.remotes.index import caveat
 
@@ -152,7 +152,7 @@ def _public(one: Met) -> dict[str, object]:
     return {
         "name": one.remote.name, "url": one.remote.url, "vault": one.remote.vault, "words": one.words,
         "status": one.status, "projects": list(one.remote.projects),
-        "last_sync": None if one.last_sync is None else text(one.last_sync), "error": one.error,
+        "last_sync": None if one.last_sync is None else format_time(one.last_sync), "error": one.error,
         "caveat": caveat(one.remote.url),
         "kind": one.remote.kind, "session": one.remote.session, "confirmed": one.confirmed, "held": one.held,
     }  # fmt: skip

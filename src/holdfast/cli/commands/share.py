@@ -9,7 +9,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.spelling import shown, value_of
 from holdfast.core.errors import Invalid
-from holdfast.core.times import LATEST, text
+from holdfast.core.times import LATEST, format_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(call: Call) -> None:
     call.answer(
         {"share": {
             "session": session.id, "with": done.email, "remote": done.remote, "url": done.url, "write": done.write,
-            "expires": None if done.expires is None else text(done.expires),
+            "expires": None if done.expires is None else format_time(done.expires),
         }},
         lambda paint: "" if call.quiet else _painted(paint, done, goal or session.id[:8], clock),
     )  # fmt: skip

@@ -16,7 +16,7 @@ def run(call: Call) -> None:
     clock = Clock(call.keeper.now() if at is None else at)
 
     from holdfast.cli.session_view import whole
-    from holdfast.core.device_names import told_apart
+    from holdfast.core.device_names import with_device_labels
 
-    shown = told_apart(document, session.state(at=at), session.guests())
+    shown = with_device_labels(document, session.state(at=at), session.guests())
     call.answer({"session": document}, lambda paint: whole(paint, shown, clock, session.other_names()))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import count
 from holdfast.sessions.hours.table import AgentLine, Line, Table, worked_days
 
@@ -53,14 +53,14 @@ def _sessions(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Pain
         Column("", least=12), Column("Kept", "right"), Column("Discarded", "right"), Column("Hill"),
     ]  # fmt: skip
     rows: list[list[str]] = [
-        [line.key or _NONE, f"{line.sessions:,}", span(line.working_ms),
+        [line.key or _NONE, f"{line.sessions:,}", format_duration(line.working_ms),
          paint.bar(line.working_ms / most, 12) if paint.tty else "",
          f"{line.kept:,}" if line.kept else "", f"{line.discarded:,}" if line.discarded else "",
          "" if line.hill is None else _hill(paint, line.hill)]
         for line in lines
     ]  # fmt: skip
     rows.append([
-        paint.bold("Total"), f"{total.sessions:,}", paint.bold(span(total.working_ms)), "",
+        paint.bold("Total"), f"{total.sessions:,}", paint.bold(format_duration(total.working_ms)), "",
         f"{total.kept:,}" if total.kept else "", f"{total.discarded:,}" if total.discarded else "", "",
     ])  # fmt: skip
     return _without_empty(paint, rows, columns)
@@ -73,12 +73,12 @@ def _agents(paint: Paint, lines: Sequence[AgentLine], total: AgentLine, names: M
     ]  # fmt: skip
     rows: list[list[str]] = [
         [line.key or _NONE, ", ".join(names.get(id_, id_) for id_ in line.agents), f"{line.sessions:,}",
-         f"{line.runs:,}", span(line.running_ms), f"{line.tokens:,}", f"{line.failures:,}"]
+         f"{line.runs:,}", format_duration(line.running_ms), f"{line.tokens:,}", f"{line.failures:,}"]
         for line in lines
     ]  # fmt: skip
     rows.append([
-        paint.bold("Total"), "", f"{total.sessions:,}", f"{total.runs:,}", paint.bold(span(total.running_ms)),
-        f"{total.tokens:,}", f"{total.failures:,}",
+        paint.bold("Total"), "", f"{total.sessions:,}", f"{total.runs:,}",
+        paint.bold(format_duration(total.running_ms)), f"{total.tokens:,}", f"{total.failures:,}",
     ])  # fmt: skip
     return _without_empty(paint, rows, columns)
 

@@ -13,7 +13,7 @@ from holdfast.core import tasks, view
 from holdfast.core.agents import failed as failed_agents
 from holdfast.core.model import Session
 from holdfast.core.state import State
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.formats import project_files
 
 
@@ -60,8 +60,8 @@ def _others(call: Call, shown: State) -> list[dict[str, object]]:
     now = call.keeper.now()
     return [
         {
-            "id": state.session, "goal": view.word(state, "goal") or "", "status": view.status_at(state, now),
-            "updated_at": text(state.updated_at), "open_tasks": tasks.open_count(state),
+            "id": state.session, "goal": view.text_value(state, "goal") or "", "status": view.status_at(state, now),
+            "updated_at": format_time(state.updated_at), "open_tasks": tasks.open_count(state),
         }
         for state in open_sessions(call.keeper)
         if state.session != shown.session
@@ -118,7 +118,7 @@ def _nothing(call: Call, paint: Paint, files: list[str]) -> Painted:
             paint.join("The last one here has open conflicts: ", paint.bold(f"holdfast conflicts {disputed}"))
         )
     store = call.keeper.existing_store()
-    moved = None if store is None or call.at is not None else projects.moved_here(store, call.keeper.place)
+    moved = None if store is None or call.at is not None else projects.moved_from(store, call.keeper.place)
     if moved is not None:
         command = f"holdfast project reconnect {shlex.quote(moved)}"
         lines.append(paint.join("If this project was moved here: ", paint.bold(command)))

@@ -65,5 +65,5 @@ def list_(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = duplicates.told_apart(state, state.tasks.values())
+    apart = duplicates.disambiguating_labels(state, state.tasks.values())
     call.answer({"tasks": document.tasks}, lambda paint: tasks_table(paint, readable(document).tasks, apart))

@@ -9,7 +9,7 @@ from holdfast.cli.session_parts import title
 from holdfast.core import agents, view
 from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.core.worktime import WorkTime
 
 
@@ -22,7 +22,7 @@ def run(call: Call) -> None:
     stop = _end(state, now)
 
     def human(paint: Paint) -> Painted:
-        goal = title(paint, view.word(state, "goal") or "", most=2)
+        goal = title(paint, view.text_value(state, "goal") or "", most=2)
         return Painted(f"{goal}\n\n{chart(paint, _line(state, work, stop))}")
 
     call.answer({"timeline": _document(state, work, stop)} if call.json else {}, human)
@@ -62,18 +62,19 @@ def _document(state: State, work: WorkTime, stop: int) -> dict[str, object]:
     end = view.ended_at(state)
     return {
         "id": state.session,
-        "started_at": text(stop - work.elapsed),
-        "ended_at": None if end is None else text(end),
+        "started_at": format_time(stop - work.elapsed),
+        "ended_at": None if end is None else format_time(end),
         "elapsed_ms": work.elapsed, "working_ms": work.working, "paused_ms": work.paused,
         "pauses": [
-            {"kind": rest.kind, "reason": rest.reason, "started_at": text(rest.since),
-             "ended_at": None if rest.until is None else text(rest.until), "duration_ms": rest.length}
+            {"kind": rest.kind, "reason": rest.reason, "started_at": format_time(rest.since),
+             "ended_at": None if rest.until is None else format_time(rest.until), "duration_ms": rest.length}
             for rest in work.pauses
         ],
         "agents": [
             {"id": agent.id, "type": agent.type, "task": agent.task, "status": agents.status_of(agent),
              "background": agent.background,
-             "runs": [{"started_at": text(run.since), "ended_at": None if run.until is None else text(run.until)}
+             "runs": [{"started_at": format_time(run.since),
+                       "ended_at": None if run.until is None else format_time(run.until)}
                       for run in agent.runs]}
             for agent in state.agents.values()
         ],

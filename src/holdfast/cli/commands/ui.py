@@ -11,12 +11,12 @@ from holdfast.keeper.keeper import Keeper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
 
 
 def run(call: Call) -> None:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        raise extras.missing("the dashboard needs", "ui")
+        raise extras.missing_extra("the dashboard needs", "ui")
     from holdfast.web.serve import Dashboard
 
     where = places(call)
@@ -40,7 +40,7 @@ def run(call: Call) -> None:
         dashboard.serve()
 
 
-def _keeper(call: Call, where: Places) -> Keeper:
+def _keeper(call: Call, where: AgentDirs) -> Keeper:
     """One more keeper of the same place; it looks at mirrored files before everything it does."""
     keeper = call.open_keeper()
     keeper.collects = "each"

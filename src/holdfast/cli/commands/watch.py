@@ -33,9 +33,9 @@ def run(call: Call) -> None:
 
 def _prepare(call: Call, keeper: Keeper) -> None:
     """A keeper for a long life, that knows where agents keep their things."""
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
 
-    keeper.places = Places(os.path.expanduser("~"), keeper.place.root, call.environ, sys.platform)
+    keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, call.environ, sys.platform)
 
 
 def _once(call: Call, only: str | None) -> None:
@@ -62,7 +62,7 @@ def _shown(call: Call, paint: Paint, glances: Sequence[SessionCard], *, alone: b
         return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))
     from holdfast.cli.paint import Column
     from holdfast.cli.session_parts import status_word
-    from holdfast.core.times import span
+    from holdfast.core.times import format_duration
     from holdfast.core.wording import percent
 
     columns = [
@@ -71,7 +71,7 @@ def _shown(call: Call, paint: Paint, glances: Sequence[SessionCard], *, alone: b
     ]  # fmt: skip
     rows: list[list[str]] = [
         [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),
-         percent(card.session.progress), span(card.session.time.working_ms), card.session.project.name,
+         percent(card.session.progress), format_duration(card.session.time.working_ms), card.session.project.name,
          card.attention[0] if card.attention else ""]
         for card in glances
     ]  # fmt: skip

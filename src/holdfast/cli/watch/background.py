@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.watch.actions import act
 from holdfast.cli.watch.bindings import Deed
 from holdfast.core.errors import Unreachable
-from holdfast.workspace.unit import explain
+from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -49,7 +49,7 @@ class BackgroundCall:
                 try:
                     self._told = act(keeper, self.deed, self._prepare)
                 except Unreachable as error:
-                    raise explain(keeper, error) from None
+                    raise explain_outage(keeper, error) from None
         except BaseException as error:  # noqa: BLE001 (it is raised where somebody can tell of it)
             self._error = error
         self._over.set()

@@ -8,11 +8,11 @@ from holdfast.cli.watch.keys import KeyPress
 from holdfast.cli.watch.line_edit import edit
 from holdfast.cli.watch.scene import ActionResult, Asking, Scene, Verb
 from holdfast.core.lifecycle import refusal, session_allows
-from holdfast.core.text import LONGEST_TEXT
+from holdfast.core.text import MAX_TEXT_LENGTH
 
 _MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
 _TOO_LONG: Final = ActionResult(
-    "That is too long, and was not added to the line.", f"The limit is {LONGEST_TEXT:,} characters.", wrong=True
+    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", wrong=True
 )
 _LETTERS: Final = {
     "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",
@@ -51,7 +51,7 @@ def _write(scene: Scene, asking: Asking, key: KeyPress) -> tuple[Scene, Deed | N
     if key.name == "enter":
         return scene, Deed(asking.verb, asking.session, asking.line.text)
     line = edit(asking.line, key)
-    if key.name == "flood" or line.length > LONGEST_TEXT:
+    if key.name == "flood" or line.length > MAX_TEXT_LENGTH:
         return scene._replace(said=_TOO_LONG), None
     said = None if scene.said is _TOO_LONG else scene.said
     return scene._replace(asking=asking._replace(line=line), said=said), None

@@ -8,9 +8,9 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli.watch.scene import ActionResult, Happening, Scene
-from holdfast.core.clock import place
+from holdfast.core.clock import log_position
 from holdfast.core.errors import Failed, NotFound
-from holdfast.core.event_line import tell
+from holdfast.core.event_line import describe_event
 from holdfast.sessions import overview
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ class WatchData:
         state = store.state(session)
         clocks = state.moved if state is not None else {}
         for event in events:
-            position = place(event, clocks)
+            position = log_position(event, clocks)
             if self._last is None or position > self._last:
                 self._last = position
-                self._events.append(Happening(event.at, event.type, tell(event)))
+                self._events.append(Happening(event.at, event.type, describe_event(event)))
 
     def reopen(self) -> None:
         """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody

@@ -6,7 +6,7 @@ import codecs
 import re
 from typing import Final, NamedTuple
 
-from holdfast.core.text import LONGEST_TEXT
+from holdfast.core.text import MAX_TEXT_LENGTH
 
 
 class KeyPress(NamedTuple):
@@ -21,7 +21,7 @@ class KeyPress(NamedTuple):
 
 _PASTE: Final = "\x1b[200~"
 _PASTED: Final = "\x1b[201~"
-_FLOOD: Final = 2 * LONGEST_TEXT  # characters; line breaks may come as two
+_FLOOD: Final = 2 * MAX_TEXT_LENGTH  # characters; line breaks may come as two
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[([0-?]{0,32}[ -/]{0,4}[@-~])|O([ -~])|([^\x1b\[O]))", re.DOTALL)
 _BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|O)?")
 _WRITTEN: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")

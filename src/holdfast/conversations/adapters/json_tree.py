@@ -10,7 +10,7 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 
 DEEPEST: Final = 100
 _BLANK: Final = re.compile(r"[ \t\r\n]*+")
@@ -101,7 +101,7 @@ class JsonText:
     def _wrong(self, what: str, position: int | None = None) -> Invalid:
         line = self.line(self._at if position is None else position)
         return Invalid(
-            f"{shown(self._file)} is not JSON: {what} (line {line})",
+            f"{display_path(self._file)} is not JSON: {what} (line {line})",
             hint="Put that line right, then try again; nothing was changed.",
             file=self._file,
         )
@@ -194,7 +194,7 @@ def decoded(data: bytes, file: str, *, kind: str = "JSON") -> str:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise Invalid(
-            f"{shown(file)} is not {kind}: it is not UTF-8 (line {line})",
+            f"{display_path(file)} is not {kind}: it is not UTF-8 (line {line})",
             hint="Save it as UTF-8, then try again; nothing was changed.",
             file=file,
         ) from None

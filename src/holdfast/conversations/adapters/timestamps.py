@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import LATEST, millis
+from holdfast.core.times import LATEST, parse_time
 
 _hours: dict[str, int] = {}
 
@@ -21,7 +21,7 @@ def moment(written: str | None) -> int | None:
         if hour is not None and minute.isdecimal() and second.isdecimal() and written.isascii():
             return hour + min(int(minute), 59) * 60_000 + min(int(second), 59_999)
     try:
-        return millis(written)
+        return parse_time(written)
     except Invalid:
         return None
 
@@ -36,7 +36,7 @@ def _hour(written: str) -> int | None:
     if len(_hours) > 10_000:
         _hours.clear()
     try:
-        _hours[written] = millis(f"{written}00:00Z")
+        _hours[written] = parse_time(f"{written}00:00Z")
     except Invalid:
         return None
     return _hours[written]

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.conversations.adapters.files import stamp
 from holdfast.conversations.adapters.jsonl import Problems
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Erred, Limited, Ran
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # What a subagent tells that is part of the conversation it works for.
 OF_AGENTS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
@@ -132,7 +132,7 @@ class Transcript(msgspec.Struct, kw_only=True, gc=False):
 class Reader(Protocol):
     name: str
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         """Everything this agent has kept here. Reads no content; what cannot be looked at is passed over."""
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
@@ -151,7 +151,7 @@ def is_transcript(path: str) -> bool:
     return is_here and stamp(path) is not None
 
 
-def sources_of(agent: str, conversation: str, path: str | None, places: Places) -> Iterator[TranscriptSource]:
+def sources_of(agent: str, conversation: str, path: str | None, places: AgentDirs) -> Iterator[TranscriptSource]:
     """Where one conversation may be: where its hooks say so, or else what the agent has kept under its name."""
     if path is not None and is_transcript(path):
         yield TranscriptSource(path, "")

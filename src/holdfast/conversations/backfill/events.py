@@ -30,7 +30,7 @@ from holdfast.conversations.signals import (
     Todo,
 )
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.canonical import MAX_SAFE_INTEGER, digest
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
     AgentCompleted,
@@ -41,24 +41,24 @@ from holdfast.core.events import (
     CommandRan,
     ContextCompressed,
     ContextMeasured,
-    Data,
     ErrorNoted,
+    EventData,
     FileChanged,
-    OfTask,
     SessionEdited,
     TaskAdded,
     TaskCompleted,
     TaskDropped,
+    TaskEvent,
     TaskReopened,
     TaskStarted,
     TimerRules,
     WorkRecorded,
 )
-from holdfast.core.text import relative_path
+from holdfast.core.text import check_relative_path
 from holdfast.core.times import DAY, MINUTE
 
 _MOST: Final = 500
-_MOVES: Final[dict[str, type[OfTask]]] = {
+_MOVES: Final[dict[str, type[TaskEvent]]] = {
     "pending": TaskReopened, "in_progress": TaskStarted, "completed": TaskCompleted, "dropped": TaskDropped,
 }  # fmt: skip
 
@@ -70,7 +70,7 @@ class _Entry(msgspec.Struct):
     at: int = 0
 
 
-def plan(story: Transcript, told: list[TimedSignal]) -> Iterator[tuple[int, Data, str]]:
+def plan(story: Transcript, told: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
     """Every entry once, and what became of it: moment, event, mark."""
     source = f"{story.agent}-{_short(story.conversation, 4)}-"
     entries: dict[str, _Entry] = {}
@@ -121,7 +121,7 @@ class KeyedEvent(NamedTuple):
     """An event to be recorded, and what its key ends with."""
 
     at: int
-    data: Data
+    data: EventData
     mark: str
 
 
@@ -323,7 +323,7 @@ def _start(name: str, signal: AgentBegan | AgentEnded, conversation: str) -> Age
     return AgentStarted(id=name, type=kind, task=task, background=background, conversation=conversation)
 
 
-def _end(name: str, signal: AgentEnded) -> Data:
+def _end(name: str, signal: AgentEnded) -> EventData:
     if signal.failed is not None:
         message = plain(signal.failed, 500) or "failed"
         return AgentFailed(id=name, category=category(None, signal.failed), message=message)
@@ -372,7 +372,7 @@ def _facts(story: Transcript, told: list[TimedSignal], ended: int, now: int) -> 
 
 def whole(number: int | None) -> int | None:
     """A number as every program reads it."""
-    return None if number is None else min(max(number, -LARGEST), LARGEST)
+    return None if number is None else min(max(number, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
 
 
 def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
@@ -384,7 +384,9 @@ def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
         for root in roots:
             base = rules.normpath(root)
             if rules.normcase(full).startswith(rules.normcase(base).rstrip("/\\") + rules.sep):
-                return relative_path(full[len(base.rstrip("/\\")) + 1 :].replace("\\", "/" if windows else "\\"))
+                return check_relative_path(
+                    full[len(base.rstrip("/\\")) + 1 :].replace("\\", "/" if windows else "\\")
+                )
     except (Invalid, ValueError):
         return None
     return None

@@ -25,17 +25,17 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.events import (
     TYPE_OF,
+    AgentEvent,
     ConversationUpdated,
-    Data,
     DeviceJoined,
+    EventData,
     NativeClosed,
     NativeLinked,
     NativeMoved,
-    OfAgent,
-    OfTask,
     ProjectFacts,
     SessionEdited,
     SessionStarted,
+    TaskEvent,
     TaskReopened,
     TimerRules,
 )
@@ -218,7 +218,7 @@ class Narrator:
         )
         for state in heard_in:
             edits = [*named(state, story.agent, story.conversation, story.title)]
-            unnamed = view.word(state, "goal") == placeholder(story.agent)
+            unnamed = view.text_value(state, "goal") == placeholder(story.agent)
             if goal is not None and not edits and unnamed and view.status_of(state) not in FINISHED:
                 edits = [SessionEdited(goal=goal)]
             for edit in edits:
@@ -305,7 +305,7 @@ class Narrator:
         if not heard and (goes_on_in is not None or self._now - told.ended > self._join):
             for line in interrupted(told):
                 record(line)
-            native: Data = NativeClosed(agent=story.agent, id=story.conversation)
+            native: EventData = NativeClosed(agent=story.agent, id=story.conversation)
             if goes_on_in is not None:
                 native = NativeMoved(agent=story.agent, id=story.conversation, to=goes_on_in)
             record(KeyedEvent(told.ended, native, f"closed:{told.ended}"))
@@ -368,13 +368,13 @@ class Narrator:
         return projects.find_project(self._ws.store(), seen)
 
 
-def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[Data, str]]:
+def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[EventData, str]]:
     """The event, if it says something that the state does not know better; before it, what makes room for it.
 
     With each, what its key has besides the line's.
     """
     data, kind = line.data, TYPE_OF[type(line.data)].name
-    if isinstance(data, OfTask):
+    if isinstance(data, TaskEvent):
         task = tasks.find(state, data.id)
         status = "" if task is None else tasks.status_of(task)
         if status in FINAL["task"] and kind not in ("task.reopened", f"task.{status}"):
@@ -382,7 +382,7 @@ def _fitting(state: State, line: KeyedEvent) -> Iterator[tuple[Data, str]]:
             status = "pending"
         if allows(TASK, status, kind):
             yield data, ""
-    elif isinstance(data, OfAgent):
+    elif isinstance(data, AgentEvent):
         agent = agents.find(state, data.id)
         if agent is not None and allows(AGENT, agents.status_of(agent), kind):
             yield data, ""

@@ -17,9 +17,9 @@ from holdfast.conversations.adapters.transcript import Reader, Transcript, Trans
 from holdfast.conversations.backfill.progress import BackfillProgress, which
 from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.core.times import DAY
-from holdfast.machine.os_errors import shown
-from holdfast.workspace.agent_dirs import Places
-from holdfast.workspace.recorder import note_rules
+from holdfast.machine.os_errors import display_path
+from holdfast.workspace.agent_dirs import AgentDirs
+from holdfast.workspace.recorder import note_secret_rules
 
 if TYPE_CHECKING:
     from holdfast.conversations.backfill.placement import Narrator
@@ -37,7 +37,7 @@ _HOMES: Final = {
 _DATA: Final = {"opencode": ("OPENCODE_", "opencode"), "goose": ("GOOSE_", "goose")}
 
 
-def used(name: str, places: Places) -> bool:
+def used(name: str, places: AgentDirs) -> bool:
     prefix, directory = _HOMES.get(name) or _DATA.get(name) or ("", "")
     if not prefix or places.system == "win32" or any(name.startswith(prefix) for name in places.environ):
         return True
@@ -79,7 +79,7 @@ class _Found(msgspec.Struct):
 
 def backfill(
     ws: Workspace,
-    places: Places,
+    places: AgentDirs,
     names: Sequence[str] = (),
     *,
     since: int | None = None,
@@ -99,7 +99,7 @@ def backfill(
     return results
 
 
-def _readers(names: Sequence[str], places: Places) -> Iterator[tuple[str, Reader | None]]:
+def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, Reader | None]]:
     """Those asked for, or all; without a reader where there is certainly nothing to read."""
     for name in dict.fromkeys(names or NAMES):
         yield name, reader(name) if used(name, places) else None
@@ -120,7 +120,7 @@ def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
     ]
 
 
-def _sources(one: Reader | None, places: Places) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
+def _sources(one: Reader | None, places: AgentDirs) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
     found = []
     with read_errors.noted() as refused:
         for source in one.sources(places) if one is not None else ():
@@ -247,18 +247,18 @@ class _Telling:
     def _note(self, source: TranscriptSource, problems: list[str]) -> None:
         for sentence in problems:
             if len(self._result.problems) < _MOST_PROBLEMS:
-                self._result.problems.append(f"{shown(source.path)}: {sentence}")
+                self._result.problems.append(f"{display_path(source.path)}: {sentence}")
 
     def _note_refused(self, refused: dict[str, str]) -> None:
         known = self._result.unread
-        found = (f"{shown(path)} ({why})" for path, why in refused.items())
+        found = (f"{display_path(path)} ({why})" for path, why in refused.items())
         known += [name for name in found if name not in known]
 
     def _flush(self) -> None:
         if self._waiting:
             # Not a turn of the keeper: no mirror shows what is past, and each would be looked at every time.
             with self._ws.store().transaction() as transaction:
-                note_rules(self._ws.store(), transaction)
+                note_secret_rules(self._ws.store(), transaction)
                 for story, source in self._waiting:
                     try:
                         outcome = self._narrator.tell(transaction, story)

@@ -29,7 +29,7 @@ from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
     from holdfast.conversations.connect.wiring import FileChange
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
 
@@ -71,7 +71,7 @@ _BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is your
 _STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
 _WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
 
-_EXTRA: Final = extras.command("mcp")
+_EXTRA: Final = extras.install_command("mcp")
 
 
 class _Plan(NamedTuple):
@@ -96,7 +96,7 @@ class _Plan(NamedTuple):
 
 
 def connect(
-    ws: Workspace, places: Places, agents: Sequence[str], scope: Scope = "user", *, server: bool = True
+    ws: Workspace, places: AgentDirs, agents: Sequence[str], scope: Scope = "user", *, server: bool = True
 ) -> list[Connected]:
     """Let these agents' hooks call Holdfast, and tell them of its MCP server, if that can be started and is wanted.
 
@@ -139,7 +139,7 @@ def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
         raise Failed(f"{called_by_people} takes nothing but the MCP server, which is not installed", hint=_EXTRA)
 
 
-def _plan(ws: Workspace, places: Places, memory: Connections, name: str, scope: Scope, *, server: bool) -> _Plan:
+def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope, *, server: bool) -> _Plan:
     home = ws.home.path
     project = places.project if scope == "project" else None
     if name not in SERVED:
@@ -187,7 +187,7 @@ def _is_told(served: FileChange, planned: list[FilePlan]) -> bool:
 
 
 def _carry_out(
-    ws: Workspace, places: Places, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
+    ws: Workspace, places: AgentDirs, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
 ) -> Connected:
     connection, planned = plan.connection, plan.planned
     # Files remembered from another place of the agent's settings stay connected, and remembered.
@@ -231,7 +231,7 @@ def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
     return not (isinstance(command, str) and detect.ours(home)(command))
 
 
-def _refuse_twice(ws: Workspace, places: Places, memory: Connections, name: str, scope: Scope) -> None:
+def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope) -> None:
     """An agent heard through two configurations would do everything twice."""
     program = title(name)
     heard = detect.connected_through(ws.home.path, places, name)
@@ -258,8 +258,9 @@ def _refuse_twice(ws: Workspace, places: Places, memory: Connections, name: str,
     for connection in memory.all():
         if connection.agent == name and connection.scope == "project" and stands(ws.home.path, connection):
             raise Conflict(
-                f"{program} is connected in the scope of a project already: {files.shown(connection.project or '')}",
-                hint=f"holdfast disconnect {name} --project {files.shown(connection.project or '')} first.",
+                f"{program} is connected in the scope of a project already: "
+                f"{files.display_path(connection.project or '')}",
+                hint=f"holdfast disconnect {name} --project {files.display_path(connection.project or '')} first.",
             )
 
 
@@ -276,7 +277,7 @@ def stands(home: str, connection: AgentConnection) -> bool:
 # ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def disconnect(ws: Workspace, places: Places, agents: Sequence[str]) -> list[Connected]:
+def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[Connected]:
     """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
     names = list(dict.fromkeys(agents))
     for name in names:
@@ -300,7 +301,7 @@ def disconnect(ws: Workspace, places: Places, agents: Sequence[str]) -> list[Con
         return [with_what_stays(ws.home.path, places, connected) for connected in done]
 
 
-def _forget_store(ws: Workspace, places: Places, memory: Connections) -> None:
+def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None:
     """The URL of the store may hold a password: it goes with the last of those who need it."""
     home = ws.home.path
     with contextlib.suppress(
@@ -312,7 +313,7 @@ def _forget_store(ws: Workspace, places: Places, memory: Connections) -> None:
                 install.install(home, system=places.system)
 
 
-def with_what_stays(home: str, places: Places, one: Connected) -> Connected:
+def with_what_stays(home: str, places: AgentDirs, one: Connected) -> Connected:
     """The same, with a word on entries that are the person's own."""
     stays = [detect.by_hand(home, places, one.agent, scope) for scope in detect.SCOPES]
     told = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
@@ -341,7 +342,7 @@ def carry_back(ws: Workspace, memory: Connections, connection: AgentConnection, 
     return Connected(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
 
 
-def forgotten(ws: Workspace, places: Places, name: str) -> Connected:
+def forgotten(ws: Workspace, places: AgentDirs, name: str) -> Connected:
     """Take out entries of ours that nobody remembers, found by their command lines."""
     home = ws.home.path
     planned: list[FilePlan] = []

@@ -22,7 +22,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
 
 if TYPE_CHECKING:
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
 Way = Literal["user", "project", "plugin"]
@@ -84,7 +84,7 @@ class AgentSetup(NamedTuple):
         return self.able and (self.silent or (self.found and self.connected is None))
 
 
-def find(ws: Workspace, places: Places) -> list[AgentSetup]:
+def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
     """All agents Holdfast knows, in their usual order."""
     made = _made(ws)
     return [look(ws, places, name, made) for name in CONNECTABLE]
@@ -108,7 +108,7 @@ def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
     return not file.existed and digest(current(file.path, project) or b"") == file.wrote
 
 
-def look(ws: Workspace, places: Places, name: str, made: Container[str] = ()) -> AgentSetup:
+def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ()) -> AgentSetup:
     wired = wiring(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
@@ -141,7 +141,7 @@ def commands(found: Iterable[AgentSetup]) -> list[str]:
     )
 
 
-def obstacles(places: Places, name: str, scope: Scope) -> tuple[str, ...]:
+def obstacles(places: AgentDirs, name: str, scope: Scope) -> tuple[str, ...]:
     """What keeps an agent's hooks from being run, as its own settings say."""
     try:
         return wiring(name).obstacles(places, scope)
@@ -187,12 +187,12 @@ def script_stands(home: str) -> bool:
     return os.path.isfile(script_path(home))
 
 
-def connected_through(home: str, places: Places, name: str) -> Way | None:
+def connected_through(home: str, places: AgentDirs, name: str) -> Way | None:
     """Through which configuration this agent's hooks are heard here, if at all."""
     return installed_entries(home, places, name)[0]
 
 
-def installed_entries(home: str, places: Places, name: str) -> tuple[Way | None, tuple[str, ...]]:
+def installed_entries(home: str, places: AgentDirs, name: str) -> tuple[Way | None, tuple[str, ...]]:
     """The same, with the files in which these hooks stand. Who gets the server alone is connected by that."""
     if name in SERVED:
         served = registered(home, places, name)
@@ -207,7 +207,7 @@ def installed_entries(home: str, places: Places, name: str) -> tuple[Way | None,
     return (None, ()) if plugin is None else ("plugin", (plugin,))
 
 
-def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
+def leftovers(home: str, places: AgentDirs, name: str) -> Iterator[Leftover]:
     for scope in SCOPES:
         for change in changes(home, places, name, scope):
             for other in dict.fromkeys(_home_of(line) for line in lines(change.path, change.project)):
@@ -215,7 +215,7 @@ def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
                     yield Leftover(change.path, other, not os.path.lexists(script_path(other)), scope)
 
 
-def registered(home: str, places: Places, name: str) -> Registered | None:
+def registered(home: str, places: AgentDirs, name: str) -> Registered | None:
     """Where an agent is told of our server, if it is."""
     for scope in SCOPES:
         change = server(home, places, name, scope)
@@ -235,7 +235,7 @@ def registered(home: str, places: Places, name: str) -> Registered | None:
     return None
 
 
-def _nowhere(places: Places, programs: list[str]) -> str | None:
+def _nowhere(places: AgentDirs, programs: list[str]) -> str | None:
     """The first of these that is not there, or not on the PATH."""
     path = places.environ.get("PATH", "")
     there = (
@@ -244,7 +244,7 @@ def _nowhere(places: Places, programs: list[str]) -> str | None:
     return next((program for program, found in zip(programs, there, strict=True) if not found), None)
 
 
-def by_hand(home: str, places: Places, name: str, scope: Scope) -> ByHand | None:
+def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | None:
     """The entry by which a person has told this agent of our server, under whatever name, if they did and no entry
     of ours stands there.
     """
@@ -267,7 +267,7 @@ def installed_server(change: FileChange) -> str:
 
 
 def changes(
-    home: str, places: Places, name: str, scope: Scope, *, with_server: bool = True
+    home: str, places: AgentDirs, name: str, scope: Scope, *, with_server: bool = True
 ) -> tuple[FileChange, ...]:
     """What a connection of this agent consists of."""
     hooked = _hooks(home, places, name, scope)
@@ -286,14 +286,14 @@ def changes(
     )
 
 
-def server(home: str, places: Places, name: str, scope: Scope) -> FileChange | None:
+def server(home: str, places: AgentDirs, name: str, scope: Scope) -> FileChange | None:
     """What tells an agent of the MCP server; None where it cannot be told."""
     python = os.path.abspath(sys.executable)
     wanted = wiring(name).server(places, scope, mcp_entry.server(home, scope, python=python, system=places.system))
     return None if wanted is None else _placed(wanted, places, scope)
 
 
-def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[FileChange, ...]:
+def _hooks(home: str, places: AgentDirs, name: str, scope: Scope) -> tuple[FileChange, ...]:
     shared = script.shared_home(places, home) if scope == "project" else None
     wanted = wiring(name).changes(
         places, scope, script.command(home, name, scope, shared=shared, system=places.system)
@@ -308,7 +308,7 @@ def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[FileChan
     return (first._replace(entries=(*first.entries, claude.status_line(line))), *rest)
 
 
-def _placed(change: FileChange, places: Places, scope: Scope) -> FileChange:
+def _placed(change: FileChange, places: AgentDirs, scope: Scope) -> FileChange:
     return change._replace(project=places.project) if scope == "project" else change
 
 
@@ -335,7 +335,7 @@ def read(path: str, project: str | None) -> object:
         return None
 
 
-def plugin_at(places: Places) -> str | None:
+def plugin_at(places: AgentDirs) -> str | None:
     """The settings file of Claude Code that has Holdfast's own plugin switched on."""
     from holdfast.conversations.adapters.claude.settings import settings
 
@@ -346,5 +346,5 @@ def plugin_at(places: Places) -> str | None:
         if isinstance(switched, dict) and any(
             key.startswith(_PLUGIN) and value not in (False, None) for key, value in switched.items()
         ):
-            return files.shown(path)
+            return files.display_path(path)
     return None

@@ -47,7 +47,7 @@ class FilePlan(NamedTuple):
 
 def current(path: str, project: str | None) -> bytes | None:
     """What stands at a path; None for nothing, or a link of the person's to nothing yet."""
-    limit = limits.AGENT_SETTINGS if project is None else limits.PROJECT_AGENT_SETTINGS
+    limit = limits.MAX_AGENT_SETTINGS_SIZE if project is None else limits.MAX_PROJECT_AGENT_SETTINGS_SIZE
     return files.read_limited(path, limit, what=_WHAT) if os.path.exists(path) else None
 
 
@@ -178,7 +178,7 @@ def _own(change: FileChange, kept: ConnectedFile | None, before: bytes | None) -
         is_ours = script.is_call(before.decode(errors="replace"))
     if not is_ours:
         raise Conflict(
-            f"{files.shown(change.path)} is there already and is not Holdfast's, or was changed since",
+            f"{files.display_path(change.path)} is there already and is not Holdfast's, or was changed since",
             hint="Move it away, then connect again; nothing was changed.",
             file=change.path,
         )
@@ -290,7 +290,7 @@ def carry_out(step: FilePlan, *, now: int) -> str | None:
         return None
     if current(path, step.project) != step.before:
         raise Conflict(
-            f"{files.shown(path)} was changed by someone else just now",
+            f"{files.display_path(path)} was changed by someone else just now",
             hint="Run the command again.",
             file=path,
         )
@@ -330,7 +330,7 @@ def _sweep(kept: ConnectedFile, target: str, now: int) -> None:
     """Beside the file, take away what a writer of ours left that was killed before it gave its file a name."""
     with contextlib.suppress(HoldfastError, OSError):
         for path in files.temporaries(os.path.dirname(target)):
-            content = files.read_limited(path, limits.AGENT_SETTINGS, what="a temporary file")
+            content = files.read_limited(path, limits.MAX_AGENT_SETTINGS_SIZE, what="a temporary file")
             old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
             if old or digest(content) == kept.wrote or kept.original.startswith(content):
                 os.unlink(path)

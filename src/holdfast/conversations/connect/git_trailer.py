@@ -27,7 +27,7 @@ from holdfast.machine.locks import locked
 from holdfast.sessions.history import current_session
 
 if TYPE_CHECKING:
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
 NAME: Final = "git"
@@ -59,7 +59,7 @@ class _Place(NamedTuple):
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def connect(ws: Workspace, places: Places, scope: Scope | None) -> Connected:
+def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> Connected:
     """Let git name the session in commits made here. Safe to repeat."""
     where = _place(ws)
     if scope is not None and scope != where.scope:
@@ -80,7 +80,7 @@ def connect(ws: Workspace, places: Places, scope: Scope | None) -> Connected:
         standing = _standing(path)
         if standing is not None and not _is_ours(standing) and os.path.lexists(path + _BEFORE):
             raise Conflict(
-                f"{files.shown(path + _BEFORE)} is there already, and is no hook that Holdfast moved",
+                f"{files.display_path(path + _BEFORE)} is there already, and is no hook that Holdfast moved",
                 hint="Look at both hooks, and move one away.", file=path,
             )  # fmt: skip
         own = ws.address.path == ws.home.store
@@ -99,7 +99,7 @@ def connect(ws: Workspace, places: Places, scope: Scope | None) -> Connected:
         if moved:
             files.rename(path, path + _BEFORE, within=where.within)
         files.write_atomic(path, wanted, within=where.within, mode=0o755)
-        notes = [f"The hook that stood there runs first, as {files.shown(path + _BEFORE)}."] if moved else []
+        notes = [f"The hook that stood there runs first, as {files.display_path(path + _BEFORE)}."] if moved else []
         if _is_in_work_tree(ws, path):
             notes.append("It stands in the work tree: leave it out of your commits.")
         return Connected(
@@ -163,7 +163,7 @@ def _place(ws: Workspace) -> _Place:
     git = GitHistory(ws.place.root)
     if not ws.place.git or not git.has_work_tree():
         raise Refused(
-            f"{files.shown(ws.place.root)} is not a git repository with a work tree",
+            f"{files.display_path(ws.place.root)} is not a git repository with a work tree",
             hint="Run it in the project whose commits are to name their session.",
         )
     own, personal = git.hooks_path()
@@ -178,7 +178,7 @@ def _place(ws: Workspace) -> _Place:
         if os.path.realpath(directory).startswith(os.path.realpath(within) + os.sep):
             return _Place(directory, "project", within)
     raise Refused(
-        f"the repository's core.hooksPath leads outside of it: {files.shown(directory)}",
+        f"the repository's core.hooksPath leads outside of it: {files.display_path(directory)}",
         hint="Set core.hooksPath to a directory of the repository, or in your own configuration.",
     )
 
@@ -193,7 +193,11 @@ def _standing(path: str) -> bytes | None:
     """What stands there; None for nothing. A link counts as what it leads to."""
     if not os.path.lexists(path):
         return None
-    return files.read_limited(path, limits.PROJECT_AGENT_SETTINGS, what="the hook") if os.path.exists(path) else b""
+    return (
+        files.read_limited(path, limits.MAX_PROJECT_AGENT_SETTINGS_SIZE, what="the hook")
+        if os.path.exists(path)
+        else b""
+    )
 
 
 def _is_ours(text: bytes) -> bool:
@@ -221,7 +225,7 @@ def _memory(home: str) -> str:
 
 def _remembered(home: str) -> list[_Installed]:
     try:
-        data = files.read_limited(_memory(home), limits.SETTINGS, what="the memory of git hooks")
+        data = files.read_limited(_memory(home), limits.MAX_SETTINGS_SIZE, what="the memory of git hooks")
         return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are found by what stands in them too

@@ -17,7 +17,7 @@ from holdfast.conversations.connect.mcp_entry import called
 from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 
 # What is left of a line has more than blanks in it.
 _LINE_GOES_ON: Final = re.compile(r"[ \t]*+[^ \t\r\n]")
@@ -386,7 +386,7 @@ def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value:
 def _unfit(document: JsonText, node: JsonNode, at: Path, wanted: str, file: str) -> Invalid:
     what = ".".join(at) or "the whole"
     return Invalid(
-        f"in {shown(file)}, {shown(what)} is not {wanted} (line {document.line(node.start)})",
+        f"in {display_path(file)}, {display_path(what)} is not {wanted} (line {document.line(node.start)})",
         hint="Put that right, then try again; nothing was changed.",
         file=file,
     )

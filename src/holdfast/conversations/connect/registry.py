@@ -113,12 +113,12 @@ class Connections:
 
 
 def _read(path: str) -> AgentConnection:
-    data = files.read_limited(path, 2 * limits.AGENT_SETTINGS, what="the memory of a connection")
+    data = files.read_limited(path, 2 * limits.MAX_AGENT_SETTINGS_SIZE, what="the memory of a connection")
     try:
         return msgspec.json.decode(data, type=decodable(AgentConnection))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(
-            f"{files.shown(path)} cannot be read, so what it connected is not known",
+            f"{files.display_path(path)} cannot be read, so what it connected is not known",
             hint="Remove it, then holdfast disconnect finds Holdfast's entries by themselves.",
             file=path,
         ) from error

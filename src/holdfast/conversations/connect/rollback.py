@@ -42,9 +42,9 @@ def _refuse(path: str, target: str) -> None:
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
-        raise _unwritable(path, f"{files.shown(above)} is not a directory")
+        raise _unwritable(path, f"{files.display_path(above)} is not a directory")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise _unwritable(path, f"nothing can be written in {files.shown(above)}")
+        raise _unwritable(path, f"nothing can be written in {files.display_path(above)}")
     if info is not None and _is_protected(path, info):
         raise _unwritable(path, "the system protects it against changes")
 
@@ -59,7 +59,7 @@ def _is_protected(path: str, info: os.stat_result) -> bool:
 
 def _unwritable(path: str, why: str) -> Failed:
     return Failed(
-        f"cannot write {files.shown(path)}: {why}",
+        f"cannot write {files.display_path(path)}: {why}",
         hint="Put that right, then try again; nothing was changed.",
         operation="write",
         file=path,
@@ -85,7 +85,7 @@ def take_back(memory: Connections, begun: list[Begun], error: HoldfastError | OS
     if left:
         names = " ".join(reversed(agents))
         words = (
-            f"What Holdfast wrote still stands in {', '.join(map(files.shown, left))}: put this right, then "
+            f"What Holdfast wrote still stands in {', '.join(map(files.display_path, left))}: put this right, then "
             f"holdfast connect {names} finishes it, or holdfast disconnect {names} takes it out."
         )
     else:

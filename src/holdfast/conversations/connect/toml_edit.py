@@ -18,7 +18,7 @@ from holdfast.conversations.connect.mcp_entry import called
 from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core import toml_text
 from holdfast.core.errors import Invalid
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 
 _MARK: Final = "\ufeff"
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -40,7 +40,7 @@ def plain(text: str, file: str) -> Table:
         return _read(text)
     except ValueError as error:
         raise Invalid(
-            f"{shown(file)} is not TOML: {error}",
+            f"{display_path(file)} is not TOML: {error}",
             hint="Put that right, then try again; nothing was changed.",
             file=file,
         ) from None
@@ -73,7 +73,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
         after = _read_or_none(text + added)
         if after is None or _standing(after, entry.at) != entry.value or not _alike(before, after, entry.at):
             raise Invalid(
-                f"in {shown(file)}, {entry.at[0]} is written in a way that nothing can be added to",
+                f"in {display_path(file)}, {entry.at[0]} is written in a way that nothing can be added to",
                 hint=f"Write each in a table of its own, [{entry.at[0]}.NAME], or connect with --no-mcp; "
                 "nothing was changed.",
                 file=file,
@@ -154,7 +154,7 @@ def _wherever(text: str, at: Path, file: str) -> str:
         rest = next((name for name in _without_one(text, at) if _is_sound(text, name, at)), None)
         if rest is None:
             raise Invalid(
-                f"in {shown(file)}, {'.'.join(at)} is written in a way that it cannot be taken out of",
+                f"in {display_path(file)}, {'.'.join(at)} is written in a way that it cannot be taken out of",
                 hint=f"Take {'.'.join(at)} out by hand, then try again; nothing was changed.",
                 file=file,
             )

@@ -20,7 +20,7 @@ from holdfast.machine.locks import locked
 from holdfast.workspace import spool
 
 if TYPE_CHECKING:
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
 
@@ -31,7 +31,7 @@ class Uninstalled(NamedTuple):
     problems: list[HoldfastError]
 
 
-def uninstall(ws: Workspace, places: Places) -> Uninstalled:
+def uninstall(ws: Workspace, places: AgentDirs) -> Uninstalled:
     """Disconnect everything, then remove the scripts. One file that resists does not keep the others."""
     home = ws.home.path
     done: list[Connected] = []

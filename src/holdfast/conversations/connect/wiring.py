@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.connect.mcp_entry import Server
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # What a hook does: hand the payload over and leave (`tell`); the same, and let it be taken in soon (`stir`); or
 # wait for the answer (`ask`).
@@ -47,16 +47,16 @@ class Wiring(Protocol):
     # What the agent's program is called on the PATH; directories that show it was used here.
     programs: tuple[str, ...]
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         """Files or directories that exist when this agent was ever used here."""
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         """What a connection consists of. The command lines in it are made by `command`."""
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         """What tells the agent of the MCP server; None where it cannot be told in this scope."""
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         """What keeps the hooks from being run though they stand there, in sentences that say what to do."""
 
 

@@ -13,19 +13,19 @@ from holdfast.core import view
 from holdfast.core.events import ExtraKept
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.reminders import (
+    ANNOUNCED,
     LINES,
-    SAID,
+    LimitRule,
     Line,
-    Rule,
-    counted,
+    announced_marks,
+    announcement_mark,
+    counted_time,
     is_recorded,
     limit_of,
-    said_before,
-    said_mark,
-    was_said,
+    was_announced,
 )
 from holdfast.core.state import State
-from holdfast.core.times import MINUTE, span
+from holdfast.core.times import MINUTE, format_duration
 from holdfast.core.wording import reminder
 from holdfast.sessions.briefing import brief
 from holdfast.sessions.history import current_session, latest_unfinished
@@ -82,18 +82,22 @@ def _reminded(ws: Workspace, heard: HookEvent) -> HookAnswer:
     state = ws.state(session)
     block = None if _is_own_command(heard) else _held_back(ws, state)
     rule = ws.limit_rule()
-    since = counted(state, ws.now(), rule).since
-    told = said_before(state)
+    since = counted_time(state, ws.now(), rule).since
+    told = announced_marks(state)
     crossed = [line for line in LINES if line not in rule.off and is_recorded(state, line, rule, since)]
-    due = [line for line in crossed if not was_said(state, line)]
+    due = [line for line in crossed if not was_announced(state, line)]
     ended = _ended_pause(ws, state)
     resumed = [f"resumed {ended.at}"] if ended is not None and f"resumed {ended.at}" not in told else []
     if not (due or resumed) or ws.is_read_only(session):
         return HookAnswer(block=block)
     kept = resumed or [mark for mark in told if mark.startswith("resumed ")]
-    said_now = [said_mark(state, line) for line in LINES if line in due or was_said(state, line)]
-    ws.recorder.record(session, lambda _: [ExtraKept(name=SAID, value=[*said_now, *kept])])
-    said = [f"The clock runs again: the session was paused for {span(ended.length)}."] if ended and resumed else []
+    said_now = [announcement_mark(state, line) for line in LINES if line in due or was_announced(state, line)]
+    ws.recorder.record(session, lambda _: [ExtraKept(name=ANNOUNCED, value=[*said_now, *kept])])
+    said = (
+        [f"The clock runs again: the session was paused for {format_duration(ended.length)}."]
+        if ended and resumed
+        else []
+    )
     said += [_sentence(state, due[-1], rule)] if due else []
     return HookAnswer(say=" ".join(said), notify=bool(due and ws.settings["capture.notify"]), block=block)
 
@@ -111,7 +115,7 @@ def _ended_pause(ws: Workspace, state: State) -> _Ended | None:
     return _Ended(marks[-1].at, max(marks[-1].at - marks[-2].at, 0))
 
 
-def _sentence(state: State, line: Line, rule: Rule) -> str:
+def _sentence(state: State, line: Line, rule: LimitRule) -> str:
     # The person's message may have ended the pause again by now.
     paused = line == "timeout_90" and view.status_of(state) == "paused" and _is_limits_pause(state)
     return reminder(line, limit_of(state, line), paused, rule.only_resume)

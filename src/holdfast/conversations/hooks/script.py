@@ -14,7 +14,7 @@ from holdfast.workspace import spool
 
 if TYPE_CHECKING:
     from holdfast.conversations.connect.wiring import Command, Manner
-    from holdfast.workspace.agent_dirs import Places
+    from holdfast.workspace.agent_dirs import AgentDirs
 
 # Through which configuration a hook is heard.
 Source = Literal["user", "project", "plugin"]
@@ -73,7 +73,7 @@ def _line(home: str, words: str, shared: str | None, system: str) -> str:
     return f"test -x {script} && exec {script} {words} || : holdfast"
 
 
-def shared_home(places: Places, home: str) -> str | None:
+def shared_home(places: AgentDirs, home: str) -> str | None:
     """How a shell finds the home of whoever runs it; None when this one is not in its usual place."""
     if places.system == "win32":
         return None
@@ -182,7 +182,7 @@ _KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
   done
   made=
   trap '' XFSZ
-  if {{ ulimit -S -f {(spool.LARGEST + spool.LONGEST_URL) // 512}
+  if {{ ulimit -S -f {(spool.MAX_PAYLOAD_SIZE + spool.MAX_URL_LENGTH) // 512}
     {{ made=1; {{ [ -z "$store" ] || printf '%s\n' "$store"; }} && dd bs=262144 conv=fsync; }} >"$file"
   }} 2>/dev/null; then
     [ -s "$file" ] || rm -f "$file" 2>/dev/null

@@ -45,10 +45,10 @@ def drain(ws: Workspace, *, patience: float) -> None:
     """Take in what waits. Never raises for what is in it or for a store that cannot take it now, once it is open."""
     if ws.address.path is None:
         ws.store()
-    waiting = for_this_store(ws, spool.waiting(ws.home.path))
+    waiting = for_this_store(ws, spool.list_entries(ws.home.path))
     while waiting:
         _drain_some(ws, waiting[:_AT_ONCE], patience)
-        left = for_this_store(ws, spool.waiting(ws.home.path))
+        left = for_this_store(ws, spool.list_entries(ws.home.path))
         if len(waiting) <= _AT_ONCE or len(left) >= len(waiting):
             return  # the rest has come since, or cannot be taken in now
         waiting = left
@@ -71,7 +71,7 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
         elif found.unfinished:
             held.add(entry.parent)  # its order is kept: what the same agent said later waits with it
         elif not found.why:
-            spool.done([entry])
+            spool.remove_entries([entry])
         else:
             _put_aside(home, entry, found.why)
     for root, group in _by_place(ws, taken).items():
@@ -80,7 +80,9 @@ def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float)
             _take_in(place, group, patience)
             ws.turn_changed |= place.turn_changed
         except Unreachable as error:
-            server_outage.noticed(home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.LEISURE)
+            server_outage.note_outage(
+                home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.BACKGROUND_PATIENCE
+            )
             return
         except (Busy, Damaged, Failed) as error:
             if isinstance(error, Refused):
@@ -104,16 +106,18 @@ def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
         later = run_deferred.read(entry)
         if later.store == ws.address.key:  # of another store: it waits for who uses that one
             run_deferred.take_in(ws, later, patience)
-            spool.done([entry])
+            spool.remove_entries([entry])
     except Unreachable as error:
-        server_outage.noticed(home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.LEISURE)
+        server_outage.note_outage(
+            home, "drain", ws.address.secret, error.message, ws.hurry or server_outage.BACKGROUND_PATIENCE
+        )
         return False
     except (Busy, Damaged):
         return True
     except (HoldfastError, OSError) as error:
         if passes(error):
             return True
-        if os.path.lexists(entry.path) and ws.now() * 1_000_000 - entry.at > spool.YOUNG:
+        if os.path.lexists(entry.path) and ws.now() * 1_000_000 - entry.at > spool.YOUNG_NS:
             _put_aside(home, entry, f"how a command ended was not recorded: {error}")
     return True
 
@@ -194,8 +198,8 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
 
             ws.turn_changed |= details.note(transaction, recorded)
         # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
-        spool.done(silent)
-    spool.done(payload.entry for payload in group)
+        spool.remove_entries(silent)
+    spool.remove_entries(payload.entry for payload in group)
     for talk in where.linked:
         pending.forget(ws.home.path, talk)
 
@@ -290,6 +294,6 @@ def _one_by_one(ws: Workspace, group: list[Payload], patience: float) -> None:
 def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
     error_log.note(home, "drain", why)
     try:
-        spool.put_aside(home, entry)
+        spool.quarantine(home, entry)
     except OSError:
         return

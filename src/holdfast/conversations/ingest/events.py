@@ -41,8 +41,8 @@ from holdfast.core.events import (
     ContextCompressed,
     ContextMeasured,
     ConversationUpdated,
-    Data,
     ErrorNoted,
+    EventData,
     ExtraKept,
     MessageExchanged,
     NativeClosed,
@@ -63,10 +63,10 @@ from holdfast.core.events import (
     WaitingStarted,
 )
 from holdfast.core.failures import CATEGORIES
-from holdfast.core.registers import value_of
+from holdfast.core.registers import current_value
 from holdfast.core.state import State, TaskState
 from holdfast.core.times import MINUTE
-from holdfast.machine.process import words_of
+from holdfast.machine.process import command_line_of
 from holdfast.sessions.resume import wait_name, waits_of
 from holdfast.sessions.start import was_put_away
 
@@ -97,7 +97,7 @@ def is_headless(agent: str, words: Sequence[str]) -> bool:
 _MOST = 500
 
 
-def plan_events(state: State, heard: HookEvent, signal: Planned, at: int) -> Iterator[Data]:
+def plan_events(state: State, heard: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
     # Each agent has a list of its own.
     source = f"{heard.agent}-{_short(heard.conversation + (signal.agent or ''), 4)}-"
     who = subagents.known(state, signal.agent)
@@ -119,7 +119,7 @@ def plan_events(state: State, heard: HookEvent, signal: Planned, at: int) -> Ite
                 yield TaskDropped(id=task.id, ref=task.ref)
 
 
-def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str | None) -> Iterator[Data]:
+def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str | None) -> Iterator[EventData]:
     if tasks.find(state, name) is None:
         yield TaskAdded(id=name, text=words, agent=who)
     task = tasks.find(state, name)
@@ -176,7 +176,7 @@ class IngestContext(NamedTuple):
     is_own: Callable[[str], bool] = lambda _writer: True
 
 
-def events_of(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[Data | Timed]:
+def events_of(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[EventData | Timed]:
     """The events that a payload makes of its session, in order."""
     yield from _linked(state, heard, at, ground)
     if ground.opening is not None:
@@ -193,7 +193,7 @@ def events_of(state: State, heard: HookEvent, at: int, ground: IngestContext) ->
 
 def _told(
     state: State, heard: HookEvent, signal: AnySignal, at: int, ground: IngestContext
-) -> Iterator[Data | Timed]:
+) -> Iterator[EventData | Timed]:
     match signal:
         case Opened():
             yield from _settled(state, heard, signal, at, ground)
@@ -208,7 +208,7 @@ def _told(
                 yield from _unreported(state, heard, at, ground, background=False)
             yield MessageExchanged(role="assistant")
         case Active():
-            if at - view.last_sign(state) >= _SELDOM:
+            if at - view.last_activity(state) >= _SELDOM:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
             name = view.native_name(heard.agent, heard.conversation)
@@ -253,7 +253,7 @@ def _told(
             )
 
 
-def _linked(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[Data]:
+def _linked(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[EventData]:
     """The conversation is part of the session from its first word on; opened again, it may run in another process."""
     known = state.native.get(f"{heard.agent}\n{heard.conversation}") if ground.is_linked else None
     if known is not None:
@@ -271,12 +271,12 @@ def _linked(state: State, heard: HookEvent, at: int, ground: IngestContext) -> I
 
 def _unreported(
     state: State, heard: HookEvent, at: int, ground: IngestContext, *, background: bool
-) -> Iterator[Data]:
+) -> Iterator[EventData]:
     name = view.native_name(heard.agent, heard.conversation)
     yield from subagents.unreported(state, name, at, is_own=ground.is_own, background=background)
 
 
-def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: IngestContext) -> Iterator[Data]:
+def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: IngestContext) -> Iterator[EventData]:
     """A conversation opens: who was at work or waited in a process that is gone by now does so no longer.
 
     Nor does any agent that this conversation asked for before, unless its process is known to run.
@@ -298,7 +298,7 @@ def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: In
                 yield ended
 
 
-def _prompted(state: State, heard: HookEvent, signal: Prompted, ground: IngestContext) -> Iterator[Data]:
+def _prompted(state: State, heard: HookEvent, signal: Prompted, ground: IngestContext) -> Iterator[EventData]:
     """Somebody asks for something: what paused by itself goes on by itself, and whoever writes is at work."""
     status = view.status_of(state)
     if status == "paused":
@@ -310,13 +310,13 @@ def _prompted(state: State, heard: HookEvent, signal: Prompted, ground: IngestCo
     if state.archived:
         yield SessionUnarchived()
     goal = goal_of(signal.text)
-    if goal is not None and view.word(state, "goal") == placeholder(heard.agent):
+    if goal is not None and view.text_value(state, "goal") == placeholder(heard.agent):
         yield SessionEdited(goal=goal)
     yield from _named(state, heard, goal)
     yield MessageExchanged(role="user" if signal.person else "assistant")
 
 
-def _named(state: State, heard: HookEvent, goal: str | None) -> Iterator[Data]:
+def _named(state: State, heard: HookEvent, goal: str | None) -> Iterator[EventData]:
     """A conversation in somebody's session is found by its first prompt until its transcript has a title."""
     known = f"{heard.agent}\n{heard.conversation}" in state.conversations
     if goal is not None and not known and not began(state, heard.agent, heard.conversation):
@@ -327,10 +327,10 @@ def _ends_pause(state: State, heard: HookEvent, ground: IngestContext) -> bool:
     """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
     if not ground.message_ends_pause(state):
         return False
-    return ground.process is None or not is_headless(heard.agent, words_of(ground.process.pid))
+    return ground.process is None or not is_headless(heard.agent, command_line_of(ground.process.pid))
 
 
-def _compacted(state: State, signal: Compacted, at: int) -> Iterator[Data]:
+def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
     """Told before and after, a compression is one; told only after, it counts then."""
     if state.last_compression is None or at - state.last_compression > _SAME_COMPRESSION:
         yield ContextCompressed(tokens=signal.tokens)
@@ -338,7 +338,7 @@ def _compacted(state: State, signal: Compacted, at: int) -> Iterator[Data]:
         yield ContextMeasured(tokens=signal.tokens)
 
 
-def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[Data]:
+def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[EventData]:
     """Two agents in one session have a model each: only what changed for this one is told."""
     for name, value in (("model", signal.model), ("permission_mode", signal.permission)):
         if value is None:
@@ -354,7 +354,7 @@ def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[Data]:
             yield SessionEdited(model=word)
 
 
-def _waited(state: State, heard: HookEvent, signal: AnySignal) -> Iterator[Data]:
+def _waited(state: State, heard: HookEvent, signal: AnySignal) -> Iterator[EventData]:
     """Something else is heard of whoever waited: the person has answered. With a prompt, everything is."""
     if isinstance(signal, Prompted) and signal.agent is None and signal.person:
         for name in waits_of(state, heard.agent, heard.conversation):
@@ -375,7 +375,7 @@ def _wait_name(heard: HookEvent, agent: str | None) -> str:
     return wait_name(heard.agent, heard.conversation, agent)
 
 
-def _measured(state: State, heard: HookEvent, signal: Measured) -> Iterator[Data]:
+def _measured(state: State, heard: HookEvent, signal: Measured) -> Iterator[EventData]:
     who = None if signal.agent is None else subagents.known(state, signal.agent)
     standing = state.tokens if who is None else state.by_agent.get(who)
     if signal.tokens is not None and (
@@ -390,13 +390,13 @@ def _measured(state: State, heard: HookEvent, signal: Measured) -> Iterator[Data
             costs[name] = signal.cost_usd
             yield ExtraKept(name="costs", value=costs)
             total = round(sum(item for item in costs.values() if isinstance(item, (int, float))), 6)
-            if value_of(state.registers.get("cost_usd", ())) != total:
+            if current_value(state.registers.get("cost_usd", ())) != total:
                 yield SessionEdited(cost_usd=total)
     if signal.limits is not None:
         yield from _kept(state, "rate_limits", signal.limits)
 
 
-def _kept(state: State, name: str, value: Json) -> Iterator[Data]:
+def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
     """What the model has no place for: without secrets, within bounds, and only when it is news."""
     from holdfast.core.secrets.documents import redact_document
 

@@ -17,9 +17,9 @@ from holdfast.conversations.signals import Edited
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.core.events import Data, ExtraKept, FileChanged
+from holdfast.core.events import EventData, ExtraKept, FileChanged
 from holdfast.core.state import State
-from holdfast.core.text import relative_path
+from holdfast.core.text import check_relative_path
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree
 
@@ -33,7 +33,7 @@ class _Landed(NamedTuple):
     after: str | None
 
 
-def file_events(state: State, heard: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[Data]:
+def file_events(state: State, heard: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[EventData]:
     path = _inside(state, signal.path, heard.cwd, place)
     if path is None:
         yield from _outside(state, signal.path)
@@ -69,13 +69,13 @@ def _inside(state: State, path: str, cwd: str | None, place: WorkTree) -> tuple[
         real = None if root is None else os.path.realpath(root)
         if root is not None and real is not None and full.startswith(real.rstrip(os.sep) + os.sep):
             try:
-                return root, relative_path(os.path.relpath(full, real).replace(os.sep, "/"))
+                return root, check_relative_path(os.path.relpath(full, real).replace(os.sep, "/"))
             except Invalid:
                 return None
     return None
 
 
-def _outside(state: State, path: str) -> Iterator[Data]:
+def _outside(state: State, path: str) -> Iterator[EventData]:
     from holdfast.conversations.adapters.clean_text import plain
 
     known = state.extra.get("files_outside")

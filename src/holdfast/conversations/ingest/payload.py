@@ -54,7 +54,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
     """What a waiting payload says."""
     if entry.agent not in index.NAMES:
         return PayloadRead(None, f"{entry.agent[:40]!a} is not an agent")
-    most = spool.LARGEST + (spool.LONGEST_URL if entry.names_store else 0)
+    most = spool.MAX_PAYLOAD_SIZE + (spool.MAX_URL_LENGTH if entry.names_store else 0)
     if entry.size > most:
         return PayloadRead(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
     try:
@@ -69,7 +69,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
     payload = decoded(entry.payload(raw))
     if payload is None:
         # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
-        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
+        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG_NS
         written = young and (_may_be_written(entry) or not entry.is_there())
         empty = entry.names_store and not entry.payload(raw)
         return PayloadRead(None, "" if empty else "a payload is not a JSON object", unfinished=written)

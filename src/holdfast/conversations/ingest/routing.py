@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
 
 def candidate(state: State, is_own: IsOwn, *, over: bool = False) -> Candidate:
     taken_up = own_events.taken_up_at(state, is_own) is not None
-    return Candidate(state.session, taken_up, own_events.last_sign(state, is_own), over)
+    return Candidate(state.session, taken_up, own_events.last_activity(state, is_own), over)
 
 
 def gathers(current: Candidate, at: int, join: int) -> bool:
@@ -192,7 +192,7 @@ class Belonging:
             return
         own = known.project
         here = own is not None and (
-            own.path == self._ws.place.main or own.id in projects.known(self._ws.store(), self._ws.place)
+            own.path == self._ws.place.main or own.id in projects.project_ids(self._ws.store(), self._ws.place)
         )
         if here:
             make_current(self._ws, self._transaction, known.session)
@@ -234,7 +234,7 @@ class Belonging:
         seen = self._seen or projects.observe(ws.place, "")
         project = projects.find_project(ws.store(), seen)
         session = new_id()
-        earlier = None if continues is None else view.word(continues, "goal")
+        earlier = None if continues is None else view.text_value(continues, "goal")
         begins = SessionStarted(
             goal=_goal(heard, said) or earlier or placeholder(heard.agent),
             project=project, device=ws.device(), timer=ws.settings.timer,
@@ -278,7 +278,7 @@ def named(state: State, agent: str, conversation: str, title: str | None) -> Ite
     name = plain(title or "", 200).strip()
     if state.renamed or not began(state, agent, conversation):
         return
-    if name and name != view.word(state, "goal") and view.status_of(state) not in FINISHED:
+    if name and name != view.text_value(state, "goal") and view.status_of(state) not in FINISHED:
         yield SessionEdited(goal=name)
 
 

@@ -42,7 +42,7 @@ def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool
         if store == own or (entry.agent == run_deferred.OWN and not entry.store):
             chosen.append(entry)
         elif named is not None:
-            spool.tag(entry, store)
+            spool.tag_entry(entry, store)
     return chosen
 
 
@@ -50,7 +50,7 @@ def elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
     """What waits for other stores, by the URLs of these as they may be shown."""
     home = ws.home
     found: dict[str, list[spool.SpoolEntry]] = {}
-    for entry in spool.waiting(home.path):
+    for entry in spool.list_entries(home.path):
         if entry.store == spool.HOME:
             where: Address | None = SqliteAddress(home.store)
         else:

@@ -21,7 +21,7 @@ from holdfast.core.events import (
     AgentFailed,
     AgentInterrupted,
     AgentStarted,
-    Data,
+    EventData,
     ExtraKept,
     Process,
 )
@@ -33,7 +33,7 @@ class Timed(NamedTuple):
     """An event that happened at another moment than it was told."""
 
     at: int
-    data: Data
+    data: EventData
 
 
 _CALLS = ".calls"
@@ -67,7 +67,7 @@ def unreported(
 
 def subagent_events(
     state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None, conversation: str
-) -> Iterator[Data | Timed]:
+) -> Iterator[EventData | Timed]:
     match signal:
         case Called(begins=True):
             began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
@@ -83,7 +83,9 @@ def subagent_events(
             yield from _ended(state, signal, at, conversation)
 
 
-def _began(state: State, signal: AgentBegan, at: int, process: Process | None, conversation: str) -> Iterator[Data]:
+def _began(
+    state: State, signal: AgentBegan, at: int, process: Process | None, conversation: str
+) -> Iterator[EventData]:
     name = signal.agent or signal.type
     agent = _find(state, name)
     calls = _calls(state)
@@ -118,7 +120,7 @@ def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
     return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
 
 
-def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[Data]:
+def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[EventData]:
     """What is now known for certain of an agent, where something else was thought."""
     sure = signal.call is not None or not agent.task
     task = plain(signal.task, 500) if signal.task and sure else None
@@ -130,7 +132,7 @@ def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[D
         yield edited
 
 
-def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[Data | Timed]:
+def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[EventData | Timed]:
     calls = _calls(state)
     call = calls.pop(plain(signal.call, 100), None) if signal.call is not None else None
     name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
@@ -146,7 +148,7 @@ def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iter
         yield _keep(calls)
 
 
-def _over(agent: AgentState, signal: AgentEnded) -> Iterator[Data]:
+def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
     summary = plain(signal.summary, 1_000) if signal.summary else None
     yield from _corrected(agent, signal)
     if agents.status_of(agent) in _AT_WORK:

@@ -11,15 +11,15 @@ from holdfast.core.secrets.patterns import redact
 _LONGEST_VALUE: Final = 500
 
 
-class Redacted(NamedTuple):
+class RedactedDocument(NamedTuple):
     value: Json
     found: dict[str, int]
 
 
-def redact_document(value: Json) -> Redacted:
+def redact_document(value: Json) -> RedactedDocument:
     """The document with each secret replaced by `[redacted:KIND]`; the same object where there is none."""
     found: dict[str, int] = {}
-    return Redacted(_value(value, None, found), found)
+    return RedactedDocument(_value(value, None, found), found)
 
 
 def _value(value: Json, key: str | None, found: dict[str, int]) -> Json:

@@ -19,7 +19,7 @@ def pattern(source: str) -> re.Pattern[str]:
     return pattern
 
 
-def replace(text: str, spans: list[tuple[int, int, str]], found: dict[str, int]) -> str:
+def replace_spans(text: str, spans: list[tuple[int, int, str]], found: dict[str, int]) -> str:
     if not spans:
         return text
     pieces: list[str] = []
@@ -87,7 +87,7 @@ _FILE = r"[\w\-./]{1,200}\.(?:pem|key|json|txt|ya?ml|toml|env|py|ts|js|go|rs|md|
 _WORDY = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})?(?:[_.\-/:]+(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4}))*[_.\-/:]*$"
 
 
-def take_out_named(text: str, low: str, found: dict[str, int]) -> str:
+def redact_named_values(text: str, low: str, found: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
     find = pattern(f"({_NAME})({_SEPARATOR})").search
     done = pattern(_DONE).match
@@ -113,7 +113,7 @@ def take_out_named(text: str, low: str, found: dict[str, int]) -> str:
             position = max(position, last)
         elif last - first > 256:  # looked at once is enough: this keeps the time linear
             position = max(position, last)
-    return replace(text, spans, found)
+    return replace_spans(text, spans, found)
 
 
 def _kind_of(name: str, before: str) -> str | None:
@@ -176,7 +176,7 @@ def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
 
 def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) -> bool:
     """Whether a value is written out, rather than a variable, a type, an example or a word of a sentence."""
-    if is_stand_in(value) or _is_path(value) or (place == "comparison" and not quoted):
+    if is_placeholder(value) or _is_path(value) or (place == "comparison" and not quoted):
         return False
     password = kind == "password" and name != "pass"
     if value.replace(".", "").isdigit():
@@ -219,7 +219,7 @@ def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> boo
     return quoted and kind != "token" and pattern(r"(?i)token|secret|key|cred|pass").search(value) is None
 
 
-def is_stand_in(value: str) -> bool:
+def is_placeholder(value: str) -> bool:
     """Whether the value stands for a secret instead of being one."""
     if is_marked(value) or pattern(_STAND_IN).match(value):
         return True

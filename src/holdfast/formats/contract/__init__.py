@@ -94,7 +94,7 @@ class ContractFormat(Format):
 
     def model_note(self, state: State) -> str | None:
         """What is to be said when the session's model goes under another's name."""
-        return words.model_note(view.word(state, "model"), self.models)
+        return words.model_note(view.text_value(state, "model"), self.models)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

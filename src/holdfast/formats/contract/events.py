@@ -14,7 +14,7 @@ from holdfast.core.errors import Refused
 from holdfast.core.events import (
     TYPE_OF,
     CommandRan,
-    Data,
+    EventData,
     PhaseAdded,
     SessionCompleted,
     SessionEdited,
@@ -32,7 +32,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
 from holdfast.core.state import State, TaskState
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, TimedEvent
 from holdfast.formats.contract import fields as words
 from holdfast.formats.contract import render
@@ -143,10 +143,10 @@ def id_of(task: dict[str, Json]) -> str:
 
 
 def ms(value: Json) -> int | None:
-    return millis(value) if isinstance(value, str) else None
+    return parse_time(value) if isinstance(value, str) else None
 
 
-_SAID: Final[dict[str, type[Data]]] = {
+_SAID: Final[dict[str, type[EventData]]] = {
     "active": SessionResumed,
     "paused": SessionPaused,
     "completed": SessionCompleted,
@@ -293,9 +293,9 @@ def _newly_used(old: dict[str, Json], new: dict[str, Json], models: Mapping[str,
 
 
 def _facts(before: Document, after: Document, state: State, at: int, models: Mapping[str, str]) -> list[TimedEvent]:
-    edits: list[Data] = []
+    edits: list[EventData] = []
     model = _newly_used(words.current(before), words.current(after), models)
-    if model is not None and model != view.word(state, "model"):
+    if model is not None and model != view.text_value(state, "model"):
         edits.append(SessionEdited(model=model))
     was, now = words.feature(before), words.feature(after)
     goal = text(now.get("name"))
@@ -303,7 +303,7 @@ def _facts(before: Document, after: Document, state: State, at: int, models: Map
         edits.append(SessionEdited(goal=goal))
     about = text(now.get("description")) or ""
     told = about != was.get("description") and about != now.get("name")
-    if about.strip() and told and about != view.word(state, "summary"):
+    if about.strip() and told and about != view.text_value(state, "summary"):
         edits.append(SessionEdited(summary=about))
     return [TimedEvent(at, edit) for edit in edits]
 
@@ -368,14 +368,14 @@ def _newly_active(
     ]
 
 
-def _status(before: Document, after: Document, state: State) -> list[Data]:
+def _status(before: Document, after: Document, state: State) -> list[EventData]:
     """What the registry says became of the session."""
     wanted = obj(after.get("entry")).get("status")
     was = obj(before.get("entry")).get("status") or render.registry_status(state)
     if wanted is None or wanted in (was, render.registry_status(state)):
         return []
     status = view.status_of(state)
-    steps: list[Data] = [_SAID[str(wanted)]()]
+    steps: list[EventData] = [_SAID[str(wanted)]()]
     if status == "created" and wanted != "active":
         steps, status = [SessionResumed(), *steps], "in_progress"
     event = TYPE_OF[type(steps[-1])].name

@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.core.text import identifier
+from holdfast.core.text import check_identifier
 from holdfast.formats.base import Document
 
 VERSION: Final = "1.0"
@@ -68,7 +68,7 @@ def is_feature_id(feature_id: str) -> bool:
 def is_task_name(task_id: str) -> bool:
     """Can a task be called this on the command line?"""
     try:
-        identifier(task_id, "a task's id")
+        check_identifier(task_id, "a task's id")
     except Invalid:
         return False
     return True

@@ -14,22 +14,22 @@ from typing import Final
 import msgspec
 
 from holdfast.core import agents, times, view
-from holdfast.core.canonical import Json, canonical
-from holdfast.core.clock import moved, place
+from holdfast.core.canonical import Json, canonical_json
+from holdfast.core.clock import adjusted_clocks, log_position
 from holdfast.core.decode import decodable
-from holdfast.core.envelope import Event, StreamHead, problem, public
+from holdfast.core.envelope import Event, StreamHead, event_document, find_problem
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
+    AgentEvent,
     AgentFailed,
     AgentStarted,
     AgentTimedOut,
     CommandRan,
-    Data,
     ErrorNoted,
-    OfAgent,
+    EventData,
     SessionFailed,
 )
-from holdfast.core.fold import apply, fold, in_log_order, pass_over
+from holdfast.core.fold import apply, fold, in_log_order, skip_duplicate
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats.contract.fields import OWN, OWN_ALSO, model_name
@@ -91,7 +91,7 @@ def as_of_each(
     wanted = {event.hash for event in events}
     then = State(session=state.session)
     for event in ordered:
-        step, counted = (apply, counting[event.hash]) if event.hash in counting else (pass_over, event)
+        step, counted = (apply, counting[event.hash]) if event.hash in counting else (skip_duplicate, event)
         step(then, counted, clock=state.moved.get(event.hash))
         if event.hash in wanted:
             yield event, then
@@ -99,7 +99,7 @@ def as_of_each(
 
 def line(
     event: Event,
-    data: Data | None,
+    data: EventData | None,
     state_after: State,
     models: Mapping[str, str] = _NO_MODELS,
     also: Sequence[Event] = (),
@@ -113,7 +113,7 @@ def line(
         "timestamp": in_seconds(event.at),
         "command": event.type if event.type.strip() else "event",
         "arguments": _arguments(data),
-        "model": model_name(view.word(state_after, "model"), models),
+        "model": model_name(view.text_value(state_after, "model"), models),
         "agent": _agent(event, data),
         "task_id": active_task(state_after),
         "status": "success" if error is None else "failure",
@@ -127,7 +127,7 @@ def line(
     return made
 
 
-def _error(data: Data | None) -> str | None:
+def _error(data: EventData | None) -> str | None:
     """What went wrong; None when nothing did."""
     match data:
         case AgentFailed() | AgentTimedOut() | SessionFailed() | ErrorNoted():
@@ -137,7 +137,7 @@ def _error(data: Data | None) -> str | None:
     return None
 
 
-def _arguments(data: Data | None) -> str:
+def _arguments(data: EventData | None) -> str:
     if data is None:
         return ""
     said = next((value for name in _TOLD if (value := getattr(data, name, None)) not in (None, "")), None)
@@ -145,16 +145,16 @@ def _arguments(data: Data | None) -> str:
     return shorten(": ".join(str(part) for part in parts), _LONGEST)
 
 
-def _agent(event: Event, data: Data | None) -> str:
-    named = data.id if isinstance(data, (AgentStarted, OfAgent)) else getattr(data, "agent", None)
+def _agent(event: Event, data: EventData | None) -> str:
+    named = data.id if isinstance(data, (AgentStarted, AgentEvent)) else getattr(data, "agent", None)
     found = next((item for item in (named, event.actor) if isinstance(item, str) and item.strip()), None)
     return found or "person"
 
 
-def _duration(data: Data | None, state: State) -> int:
+def _duration(data: EventData | None, state: State) -> int:
     if isinstance(data, CommandRan):
         return max(data.duration_ms or 0, 0)
-    if not isinstance(data, OfAgent):
+    if not isinstance(data, AgentEvent):
         return 0
     agent = agents.find(state, data.id, data.ref)
     run = agent.runs[-1] if agent is not None and agent.runs else None
@@ -162,7 +162,7 @@ def _duration(data: Data | None, state: State) -> int:
 
 
 def _whole(event: Event) -> Json:
-    shown = public(event)
+    shown = event_document(event)
     if event.data is not None and _bytes_of(shown["data"]) != event.data:
         shown["data"] = None
         shown[_BYTES] = event.data.hex()
@@ -171,7 +171,7 @@ def _whole(event: Event) -> Json:
 
 def _bytes_of(data: Json) -> bytes | None:
     try:
-        return canonical(data)
+        return canonical_json(data)
     except Invalid:
         return None
 
@@ -185,7 +185,7 @@ def event_of(line: Json) -> Event | None:
         return None
     try:
         carried = msgspec.convert(line[OWN], decodable(_Carried))
-        at = times.millis(carried.at)
+        at = times.parse_time(carried.at)
         salt = None if carried.salt is None else bytes.fromhex(carried.salt)
         data = _data(carried)
     except (msgspec.MsgspecError, Invalid, ValueError, RecursionError):
@@ -195,7 +195,7 @@ def event_of(line: Json) -> Event | None:
         carried.actor, carried.type, carried.body, carried.prev, carried.hash, data, salt,
     )  # fmt: skip
     try:
-        return event if problem(event) is None else None
+        return event if find_problem(event) is None else None
     except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError):
         return None
 
@@ -204,7 +204,7 @@ def _data(carried: _Carried) -> bytes | None:
     if carried.data_bytes is not None:
         return bytes.fromhex(carried.data_bytes)
     # Data and salt go together: what was erased has neither.
-    return None if carried.salt is None else canonical(carried.data)
+    return None if carried.salt is None else canonical_json(carried.data)
 
 
 def carried(line: Json) -> Iterator[Event]:
@@ -222,8 +222,8 @@ def events_of(lines: Iterable[Json]) -> list[Event]:
     for event in (event for item in lines for event in carried(item)):
         if event.hash not in found or event.data is None:
             found[event.hash] = event
-    clocks = moved(found.values())
-    return sorted(found.values(), key=lambda event: place(event, clocks))
+    clocks = adjusted_clocks(found.values())
+    return sorted(found.values(), key=lambda event: log_position(event, clocks))
 
 
 def restored(lines: Iterable[Json]) -> State | None:

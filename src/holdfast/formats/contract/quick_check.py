@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 
 from holdfast.core.decode import decodable
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, is_feature_id, is_task_name
 from holdfast.formats.timestamps import is_utc
 
@@ -90,7 +90,7 @@ class _Line(msgspec.Struct, gc=False):
 
 def _span(first: str, then: str) -> bool:
     """Two times in UTC, the second not before the first."""
-    return is_utc(first) and is_utc(then) and millis(first) <= millis(then)
+    return is_utc(first) and is_utc(then) and parse_time(first) <= parse_time(then)
 
 
 def _state(state: _State) -> bool:

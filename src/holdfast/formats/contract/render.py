@@ -14,7 +14,7 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.state import State, TaskState
-from holdfast.core.times import SECOND, text
+from holdfast.core.times import SECOND, format_time
 from holdfast.formats.base import Document
 from holdfast.formats.contract import fields as words
 from holdfast.formats.timestamps import in_seconds
@@ -37,17 +37,17 @@ def rendered(state: State, models: Mapping[str, str]) -> Document:
             "history_log": words.HISTORY_FILE,
             "current_state": {
                 "active_task": active_task(state),
-                "model_in_use": words.model_name(view.word(state, "model"), models),
+                "model_in_use": words.model_name(view.text_value(state, "model"), models),
                 "started_at": began,
                 "last_updated": last,
-                **_real_model(view.word(state, "model")),
+                **_real_model(view.text_value(state, "model")),
             },
         },
         "plan": {
             "feature": {
                 "id": name,
                 "name": goal(state),
-                "description": view.word(state, "summary") or goal(state),
+                "description": view.text_value(state, "summary") or goal(state),
                 "created_at": began,
             },
             "phases": _phases(state, shown),
@@ -71,11 +71,11 @@ def feature_id(state: State) -> str:
     known = format_names.feature_id(state)
     if words.is_feature_id(known):
         return known
-    return f"session-{digest(state.session.encode())[:8]}-{text(format_names.began(state))[:10]}"
+    return f"session-{digest(state.session.encode())[:8]}-{format_time(format_names.began(state))[:10]}"
 
 
 def goal(state: State) -> str:
-    said = view.word(state, "goal") or ""
+    said = view.text_value(state, "goal") or ""
     return said if said.strip() else "Work"
 
 

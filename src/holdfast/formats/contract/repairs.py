@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, ImportContext, Place, Tidied
 from holdfast.formats.contract import fields as words
@@ -106,10 +106,10 @@ def _outcome(line: Document, notes: Notes, place: Place) -> Json:
 
 
 def _duration(given: Json, notes: Notes, place: Place) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= LARGEST:
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_SAFE_INTEGER:
         return given
     try:
-        made = min(max(round(float(number_text(given) or "0")), 0), LARGEST)
+        made = min(max(round(float(number_text(given) or "0")), 0), MAX_SAFE_INTEGER)
     except (ValueError, OverflowError):
         made = 0
     notes.say(place, f"is read as {made}")
@@ -253,7 +253,7 @@ def _current(current: Document, document: Document, state: Document, notes: Note
         [current.get("last_updated"), entry.get("last_active"), started], (*place, "last_updated")
     )
     assert updated is not None
-    if millis(updated) < millis(started):
+    if parse_time(updated) < parse_time(started):
         notes.say((*place, "last_updated"), "is earlier than started_at, which is assumed instead")
         updated = started
     task = current.get("active_task")
@@ -347,7 +347,7 @@ def _derived_state(document: Document, notes: Notes) -> Document:
         "active_task": at_work[-1] if at_work else None,
         "model_in_use": words.USUAL_MODEL,
         "started_at": began,
-        "last_updated": max([began, *times], key=millis),
+        "last_updated": max([began, *times], key=parse_time),
     }
     quiet = Notes(notes.ground)
     name = _feature_id(None, document, current, quiet)
@@ -383,7 +383,7 @@ def _entry(given: Json, state: Document, notes: Notes) -> Json:
     active = notes.first_time([entry.get("last_active"), current.get("last_updated")], (*place, "last_active"))
     assert started is not None
     assert active is not None
-    if millis(active) < millis(started):
+    if parse_time(active) < parse_time(started):
         notes.say((*place, "last_active"), "is earlier than started_at, which is assumed instead")
         active = started
     return at_end(

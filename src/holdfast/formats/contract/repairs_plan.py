@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import slug
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Place
 from holdfast.formats.contract import fields as words
@@ -194,9 +194,9 @@ class _Phases:
             values[name] = None if time is None or time == "" else notes.time(time, (*place, name))
         started, completed = text(values["started_at"]), text(values["completed_at"])
         if values["status"] == "completed" and completed is None:
-            completed = values["completed_at"] = max([self._last, started or self._last], key=millis)
+            completed = values["completed_at"] = max([self._last, started or self._last], key=parse_time)
             notes.say((*place, "completed_at"), f"is missing: {completed} is assumed")
-        if started is not None and completed is not None and millis(completed) < millis(started):
+        if started is not None and completed is not None and parse_time(completed) < parse_time(started):
             notes.say((*place, "completed_at"), "is earlier than started_at, which is assumed instead")
             values["completed_at"] = started
         return values

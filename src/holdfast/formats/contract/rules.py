@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Place, Problem
 from holdfast.formats.contract import fields as words
 from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
@@ -143,6 +143,6 @@ def _ms(value: Json) -> int | None:
     if not isinstance(value, str):
         return None
     try:
-        return millis(value)
+        return parse_time(value)
     except Invalid:
         return None

@@ -17,8 +17,8 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     AgentTimedOut,
-    Data,
     ErrorNoted,
+    EventData,
 )
 from holdfast.core.lifecycle import refusal
 from holdfast.core.state import AgentState
@@ -113,7 +113,7 @@ class _Telling:
     def end(self, span: TimeSpan) -> int:
         return span.clamped(self.ended, least=self.started)
 
-    def event(self, verb: str) -> Data:
+    def event(self, verb: str) -> EventData:
         category = fields.text(self.error, "category") or "logical"
         message = fields.text(self.error, "message")
         match verb:
@@ -134,14 +134,14 @@ class _Telling:
                 return AgentResumed(id=self.name, ref=self._ref)
         return AgentAborted(id=self.name, ref=self._ref)
 
-    def noted(self) -> Data:
+    def noted(self) -> EventData:
         return ErrorNoted(
             message=fields.text(self.error, "message") or names.UNKNOWN_FAILURE,
             category=fields.text(self.error, "category"),
             agent=self.name,
         )
 
-    def progressed(self) -> Data:
+    def progressed(self) -> EventData:
         return AgentProgressed(id=self.name, ref=self._ref, progress=min(max(self.progress or 0.0, 0.0), 1.0))
 
 

@@ -13,7 +13,7 @@ from holdfast.core import view
 from holdfast.core.events import (
     TYPE_OF,
     ContextMeasured,
-    Data,
+    EventData,
     NoteAdded,
     SessionEdited,
     SessionResumed,
@@ -173,7 +173,7 @@ def _done(task: TaskState, at: int) -> Iterator[TimedEvent]:
     yield TimedEvent(at, TaskCompleted(id=task.id, ref=task.ref))
 
 
-def _moves(before: Document, after: Document, state: State) -> Iterator[Data]:
+def _moves(before: Document, after: Document, state: State) -> Iterator[EventData]:
     """The session's own lifecycle."""
     status = str(after.get("status"))
     if status == before.get("status"):

@@ -16,8 +16,8 @@ from holdfast.core import view
 from holdfast.core.events import (
     ContextCompressed,
     ContextMeasured,
-    Data,
     DecisionMade,
+    EventData,
     FileChanged,
     NoteAdded,
     ProjectFacts,
@@ -31,7 +31,7 @@ from holdfast.core.events import (
     TaskAdded,
     TaskCompleted,
 )
-from holdfast.core.text import relative_path
+from holdfast.core.text import check_relative_path
 from holdfast.formats.base import Document, ImportContext, TimedEvent
 from holdfast.formats.convert import folded
 from holdfast.formats.craft import agents, fields, rules
@@ -160,7 +160,7 @@ def files(entries: Iterable[Document], span: TimeSpan) -> Iterator[TimedEvent]:
             yield TimedEvent(
                 span.clamped(fields.moment(entry, "timestamp")),
                 FileChanged(
-                    path=relative_path(path),
+                    path=check_relative_path(path),
                     action=str(entry.get("action")),
                     agent=_by(entry),
                     lines_added=fields.whole(entry, "lines_added"),
@@ -190,7 +190,7 @@ def artifacts(agent: Document, known: Document, changes: Iterable[Document], spa
 
 
 def _path(path: object) -> str | None:
-    return relative_path(path) if isinstance(path, str) and rules.is_inside(path) else None
+    return check_relative_path(path) if isinstance(path, str) and rules.is_inside(path) else None
 
 
 def compressions(count: int, usage: Document, span: TimeSpan) -> Iterator[TimedEvent]:
@@ -206,7 +206,7 @@ def by_agent(document: Document) -> dict[str, int]:
     return {name: count for name, count in counts if count is not None}
 
 
-def moved(status: str) -> Data | None:
+def moved(status: str) -> EventData | None:
     """What leads a session from being in progress to this status."""
     match status:
         case "paused":

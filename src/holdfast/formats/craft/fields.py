@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Document
 
 
@@ -34,7 +34,7 @@ def moment(part: Document, key: str) -> int | None:
     if not isinstance(found, str):
         return None
     try:
-        return millis(found)
+        return parse_time(found)
     except Invalid:
         return None
 

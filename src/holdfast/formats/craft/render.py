@@ -10,7 +10,7 @@ from holdfast.core import modes, view
 from holdfast.core.canonical import Json
 from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Session, SyncFacts
 from holdfast.core.state import State
-from holdfast.core.times import SECOND, millis
+from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document
 from holdfast.formats.craft import names as craft_names
 from holdfast.formats.craft import rules
@@ -57,7 +57,7 @@ def render(state: State) -> Document:
         ],
         "files_modified": _files(session),
         "context_usage": {
-            "estimated_tokens": max(0, view.tokens_said(state) or 0),
+            "estimated_tokens": max(0, view.measured_tokens(state) or 0),
             "compression_count": session.context.compressions,
             "last_compression": session.context.last_compression,
             "by_agent": {name: max(0, tokens) for name, tokens in sorted(session.context.by_agent.items())},
@@ -125,11 +125,11 @@ def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
 
 def _agent(agent: Agent, name: str, waits_for: str | None) -> Document:
     started, completed = agent.started_at, agent.completed_at
-    if started is not None and completed is not None and millis(completed) < millis(started):
+    if started is not None and completed is not None and parse_time(completed) < parse_time(started):
         completed = started  # two devices' clocks differ; no agent ends before it begins
     took = None
     if started is not None and completed is not None:
-        took = (millis(completed) - millis(started)) // SECOND
+        took = (parse_time(completed) - parse_time(started)) // SECOND
     return {
         "id": name,
         "type": agent.type if agent.type.strip() else "custom",

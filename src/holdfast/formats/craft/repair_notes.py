@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats import timestamps
@@ -100,10 +100,10 @@ class ObjectRepair:
 
     def count(self, key: str) -> None:
         found = self.data.get(key)
-        if found is None or (type(found) is int and 0 <= found <= LARGEST):
+        if found is None or (type(found) is int and 0 <= found <= MAX_SAFE_INTEGER):
             return
         number = _number(found)
-        if number is None or not 0 <= number <= LARGEST or number != int(number):
+        if number is None or not 0 <= number <= MAX_SAFE_INTEGER or number != int(number):
             self.set_aside(key, "is no count")
             return
         self.data[key] = int(number)

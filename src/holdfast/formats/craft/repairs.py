@@ -13,7 +13,7 @@ from holdfast.core import modes
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, Tidied
 from holdfast.formats.craft import fields, repairs_agents, rules
@@ -102,7 +102,7 @@ def _identity(part: ObjectRepair) -> None:
     found = part.data.get("session_id")
     created = part.data["created_at"]
     assert isinstance(created, str)
-    began = min(millis(created), part.ground.now)
+    began = min(parse_time(created), part.ground.now)
     if not isinstance(found, str):
         part.missing("session_id", format_names.imported_id("craft", str(part.data["goal"]), began))
         return
@@ -131,12 +131,12 @@ def _times(part: ObjectRepair) -> None:
     part.time("created_at")
     part.time("updated_at")
     if part.data.get("created_at") is None:
-        known = [millis(found) for found in _moments(part.data) if timestamps.is_utc(found)]
+        known = [parse_time(found) for found in _moments(part.data) if timestamps.is_utc(found)]
         part.missing("created_at", timestamps.in_millis(min(known, default=part.ground.now)))
     created = str(part.data["created_at"])
     if part.data.get("updated_at") is None:
         part.missing("updated_at", created)
-    if millis(str(part.data["updated_at"])) < millis(created):
+    if parse_time(str(part.data["updated_at"])) < parse_time(created):
         part.set_aside("updated_at", "is earlier than created_at, and taken as equal to it")
         part.data["updated_at"] = created
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.core.text import relative_path, shorten
-from holdfast.core.times import SECOND, millis
+from holdfast.core.text import check_relative_path, shorten
+from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Place, Problem
 from holdfast.formats.craft.structs import VERSION
 from holdfast.formats.layout_versions import is_newer
@@ -54,7 +54,7 @@ def sentences(text: str) -> int:
 def is_inside(path: str) -> bool:
     """Does this path stay within the project?"""
     try:
-        relative_path(path)
+        check_relative_path(path)
     except Invalid:
         return False
     return True
@@ -168,7 +168,7 @@ def _path(path: Json, place: Place) -> Iterator[Problem]:
 
 
 def _time(value: Json) -> int | None:
-    return millis(value) if isinstance(value, str) and is_utc(value) else None
+    return parse_time(value) if isinstance(value, str) and is_utc(value) else None
 
 
 def _objects(value: Json) -> list[tuple[int, Document]]:

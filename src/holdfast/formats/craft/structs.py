@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 
 VERSION: Final = "1.0.0"
 # Who changed a file that no agent changed.
@@ -22,7 +22,7 @@ NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
 
 _Said = Annotated[str, msgspec.Meta(pattern=r"\S")]
 _Name = Annotated[str, msgspec.Meta(pattern="^" + NAME)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 _Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]

@@ -14,7 +14,7 @@ from holdfast.core.envelope import Event
 from holdfast.core.errors import Invalid
 from holdfast.core.fold import apply, in_log_order
 from holdfast.core.state import State
-from holdfast.core.times import MINUTE, millis
+from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import at, covers
 from holdfast.formats.entries import named, same
@@ -108,7 +108,7 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
     if base is None or rules.written_at is None:
         return False
     try:
-        said, known = (millis(str(entry.get(rules.written_at))) for entry in (theirs, base))
+        said, known = (parse_time(str(entry.get(rules.written_at))) for entry in (theirs, base))
     except Invalid:
         return False
     return said < known - _APART and any(

@@ -16,7 +16,7 @@ from holdfast.formats.mirror.follower import mirrors_of
 from holdfast.formats.mirror.layouts import inside
 from holdfast.machine import files
 from holdfast.sessions import history as session_history
-from holdfast.workspace.followers import REPAIR, Check
+from holdfast.workspace.followers import REPAIR_COMMAND, Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def contract(ws: Workspace, store: Store | None) -> Check:
     told = "; ".join(finding.detail for finding in first[:_SHOWN])
     more = f"; and {len(found) - len(first[:_SHOWN])} more" if len(found) > len(first[:_SHOWN]) else ""
     if mended:
-        return Check("contract", "failed", told + more, REPAIR)
+        return Check("contract", "failed", told + more, REPAIR_COMMAND)
     advice = dict.fromkeys(finding.advice for finding in found[:_SHOWN] if finding.advice is not None)
     return Check("contract", "warning", told + more, " ".join(advice))
 
@@ -121,7 +121,7 @@ def restore_contract(ws: Workspace) -> Iterator[str]:
 
 def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
     """A history is only ever added to: what is missing in it comes at its end."""
-    from holdfast.core.fold import read as data_of
+    from holdfast.core.fold import read_data as data_of
     from holdfast.formats.contract.history import as_of_each, line
     from holdfast.formats.import_context import models
     from holdfast.formats.mirror.contract import history, layout

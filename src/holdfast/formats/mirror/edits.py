@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.document_paths import at, covered, covers
 from holdfast.formats.entries import named
@@ -110,7 +110,7 @@ class _Comparing:
         if not isinstance(raw, str) or not isinstance(made, str):
             return False
         try:
-            return timestamps.read(raw, self._ground).ms == millis(made)
+            return timestamps.read(raw, self._ground).ms == parse_time(made)
         except Invalid:
             return False
 
@@ -152,7 +152,7 @@ def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> B
 
 def _moment(value: Json) -> int | None:
     try:
-        return millis(value) if isinstance(value, str) else None
+        return parse_time(value) if isinstance(value, str) else None
     except Invalid:
         return None
 

@@ -13,7 +13,7 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Refused
 from holdfast.machine.files import read_limited
 
-LIMIT: Final = limits.DOCUMENT  # what is larger is no session's document
+LIMIT: Final = limits.MAX_DOCUMENT_SIZE  # what is larger is no session's document
 # Two writes within one tick of the file system's clock look alike.
 _TICK: Final = 20_000_000  # nanoseconds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import tasks
 from holdfast.core.canonical import Json, digest
-from holdfast.core.events import ConflictFound, TaskDropped, TaskEdited
+from holdfast.core.events import ConflictDetected, TaskDropped, TaskEdited
 from holdfast.core.lifecycle import FINAL
 from holdfast.core.state import State
 from holdfast.formats import document_paths
@@ -209,10 +209,10 @@ def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
     return order
 
 
-def _conflict(clash: MergeConflict, rules: Format) -> ConflictFound:
+def _conflict(clash: MergeConflict, rules: Format) -> ConflictDetected:
     meaning = rules.field(clash.place, clash.theirs)
     if meaning is None:
-        return ConflictFound(field=document_paths.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+        return ConflictDetected(field=document_paths.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
     field, value = meaning
     stood = rules.field(clash.place, clash.ours)
-    return ConflictFound(field=field, value=value, stood=None if stood is None else stood[1])
+    return ConflictDetected(field=field, value=value, stood=None if stood is None else stood[1])

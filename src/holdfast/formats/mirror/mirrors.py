@@ -17,7 +17,7 @@ from holdfast.core import view
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.formats import project_files
 from holdfast.formats.mirror import fingerprint, git_ignore
 from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside, layout
@@ -184,8 +184,8 @@ class Mirrors:
         taken = project_files.take_in(self._ws, file)
         shown = os.path.relpath(file.path, self._place.root)
         self._ws.note(
-            f"{shown} held another session, of {text(file.changed)[:10]}: it was imported as {taken[:8]}, and the "
-            f"file shows the current one. To go on with the other: holdfast resume {taken[:8]}"
+            f"{shown} held another session, of {format_time(file.changed)[:10]}: it was imported as {taken[:8]}, and "
+            f"the file shows the current one. To go on with the other: holdfast resume {taken[:8]}"
         )
         return taken, fingerprint.hash_of(data)
 

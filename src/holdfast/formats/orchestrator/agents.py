@@ -11,6 +11,7 @@ from holdfast.core.events import (
     AgentAborted,
     AgentCompleted,
     AgentEdited,
+    AgentEvent,
     AgentFailed,
     AgentInterrupted,
     AgentPaused,
@@ -19,7 +20,6 @@ from holdfast.core.events import (
     AgentRetried,
     AgentStarted,
     ContextMeasured,
-    OfAgent,
 )
 from holdfast.core.failures import CATEGORIES
 from holdfast.core.lifecycle import AGENT, allows, refusal
@@ -76,7 +76,7 @@ class Agents:
             completed = mishap.at if mishap is not None else None
         return max(began, self._story.bounded(self._moment if completed is None else completed)), mishap
 
-    def _end(self, at: int, data: OfAgent, mishap: Mishap | None) -> None:
+    def _end(self, at: int, data: AgentEvent, mishap: Mishap | None) -> None:
         if isinstance(data, AgentFailed):
             # Among errors of one moment, the order is that of the list.
             self._story.tell(at, data, ERRORS, -1 if mishap is None else mishap.position)
@@ -161,32 +161,32 @@ def _going_on(status: str, name: str, ref: str) -> AgentResumed | AgentRetried |
 
 # ── how an agent comes to stand as it does ───────────────────────────────────────────────────────────────
 
-_Final = Callable[[Entry, str, str | None, int, Mishap | None], OfAgent]
+_Final = Callable[[Entry, str, str | None, int, Mishap | None], AgentEvent]
 
 
-def _completed(entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> OfAgent:
+def _completed(entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> AgentEvent:
     summary = entry.get("result_summary")
     return AgentCompleted(
         id=name, ref=ref, summary=summary if isinstance(summary, str) else None, tokens=whole(entry, "context_tokens")
     )
 
 
-def _failed(entry: Entry, name: str, ref: str | None, _at: int, mishap: Mishap | None) -> OfAgent:
+def _failed(entry: Entry, name: str, ref: str | None, _at: int, mishap: Mishap | None) -> AgentEvent:
     if mishap is None:
         return AgentFailed(id=name, ref=ref, category="logical", message=words(entry, "result_summary") or "failed")
     category = mishap.category if mishap.category in CATEGORIES else "logical"
     return AgentFailed(id=name, ref=ref, category=category, message=mishap.message)
 
 
-def _paused(_entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> OfAgent:
+def _paused(_entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> AgentEvent:
     return AgentPaused(id=name, ref=ref)
 
 
-def _aborted(_entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> OfAgent:
+def _aborted(_entry: Entry, name: str, ref: str | None, _at: int, _mishap: Mishap | None) -> AgentEvent:
     return AgentAborted(id=name, ref=ref)
 
 
-def _interrupted(_entry: Entry, name: str, ref: str | None, at: int, _mishap: Mishap | None) -> OfAgent:
+def _interrupted(_entry: Entry, name: str, ref: str | None, at: int, _mishap: Mishap | None) -> AgentEvent:
     return AgentInterrupted(id=name, ref=ref, last_seen=at)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.events import Data
+from holdfast.core.events import EventData
 from holdfast.formats.base import TimedEvent
 
 # Within one moment: the beginning, whatever happened, errors in their own order, how the session stands afterwards.
@@ -22,7 +22,7 @@ class EventOrder:
     def __init__(self, begin: int, now: int) -> None:
         self._begin = min(begin, now)
         self._now = now
-        self._told: list[tuple[int, int, int, int, Data]] = []
+        self._told: list[tuple[int, int, int, int, EventData]] = []
 
     @property
     def latest(self) -> int:
@@ -31,7 +31,7 @@ class EventOrder:
     def bounded(self, at: int) -> int:
         return min(max(at, self._begin), self._now)
 
-    def tell(self, at: int, data: Data, rank: int = ORDINARY, position: int = 0) -> int:
+    def tell(self, at: int, data: EventData, rank: int = ORDINARY, position: int = 0) -> int:
         """Returns when it happened: `at`, unless that is impossible."""
         when = self.bounded(at)
         self._told.append((when, rank, position, len(self._told), data))

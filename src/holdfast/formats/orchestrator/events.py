@@ -14,9 +14,9 @@ from holdfast.core.events import (
     TYPE_OF,
     ContextCompressed,
     ContextMeasured,
-    Data,
     DecisionMade,
     ErrorNoted,
+    EventData,
     ProjectFacts,
     SessionAborted,
     SessionCompleted,
@@ -279,7 +279,7 @@ _MOVES: dict[str, type[SessionResumed | SessionPaused | SessionCompleted | Sessi
 }  # fmt: skip
 
 
-def _moves(status: str, wanted: str, session: str) -> list[Data]:
+def _moves(status: str, wanted: str, session: str) -> list[EventData]:
     """From one status of the session to another, by way of work where there is no direct way."""
     if wanted not in _MOVES or status in FINISHED:
         if status in FINISHED:

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core import agents as agents_of
 from holdfast.core import tasks as tasks_of
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.modes import MODES
 from holdfast.core.state import AgentFailure, AgentState, State, TaskState
 from holdfast.core.text import slug
@@ -26,8 +26,8 @@ VERSION = "1.0"
 
 def render(state: State) -> Document:
     began = format_names.began(state)
-    mode = view.word(state, "mode")
-    goal = view.word(state, "goal") or ""
+    mode = view.text_value(state, "mode")
+    goal = view.text_value(state, "goal") or ""
     return {
         "schema_version": VERSION,
         "session_id": session_id(state),
@@ -46,7 +46,7 @@ def render(state: State) -> Document:
             for decision in state.decisions
         ],
         "context_usage": {
-            "estimated_tokens": min(fields.tokens(state), LARGEST),
+            "estimated_tokens": min(fields.tokens(state), MAX_SAFE_INTEGER),
             "percentage": fields.percentage(state),
             "last_compression": None if state.last_compression is None else in_seconds(state.last_compression),
         },
@@ -124,7 +124,7 @@ def _agent(name: str, agent: AgentState, state: State) -> Json:
         made["progress"] = round(agent.progress * 100)
     used = state.by_agent.get(agent.id, agent.tokens)
     if used is not None:
-        made["context_tokens"] = min(max(used, 0), LARGEST)
+        made["context_tokens"] = min(max(used, 0), MAX_SAFE_INTEGER)
     return made
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.base import FormatNote, ImportContext, Place
@@ -82,7 +82,7 @@ class ValueRepair:
         return made
 
     def _counted(self, value: float, place: Place) -> str:
-        whole = int(value) if abs(value) <= LARGEST else 0
+        whole = int(value) if abs(value) <= MAX_SAFE_INTEGER else 0
         if whole in _SECONDS:
             made = shortest(int(value * 1000))
         elif whole in _MILLIS:
@@ -104,7 +104,7 @@ class ValueRepair:
                 return found
         raise wrong(place, f"must be a number, is {kind_of(value)}")
 
-    def whole(self, value: Json, place: Place, most: int = LARGEST) -> int | None:
+    def whole(self, value: Json, place: Place, most: int = MAX_SAFE_INTEGER) -> int | None:
         found = self.number(value, place)
         if found is None or (isinstance(found, int) and 0 <= found <= most):
             return found

@@ -9,7 +9,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, Tidied
 from holdfast.formats.entries import named
 from holdfast.formats.layout_versions import is_newer, parts
@@ -174,8 +174,8 @@ def _outlasting(document: Document, mending: ValueRepair) -> None:
     for entry in (entry for entries in listed if isinstance(entries, list) for entry in entries):
         if isinstance(entry, dict):
             told += [entry.get(key) for key in ("started", "completed", "timestamp")]
-    latest = max((line for line in told if isinstance(line, str)), key=millis)
-    if millis(latest) > millis(str(document["updated"])):
+    latest = max((line for line in told if isinstance(line, str)), key=parse_time)
+    if parse_time(latest) > parse_time(str(document["updated"])):
         if not assumed:
             mending.note(("updated",), f"is earlier than created, taken as {latest}")
         document["updated"] = latest

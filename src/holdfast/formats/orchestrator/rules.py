@@ -13,17 +13,17 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.base import Place, Problem
 from holdfast.formats.orchestrator.names import SESSION_ID, is_day
 from holdfast.formats.orchestrator.statuses import ENDED
 from holdfast.formats.schema import problems_by_schema
 
 Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
@@ -160,7 +160,7 @@ def _misnamed(entry: dict[str, Json], names: dict[str, tuple[str, ...]], place: 
 def moment(value: Json) -> int | None:
     """A time of a document in milliseconds; None when it is none."""
     try:
-        return millis(value) if isinstance(value, str) else None
+        return parse_time(value) if isinstance(value, str) else None
     except Invalid:
         return None
 

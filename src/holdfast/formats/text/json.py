@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from holdfast.core import limits
-from holdfast.core.canonical import DEEPEST, Json
-from holdfast.core.text import LONGEST_TEXT, escaped_json
+from holdfast.core.canonical import MAX_DEPTH, Json
+from holdfast.core.text import MAX_TEXT_LENGTH, escaped_json
 
 
 def written(value: Json) -> bytes:
@@ -21,7 +21,7 @@ def written(value: Json) -> bytes:
         return escaped_json(text.encode("utf-8", "backslashreplace")) + b"\n"
 
 
-LIMIT: Final = limits.DOCUMENT
+LIMIT: Final = limits.MAX_DOCUMENT_SIZE
 _KEY: Final = re.compile(rb'"\s*:')
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_NUMBER: Final = b"0" * 30  # what the careful reader may refuse
@@ -40,7 +40,7 @@ def plain(raw: bytes) -> Json:
     NUL, or more than all of this.
     """
     if (
-        len(raw) > LONGEST_TEXT
+        len(raw) > MAX_TEXT_LENGTH
         or any(sign in raw for sign in _NOT_PLAIN)
         or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE)
     ):
@@ -54,7 +54,7 @@ def plain(raw: bytes) -> Json:
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
     opened = raw.count(b"[") + raw.count(b"{")
-    if opened + raw.count(b",") > _MANY_PARTS or (opened > DEEPEST and _depth(value) > DEEPEST):
+    if opened + raw.count(b",") > _MANY_PARTS or (opened > MAX_DEPTH and _depth(value) > MAX_DEPTH):
         return None
     return value
 

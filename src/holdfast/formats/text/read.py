@@ -102,8 +102,8 @@ def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, ReadDocument | Inva
         line = raw[start:] if end < 0 else raw[start:end]
         start = len(raw) if end < 0 else end + 1
         number += 1
-        if number > limits.HISTORY_LINES:
-            yield number, wrong(path, f"it has more than {limits.HISTORY_LINES:,} lines", number)
+        if number > limits.MAX_HISTORY_LINES:
+            yield number, wrong(path, f"it has more than {limits.MAX_HISTORY_LINES:,} lines", number)
             return
         if not line.removeprefix(_BOM if number == 1 else b"").strip():
             continue

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from holdfast.core import limits
 from holdfast.core.errors import Invalid
-from holdfast.machine.files import shown
+from holdfast.machine.files import display_path
 
-MOST_PARTS: Final = limits.PARTS
-DEEPEST: Final = limits.LEVELS
+MOST_PARTS: Final = limits.MAX_PARTS
+DEEPEST: Final = limits.MAX_LEVELS
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -32,7 +32,7 @@ class NotADocument(Invalid):
     """A file that cannot be read as a document: why, and on which line."""
 
     def __init__(self, path: str, why: str, line: int | None, hint: str | None) -> None:
-        where = "standard input" if path == "-" else shown(path)
+        where = "standard input" if path == "-" else display_path(path)
         at = "" if line is None else f", line {line}"
         super().__init__(f"{where}{at}: {why}", hint=hint, operation="read", file=None if path == "-" else path)
         self.why = why

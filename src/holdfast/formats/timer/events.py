@@ -16,7 +16,7 @@ from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     AwayRecorded,
-    Data,
+    EventData,
     MessageExchanged,
     ReminderReached,
     SessionEdited,
@@ -143,10 +143,10 @@ class _Telling:
         self._begin, self._now = begin, now
         self.heard: list[TimedEvent] = []
 
-    def first(self, data: Data) -> None:
+    def first(self, data: EventData) -> None:
         self.heard.append(TimedEvent(self._begin, data))
 
-    def say(self, at: int, data: Data) -> None:
+    def say(self, at: int, data: EventData) -> None:
         self.heard.append(TimedEvent(self.within(at), data))
 
     def within(self, at: int) -> int:

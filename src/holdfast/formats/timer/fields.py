@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.timer.names import REMINDERS
 
 Status = Literal["IN_PROGRESS", "PAUSED"]
@@ -123,12 +123,12 @@ def reading(document: Json) -> TimerValues | None:
         flags = timed.reminders or {}
         reminders = tuple(flags.get(name) for name, _, _ in REMINDERS)
         return TimerValues(
-            timed.session_id, timed.branch_name, timed.status, millis(timed.start_time),
-            millis(timed.last_message_time), timed.actual_working_ms, timed.total_paused_ms,
+            timed.session_id, timed.branch_name, timed.status, parse_time(timed.start_time),
+            parse_time(timed.last_message_time), timed.actual_working_ms, timed.total_paused_ms,
             tuple(
                 Stop(
-                    pause.type, pause.reason, millis(pause.start_time),
-                    None if pause.end_time is None else millis(pause.end_time), pause.duration_ms,
+                    pause.type, pause.reason, parse_time(pause.start_time),
+                    None if pause.end_time is None else parse_time(pause.end_time), pause.duration_ms,
                 )
                 for pause in timed.pauses
             ),
@@ -150,12 +150,12 @@ def quickly(raw: bytes) -> TimerValues | None:
         whole = _decoders[0].decode(raw)
         flags = whole.reminders
         return TimerValues(
-            whole.session_id, whole.branch_name, whole.status, millis(whole.start_time),
-            millis(whole.last_message_time), whole.actual_working_ms, whole.total_paused_ms,
+            whole.session_id, whole.branch_name, whole.status, parse_time(whole.start_time),
+            parse_time(whole.last_message_time), whole.actual_working_ms, whole.total_paused_ms,
             tuple(
                 Stop(
-                    pause.type, pause.reason, millis(pause.start_time),
-                    None if pause.end_time is None else millis(pause.end_time),
+                    pause.type, pause.reason, parse_time(pause.start_time),
+                    None if pause.end_time is None else parse_time(pause.end_time),
                     None if pause.duration_ms is msgspec.UNSET else pause.duration_ms,
                 )
                 for pause in whole.pauses

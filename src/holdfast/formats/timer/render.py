@@ -14,7 +14,7 @@ from holdfast.core import agents, view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.core.times import EARLIEST, LATEST
-from holdfast.core.worktime import Rest
+from holdfast.core.worktime import WorkPause
 from holdfast.formats.base import Document
 from holdfast.formats.timer.names import REMINDERS, TIMEOUT, is_id
 from holdfast.formats.timestamps import shortest
@@ -51,7 +51,7 @@ def rendered(state: State) -> Document:
         "totalPausedMs": paused,
         "pauses": [pause for pause, _ in pauses],
         "reminders": {flag: line in state.time.reached for flag, line, _ in REMINDERS},
-        "summary": view.word(state, "summary") or view.word(state, "goal") or format_names.task(state),
+        "summary": view.text_value(state, "summary") or view.text_value(state, "goal") or format_names.task(state),
     }
 
 
@@ -75,7 +75,7 @@ def _last_moment(state: State) -> int:
     if view.status_of(state) != "in_progress" or agents.running(state):
         return state.updated_at
     entered = (mark.at if mark.until is None else mark.until for mark in state.time.marks)
-    return min(max(view.last_sign(state), *entered, state.time.start), state.updated_at)
+    return min(max(view.last_activity(state), *entered, state.time.start), state.updated_at)
 
 
 def _written(ms: int) -> int:
@@ -83,7 +83,7 @@ def _written(ms: int) -> int:
     return min(max(ms, EARLIEST), LATEST)
 
 
-def _pause(rest: Rest, end: int) -> tuple[Json, int]:
+def _pause(rest: WorkPause, end: int) -> tuple[Json, int]:
     since = _written(rest.since)
     until = end if rest.until is None else _written(rest.until)
     shown: Json = {
@@ -96,7 +96,7 @@ def _pause(rest: Rest, end: int) -> tuple[Json, int]:
     return shown, until - since
 
 
-def _reason(rest: Rest) -> str:
+def _reason(rest: WorkPause) -> str:
     match rest.kind:
         case "timeout":
             return TIMEOUT

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
-from holdfast.core.times import MINUTE, text
+from holdfast.core.times import MINUTE, format_time
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, Tidied
 from holdfast.formats.timer.names import REMINDERS, TIMEOUT, is_id
@@ -285,7 +285,7 @@ class _Tidying:
             return given.removeprefix("session/")
         if is_id(branch):
             return branch
-        day = text(start)[:10].replace("-", "")
+        day = format_time(start)[:10].replace("-", "")
         if given is not None:
             return f"{day}-{slug(given, words=12)}"
         scope = words["scope"] or self._ground.project.name or "project"

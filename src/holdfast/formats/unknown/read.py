@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
 from holdfast.core.events import CommitRecorded, DecisionMade, ErrorNoted, FileChanged, NoteAdded
-from holdfast.core.text import LONGEST_NAME, shorten
+from holdfast.core.text import MAX_NAME_LENGTH, shorten
 from holdfast.core.times import MINUTE
 from holdfast.formats.base import FormatNote, ImportContext, Place, TimedEvent
 from holdfast.formats.unknown import values
@@ -85,7 +85,7 @@ class _Reader:
             goal=goal, began=began, updated=updated, exact=exact, worked=self._worked(),
             branch=self._one("branch", "the git branch"), commit=self._one("commit", "the commit"),
             model=self._one("model", "the model"), scope=self._one("scope", "the scope"),
-            tags=tuple(dict.fromkeys(text[:LONGEST_NAME] for text in listed))[:50],
+            tags=tuple(dict.fromkeys(text[:MAX_NAME_LENGTH] for text in listed))[:50],
             alias=None if alias is None else str(alias.value).strip(),
             summary=self._summary(goal), progress=self._progress(),
             status=self._status(tasks), tasks=tasks,
@@ -131,7 +131,7 @@ class _Reader:
         """For want of anything else, the one thing that is to be done next."""
         for found in self._found.get("to do", []):
             text = values.goal_of(found.value) if isinstance(found.value, str) else None
-            if text is not None and len(text) <= LONGEST_NAME and values.is_prose(text):
+            if text is not None and len(text) <= MAX_NAME_LENGTH and values.is_prose(text):
                 self._say(found.place, "taken as the goal, for want of one")
                 return text
         return None
@@ -163,7 +163,7 @@ class _Reader:
         done = self._found.get("done", [])
         latest = (found for found in done if words_of(found.key)[:1] in (("last",), ("latest",)))
         texts = ((found, values.goal_of(found.value)) for found in latest if isinstance(found.value, str))
-        fitting = ((found, text) for found, text in texts if text and len(text) <= LONGEST_NAME)
+        fitting = ((found, text) for found, text in texts if text and len(text) <= MAX_NAME_LENGTH)
         return entries[:1] + [(found, text) for found, text in fitting if values.is_prose(text)]
 
     def _times(self) -> tuple[int, int, bool]:
@@ -209,7 +209,7 @@ class _Reader:
             text = read(found.value)
             if text is not None:
                 self._say(found.place, f"taken as {what}")
-                return shorten(text, LONGEST_NAME)
+                return shorten(text, MAX_NAME_LENGTH)
         return None
 
     def _summary(self, goal: str | None) -> str | None:

@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from holdfast.core import tasks, view
-from holdfast.core.canonical import Json, canonical
+from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.errors import Invalid
 from holdfast.core.events import (
     TYPE_OF,
     AwayRecorded,
-    Data,
+    EventData,
     ExtraKept,
-    GroundNoted,
+    GitPositionNoted,
     SessionAborted,
     SessionCompleted,
     SessionEdited,
@@ -64,7 +64,7 @@ def beginning(
         goal=found.goal or NO_GOAL, project=project, device=ground.device, model=found.model, scope=found.scope,
         tags=found.tags, timer=ground.timer, continues=continues,
     )  # fmt: skip
-    body: list[Data] = [
+    body: list[EventData] = [
         *_span(found, found.began, found.updated, ground), *_edits(None, found), *_plan(found.tasks),
         *found.files, *found.errors, *found.remarks,
     ]  # fmt: skip
@@ -83,10 +83,10 @@ def additions(value: Json, state: State, ground: ImportContext) -> list[TimedEve
         return []
     # Of several goals alike the first counts, and the log does not keep the order of keys.
     before, found = reading(_in_order(earlier), ground), reading(_in_order(value), ground)
-    new: list[Data] = [*_edits(before, found), *_plan(found.tasks, before.tasks, state)]
+    new: list[EventData] = [*_edits(before, found), *_plan(found.tasks, before.tasks, state)]
     if (found.branch, found.commit) != (before.branch, before.commit):
         known = state.project.git_branch if state.project is not None else None
-        new.append(GroundNoted(branch=found.branch or known, commit=found.commit))
+        new.append(GitPositionNoted(branch=found.branch or known, commit=found.commit))
     for then, now in ((before.decisions, found.decisions), (before.commits, found.commits)):
         new += _more((event.data for event in now), (event.data for event in then))
     new += [*_more(found.files, before.files), *_more(found.errors, before.errors)]
@@ -108,12 +108,12 @@ def _in_order(value: Json) -> Json:
     return [_in_order(entry) for entry in value] if isinstance(value, list) else value
 
 
-def _more(found: Iterable[Data], known: Iterable[Data]) -> list[Data]:
+def _more(found: Iterable[EventData], known: Iterable[EventData]) -> list[EventData]:
     before = set(map(repr, known))
     return [data for data in found if repr(data) not in before]
 
 
-def _span(found: Recognised, since: int, until: int, ground: ImportContext) -> Iterator[Data]:
+def _span(found: Recognised, since: int, until: int, ground: ImportContext) -> Iterator[EventData]:
     """A file says when the work began and was saved, not when there was a pause: no idle time follows from the gap.
 
     How long the work took counts if the file says so. If not, one sitting is working time; over a longer span nobody
@@ -133,7 +133,7 @@ def _span(found: Recognised, since: int, until: int, ground: ImportContext) -> I
         yield AwayRecorded(since=since + worked, until=until, reason=reason)
 
 
-def _edits(before: Recognised | None, found: Recognised) -> Iterator[Data]:
+def _edits(before: Recognised | None, found: Recognised) -> Iterator[EventData]:
     was = before or found._replace(summary=None, progress=None)
     for name in ("goal", "summary", "progress", "model", "scope"):
         value = getattr(found, name)
@@ -143,7 +143,7 @@ def _edits(before: Recognised | None, found: Recognised) -> Iterator[Data]:
         yield SessionEdited(tags=found.tags)
 
 
-def _plan(found: list[FoundTask], known: Iterable[FoundTask] = (), state: State | None = None) -> Iterator[Data]:
+def _plan(found: list[FoundTask], known: Iterable[FoundTask] = (), state: State | None = None) -> Iterator[EventData]:
     """Tasks that are new, and what became of the others since. A task is known by its text."""
     there = {} if state is None else {task.text.casefold(): task for task in state.tasks.values()}
     used = {task.id for task in there.values()}
@@ -163,7 +163,7 @@ def _plan(found: list[FoundTask], known: Iterable[FoundTask] = (), state: State 
         yield from _moves(task, f"t{number}", None, "pending")
 
 
-def _moves(task: FoundTask, name: str, ref: str | None, stands: str) -> Iterator[Data]:
+def _moves(task: FoundTask, name: str, ref: str | None, stands: str) -> Iterator[EventData]:
     step = _STEPS.get(task.status)
     if step is None or stands == _STANDS[task.status]:
         return
@@ -174,7 +174,7 @@ def _moves(task: FoundTask, name: str, ref: str | None, stands: str) -> Iterator
         yield step(id=name, ref=ref, outcome=task.outcome, artifacts=task.files)
 
 
-def _ending(found: Recognised) -> Data | None:
+def _ending(found: Recognised) -> EventData | None:
     match end_of(found.status, found.tasks):
         case "failed":
             return SessionFailed(message=found.status or "failed")
@@ -187,7 +187,7 @@ def _ending(found: Recognised) -> Data | None:
     return None
 
 
-def _standing_still(found: Recognised, ground: ImportContext) -> Data:
+def _standing_still(found: Recognised, ground: ImportContext) -> EventData:
     """Nobody is known to have worked on it since the file was saved: that is a pause, not idle time."""
     if ground.now - found.updated <= ground.timer.idle:
         return SessionSaved()
@@ -196,7 +196,7 @@ def _standing_still(found: Recognised, ground: ImportContext) -> Data:
 
 def _kept(value: Json) -> ExtraKept:
     try:
-        canonical({"value": value})
+        canonical_json({"value": value})
     except Invalid:  # a number or a text that the log has no spelling for
         text = written(value).decode("utf-8", "replace").replace("\0", "\ufffd")
         return ExtraKept(name=EXTRA, value=text)

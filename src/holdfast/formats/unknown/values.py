@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.core.text import LONGEST_NAME, LONGEST_TEXT, relative_path
-from holdfast.core.times import HOUR, MINUTE, SECOND, millis
+from holdfast.core.text import MAX_NAME_LENGTH, MAX_TEXT_LENGTH, check_relative_path
+from holdfast.core.times import HOUR, MINUTE, SECOND, parse_time
 from holdfast.formats.base import ImportContext, Place
 from holdfast.formats.timestamps import read
 
@@ -133,7 +133,7 @@ def text_of(value: Json) -> str | None:
     """Text that can be stored; None of anything else, or of nothing."""
     if not isinstance(value, str):
         return None
-    return _UNSTORABLE.sub("", value).strip()[: LONGEST_TEXT - 1] or None
+    return _UNSTORABLE.sub("", value).strip()[: MAX_TEXT_LENGTH - 1] or None
 
 
 def says_something(text: str) -> bool:
@@ -171,7 +171,7 @@ def status_word(value: Json, *, whole: bool = False) -> str | None:
         return "done" if value else "to do"
     if not isinstance(value, str):
         return None
-    said = [word.lower() for word in _WORD.findall(value[:LONGEST_NAME].replace("_", " "))]
+    said = [word.lower() for word in _WORD.findall(value[:MAX_NAME_LENGTH].replace("_", " "))]
     if not said and value.strip("\ufe0f "):
         return _SIGNS.get(value.strip("\ufe0f []"), None) if len(value) < 5 else None
     tries = [said] if whole else [said, said[:2], said[:1], *([said[-2:], said[-1:]] if len(said) < 4 else [])]
@@ -199,7 +199,7 @@ def branch_of(value: Json) -> str | None:
         plain = {_plain(key): entry for key, entry in value.items()}
         return next((found for key in ("name", "current", "branch") if (found := branch_of(plain.get(key)))), None)
     named = _BRANCH.fullmatch(value.strip()) if isinstance(value, str) else None
-    return None if named is None or _NONE.fullmatch(named["name"]) else text_of(named["name"][:LONGEST_NAME])
+    return None if named is None or _NONE.fullmatch(named["name"]) else text_of(named["name"][:MAX_NAME_LENGTH])
 
 
 def moment(value: Json, ground: ImportContext) -> int | None:
@@ -214,7 +214,7 @@ def moment(value: Json, ground: ImportContext) -> int | None:
 
 def dated(text: str) -> str:
     """A time spelled with figures, if it is one at all: `Nov 4, 2026` is 2026-11-04."""
-    bare = _REMARK.sub("", text[:LONGEST_NAME].strip())
+    bare = _REMARK.sub("", text[:MAX_NAME_LENGTH].strip())
     utc = _AT_UTC.fullmatch(bare)
     if utc is not None:
         return f"{utc[1]}T{utc[2]}{':00' if len(utc[2]) < 6 else ''}Z"
@@ -236,7 +236,7 @@ def day_of(text: str) -> str | None:
 def duration(value: Json, words: tuple[str, ...]) -> int | None:
     """Milliseconds of work: `"1h 35m"`, or a number of what the words of its key count."""
     if isinstance(value, str):
-        said = _DURATION.fullmatch(value[:LONGEST_NAME].strip())
+        said = _DURATION.fullmatch(value[:MAX_NAME_LENGTH].strip())
         parts = _PART.findall(said[1]) if said is not None else []
         units = [_UNITS.get(unit.lower()) or _UNITS.get(unit.lower().removesuffix("s")) for _, unit in parts]
         if not parts or None in units:
@@ -280,7 +280,7 @@ def path_of(named: str, ground: ImportContext) -> str | None:
     if root and inside.startswith(root + "/"):
         inside = inside[len(root) + 1 :]
     try:
-        return relative_path(inside)
+        return check_relative_path(inside)
     except Invalid:
         return None
 
@@ -387,7 +387,7 @@ def is_item(value: Mapping[str, Json]) -> bool:
 
 
 def _plain(key: str) -> str:
-    return "_".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", " ", key[:LONGEST_NAME]).lower().split())
+    return "_".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[\W_]+", " ", key[:MAX_NAME_LENGTH]).lower().split())
 
 
 # ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -404,7 +404,7 @@ def is_list(value: Json) -> bool:
 def is_name(value: Json) -> bool:
     """A short text on one line that is not a path."""
     text = text_of(value)
-    return text is not None and len(text) <= LONGEST_NAME and "\n" not in text and says_something(text)
+    return text is not None and len(text) <= MAX_NAME_LENGTH and "\n" not in text and says_something(text)
 
 
 def is_id(value: Json) -> bool:
@@ -426,7 +426,7 @@ def is_moment(value: Json) -> bool:
         return False
     text = dated(value)
     try:
-        return _DATE.fullmatch(text) is not None or millis(text) > 0
+        return _DATE.fullmatch(text) is not None or parse_time(text) > 0
     except Invalid:
         return False
 
@@ -540,5 +540,5 @@ def _is_status(value: Json) -> bool:
 
 
 def _is_of_work(text: str) -> bool:
-    said = [word.lower() for word in _WORD.findall(text[:LONGEST_NAME].replace("_", " "))]
+    said = [word.lower() for word in _WORD.findall(text[:MAX_NAME_LENGTH].replace("_", " "))]
     return any(" ".join(said[:length]) in _OF_WORK for length in (1, 2))

@@ -15,9 +15,9 @@ from pathlib import Path
 from holdfast.core.errors import Conflict, Failed, Invalid
 from holdfast.machine.git import config as git_config
 from holdfast.machine.git.program import GitAnswer, GitSlow, verb_of, words_of
-from holdfast.machine.git.reader import ALWAYS, GitFacts, GitReader, under
+from holdfast.machine.git.reader import BASE_OPTIONS, GitFacts, GitReader, is_under
 
-__all__ = ["GitBranches", "GitFacts", "under"]
+__all__ = ["GitBranches", "GitFacts", "is_under"]
 
 
 class GitBranches(GitReader):
@@ -188,7 +188,7 @@ class GitBranches(GitReader):
         return answer
 
     def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> GitAnswer:
-        words = (*ALWAYS, *self._without_relative_hooks(), *args)
+        words = (*BASE_OPTIONS, *self._without_relative_hooks(), *args)
         surroundings = {**self._surroundings("change"), **(env or {})}
         # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -203,7 +203,7 @@ class GitBranches(GitReader):
 
     def _without_relative_hooks(self) -> tuple[str, ...]:
         """Hooks in a directory of the person's are theirs; a path from the work tree leads to the repository's."""
-        path = git_config.last(self._personal_settings(), "core.hookspath") or "~"
+        path = git_config.last_value(self._personal_settings(), "core.hookspath") or "~"
         return () if path.startswith("~") or os.path.isabs(path) else ("-c", f"core.hooksPath={os.devnull}")
 
     def _own_index(self) -> tuple[dict[str, str], Path]:

@@ -88,7 +88,7 @@ def parse_list(output: str) -> list[GitSetting]:
     return settings
 
 
-def harmless(settings: Iterable[GitSetting], *, personal: bool = False) -> list[GitSetting]:
+def harmless_settings(settings: Iterable[GitSetting], *, personal: bool = False) -> list[GitSetting]:
     """The settings that name no program. `personal`: they come from the person's own files as well."""
     return [setting for setting in settings if _is_harmless(setting, personal=personal)]
 
@@ -105,7 +105,7 @@ def render(settings: Iterable[GitSetting]) -> str:
 
 def layout(settings: Sequence[GitSetting]) -> list[GitSetting] | str:
     """The settings that say how a repository is laid out, or why nobody here knows how to read it."""
-    version = last(settings, "core.repositoryformatversion") or "0"
+    version = last_value(settings, "core.repositoryformatversion") or "0"
     if version not in ("0", "1"):
         return f"the repository's format has version {version[:20]!a}"
     kept = [GitSetting("core", None, "repositoryformatversion", version)]
@@ -118,7 +118,7 @@ def layout(settings: Sequence[GitSetting]) -> list[GitSetting] | str:
     return kept
 
 
-def last(settings: Iterable[GitSetting], path: str) -> str | None:
+def last_value(settings: Iterable[GitSetting], path: str) -> str | None:
     """The value in force of a setting without a name."""
     value = None
     for setting in settings:

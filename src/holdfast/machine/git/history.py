@@ -48,7 +48,7 @@ class GitCommit(NamedTuple):
     sessions: tuple[str, ...] = ()
 
 
-class Blamed(NamedTuple):
+class BlamedLine(NamedTuple):
     """Which commit a line is from (None: it is not committed), and the path it had there."""
 
     commit: str | None
@@ -138,14 +138,14 @@ class GitHistory(GitReader):
 
     def hooks_path(self) -> tuple[str | None, str | None]:
         """`core.hooksPath` as the repository sets it, and as the person does."""
-        own = config.last(self._settings(self.place()), "core.hookspath")
-        return own, config.last(self._personal_settings(), "core.hookspath")
+        own = config.last_value(self._settings(self.place()), "core.hookspath")
+        return own, config.last_value(self._personal_settings(), "core.hookspath")
 
     def add_trailer(self, path: str, trailer: str) -> None:
         """Add a trailer to a message in a file, unless it has one of that name."""
         self._ask("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
 
-    def blame(self, path: str, line: int) -> Blamed:
+    def blame(self, path: str, line: int) -> BlamedLine:
         """Which commit a line of a file in the work tree is from."""
         if not self.has_work_tree():
             raise GitFailed(f"{self.root} has no work tree", operation="git blame", file=self.root)
@@ -155,12 +155,12 @@ class GitHistory(GitReader):
         )  # fmt: skip
         if answer.code:
             if self._try("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
-                return Blamed(None, path)
+                return BlamedLine(None, path)
             raise self._failed("blame", answer)
         lines = os.fsdecode(answer.out).splitlines()
         sha = lines[0].split(" ")[0] if lines else ""
         was = next((line.removeprefix("filename ") for line in lines if line.startswith("filename ")), path)
-        return Blamed(None if _NOT_YET.fullmatch(sha) else sha or None, was)
+        return BlamedLine(None if _NOT_YET.fullmatch(sha) else sha or None, was)
 
 
 def _commits(out: bytes) -> list[GitCommit]:

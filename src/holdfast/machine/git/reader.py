@@ -34,7 +34,7 @@ _DEEPEST: Final = 4  # submodules within submodules
 
 # In force whatever any configuration says. Submodules have configurations of their own, which nobody looked at; and
 # a clean-up that does not know of other work trees would delete their objects.
-ALWAYS: Final = (
+BASE_OPTIONS: Final = (
     *("-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
@@ -93,7 +93,7 @@ class GitReader(GitProgram):
         if place.git_dir is None or place.git_dir == place.root:
             return False
         linked = place.git_dir != place.common_dir
-        return linked or not config.is_true(config.last(self._settings(place), "core.bare"))
+        return linked or not config.is_true(config.last_value(self._settings(place), "core.bare"))
 
     # Where it stands
 
@@ -132,7 +132,7 @@ class GitReader(GitProgram):
     def checked_out_elsewhere(self, branch: str) -> str | None:
         """The other work tree that has this branch checked out."""
         place = self.place()
-        for root, head in worktree.others(place):
+        for root, head in worktree.worktree_heads(place):
             if head.branch == branch and not _same(root, place.root):
                 return root
         return None
@@ -241,7 +241,7 @@ class GitReader(GitProgram):
 
     def dirty(self, ignore: Sequence[str] = ()) -> list[str]:
         """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
-        return [c.path for c in self.changes() if c.staged == "u" or not under(c.path, ignore)]
+        return [c.path for c in self.changes() if c.staged == "u" or not is_under(c.path, ignore)]
 
     def unmerged(self) -> list[str]:
         """The paths that a merge left for a person to settle."""
@@ -302,7 +302,7 @@ class GitReader(GitProgram):
         timeout: float | None = None,
     ) -> GitAnswer:
         """Ask git. `personal`: how the person has set files to be compared, or addresses to be written, matters."""
-        words = (*ALWAYS, *_BOUNDED, *args)
+        words = (*BASE_OPTIONS, *_BOUNDED, *args)
         surroundings = {**self._surroundings("personal" if personal else "plain"), **(env or {})}
         return self._run(words, env=surroundings, timeout=self._read_patience if timeout is None else timeout)
 
@@ -330,9 +330,9 @@ class GitReader(GitProgram):
             raise GitFailed(f"there is no git repository at {self.root}", operation="git", file=self.root)
         _refuse_pipes(place.git_dir, place.common_dir)
         settings = self._settings(place)
-        kept = config.harmless(settings)
+        kept = config.harmless_settings(settings)
         if kind == "personal":
-            kept = config.harmless(self._personal_settings(), personal=True) or kept
+            kept = config.harmless_settings(self._personal_settings(), personal=True) or kept
         common = self._common_directory(kind, place, settings, kept)
         env = {
             **({} if kind == "change" else _READING),
@@ -355,7 +355,7 @@ class GitReader(GitProgram):
         assert place.common_dir is not None
         assert place.git_dir is not None
         settings = self._parsed(os.path.join(place.common_dir, "config"))
-        if config.is_true(config.last(settings, "extensions.worktreeconfig")):
+        if config.is_true(config.last_value(settings, "extensions.worktreeconfig")):
             settings += self._parsed(os.path.join(place.git_dir, "config.worktree"))
         return settings
 
@@ -413,7 +413,7 @@ _OPERATIONS: Final = (
 )
 
 
-def under(path: str, parents: Iterable[str]) -> bool:
+def is_under(path: str, parents: Iterable[str]) -> bool:
     """Whether a path is one of these, or inside one of these."""
     for parent in parents:
         plain = parent.replace(os.sep, "/").removeprefix("./").rstrip("/")

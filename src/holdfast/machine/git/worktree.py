@@ -83,7 +83,7 @@ def head(place: WorkTree, *, packed: int = _PACKED_LIMIT) -> GitHead:
     return GitHead(branch, _resolve(place.common_dir, ref, packed))
 
 
-def others(place: WorkTree) -> Iterator[tuple[str, GitHead]]:
+def worktree_heads(place: WorkTree) -> Iterator[tuple[str, GitHead]]:
     """The root and head of every work tree of this repository, as far as files tell; also of this one."""
     if place.common_dir is None:
         return

@@ -9,7 +9,7 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from holdfast.core.errors import NotFound
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.keeper.keeper import Keeper
 from holdfast.mcp import errors
 from holdfast.mcp.answers import Found, Standing, result
@@ -94,7 +94,7 @@ def _nothing(keeper: Keeper, notes: list[str], *, nowhere: bool) -> CallToolResu
 def _since(written: str) -> int | None:
     if not written:
         return None
-    return millis(f"{written}T00:00:00Z" if len(written) == 10 else written)
+    return parse_time(f"{written}T00:00:00Z" if len(written) == 10 else written)
 
 
 def tools(ground: McpContext) -> list[Tool]:

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from holdfast.core.errors import Refused
-from holdfast.core.times import DAY, text
+from holdfast.core.times import DAY, format_time
 from holdfast.core.wording import one_line
 from holdfast.keeper.keeper import Keeper
 from holdfast.mcp import confirm
@@ -73,7 +73,7 @@ def tools(ground: McpContext) -> list[Tool]:
             )
             share = Share(
                 session=wish.session, with_=done.email, remote=done.remote, url=done.url, write=done.write,
-                expires=None if done.expires is None else text(done.expires),
+                expires=None if done.expires is None else format_time(done.expires),
             )  # fmt: skip
             return result(
                 Shared(share=share),

@@ -18,15 +18,15 @@ from msgspec.structs import astuple
 
 from holdfast.core import limits, view
 from holdfast.core.attribution import AgentTurn, Attribution, attribute, maker_of
-from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.canonical import MAX_SAFE_INTEGER, digest
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
-from holdfast.core.events import CommitRecorded, Data, ExtraKept, FileChanged
+from holdfast.core.events import CommitRecorded, EventData, ExtraKept, FileChanged
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import FileState, State
 from holdfast.core.text import shorten
 from holdfast.machine import error_log
 from holdfast.machine.git.history import GitCommit, GitHistory
-from holdfast.machine.process import Identity, fate
+from holdfast.machine.process import ProcessIdentity, fate
 from holdfast.sessions.changes import tree_snapshot, tree_state
 from holdfast.sessions.changes.tree_snapshot import FileDifference, Looked, NewCommit
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
@@ -195,7 +195,7 @@ class _Recording:
             if not self._file(difference, snapshot.at):
                 _leave(snapshot, difference, self._before)
         for session, count in self._left_out.items():
-            words = f"{count:,} more files changed at once than the {limits.TREE_CHANGES:,} that are recorded"
+            words = f"{count:,} more files changed at once than the {limits.MAX_TREE_CHANGES:,} that are recorded"
             at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
             self._hear(session, [(at, _note(words))], "")
         return snapshot
@@ -240,7 +240,7 @@ class _Recording:
         return True
 
     def _append(self, session: str, one: FileDifference, found: Attribution, at: int) -> None:
-        if self._recorded.get(session, 0) >= limits.TREE_CHANGES:
+        if self._recorded.get(session, 0) >= limits.MAX_TREE_CHANGES:
             self._left_out[session] = self._left_out.get(session, 0) + 1
             return
         self._recorded[session] = self._recorded.get(session, 0) + 1
@@ -282,7 +282,7 @@ class _Recording:
         process = None if native is None else native.process
         if self._ending is not None and self._ending.session == turn.session:
             turn.ended, turn.broken_off = max(self._ending.at, turn.began), True
-        elif process and fate(Identity(*astuple(process))) == "gone":
+        elif process and fate(ProcessIdentity(*astuple(process))) == "gone":
             turn.ended, turn.broken_off = turn.heard, True
         return turn
 
@@ -338,11 +338,11 @@ class _Recording:
         state = store.state(session) if len(session) == _ID else None
         if state is None or state.deleted or state.project is None:
             return False
-        return state.project.id in projects.known(store, self._ws.place)
+        return state.project.id in projects.project_ids(store, self._ws.place)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, session: str, said: list[tuple[int, Data]], key: str) -> None:
+    def _hear(self, session: str, said: list[tuple[int, EventData]], key: str) -> None:
         """Into a session that takes it: what has ended, or is only read here, stays as it is."""
         state = self._transaction.state(session)
         if not state.count or state.deleted or view.status_of(state) in FINISHED:
@@ -357,7 +357,7 @@ def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:
     return CommitRecorded(
         sha=commit.sha, message=shorten(commit.subject, _LONGEST_SUBJECT), branch=branch if fits else None,
         tree=commit.tree, parents=commit.parents[:_MOST_PARENTS],
-        authored=commit.authored if abs(commit.authored) <= LARGEST else None,
+        authored=commit.authored if abs(commit.authored) <= MAX_SAFE_INTEGER else None,
     )  # fmt: skip
 
 

@@ -18,11 +18,11 @@ import msgspec
 from holdfast.core import limits
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError, Invalid, Refused
-from holdfast.core.text import relative_path
+from holdfast.core.text import check_relative_path
 from holdfast.machine import files
 from holdfast.machine.git import worktree
 from holdfast.machine.git.history import GitCommit, GitHistory
-from holdfast.machine.git.reader import StatusEntry, under
+from holdfast.machine.git.reader import StatusEntry, is_under
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot
 
 _TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
@@ -85,8 +85,8 @@ def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str
     place = git.place()
     head = worktree.head(place)
     listed = {change.path: change for change in git.changes() if _is_compared(change.path, mirrored)}
-    if len(listed) > limits.TREE_PATHS:
-        raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.TREE_PATHS:,}")
+    if len(listed) > limits.MAX_TREE_PATHS:
+        raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.MAX_TREE_PATHS:,}")
     log, commits = _commits(git, before, head)
     committed: dict[str, Action] = {}
     # What a rebase makes another commit of was in the work tree before; an amend may bring files in.
@@ -117,7 +117,7 @@ class _Comparing:
         self._git = git
         self._before = before
         self._now = now
-        self._budget = limits.TREE_HASHED
+        self._budget = limits.MAX_TREE_HASHED_SIZE
         self.entries: dict[str, TreeEntry] = {}
         self._differences: list[FileDifference] = []
 
@@ -178,11 +178,11 @@ class _Comparing:
         return before.kind == "" and before.changed // 1_000_000 >= self._before.at - _YOUNG
 
     def _hash(self, full: str, status: os.stat_result) -> str | None:
-        if status.st_size > min(limits.TREE_FILE, self._budget):
+        if status.st_size > min(limits.MAX_TREE_FILE_SIZE, self._budget):
             return None
         self._budget -= status.st_size
         try:
-            return files.hash_file(full, limits.TREE_FILE)
+            return files.hash_file(full, limits.MAX_TREE_FILE_SIZE)
         except (OSError, ValueError, HoldfastError):
             return None
 
@@ -193,7 +193,7 @@ class _Comparing:
             for difference in self._differences
             if difference.before is None or difference.before.kind == "="
         ]
-        counted = self._git.lines_changed(self._before.head, fresh[: limits.TREE_CHANGES])
+        counted = self._git.lines_changed(self._before.head, fresh[: limits.MAX_TREE_CHANGES])
         return [
             difference._replace(
                 lines=counted.get(difference.path)
@@ -236,7 +236,7 @@ def _is_compared(path: str, mirrored: Sequence[str]) -> bool:
     if path.endswith("/") or name.startswith(files.PREFIX) or any(fnmatch(name.lower(), item) for item in _SECRET):
         return False
     try:
-        return relative_path(path) == path and not under(path, mirrored)
+        return check_relative_path(path) == path and not is_under(path, mirrored)
     except Invalid:
         return False
 
@@ -255,7 +255,7 @@ def _then(first: Action | None, action: str) -> Action:
 
 def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> tuple[LogMark | None, list[NewCommit]]:
     """The newest entry of the log of HEAD, and the commits that were made here since, the oldest first."""
-    entries = git.head_log(limits.TREE_COMMITS)
+    entries = git.head_log(limits.MAX_TREE_COMMITS)
     if not entries:
         return None, _without_log(git, before, head.commit or git.commit_id())
     newest = mark_of(entries[0])
@@ -291,7 +291,7 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
     """Where no log of HEAD is kept, commits that lead to HEAD, were not there before, and are as young as that."""
     if head is None or before.head is None or head == before.head:
         return []
-    found = git.log(head, without=[before.head], most=limits.TREE_COMMITS)
+    found = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
     branch = git.branch()
     made = [git.precisely(commit) for commit in reversed(found)]
     return [NewCommit(commit, branch, None) for commit in made if commit.until >= before.at]
@@ -342,7 +342,7 @@ def _originals(
     if begun not in originals:
         # What it was rebased onto has nothing to do with it.
         onto = entries[begun].sha
-        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.TREE_COMMITS)
+        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.MAX_TREE_COMMITS)
     return originals[begun]
 
 

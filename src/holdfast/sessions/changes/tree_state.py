@@ -131,5 +131,5 @@ def keep_turns(transaction: Transaction, tree: TreeTurns) -> None:
     if not tree.turns and tree.due is None and not tree.not_before:
         transaction.remember(turns_name(tree.root), None)
         return
-    tree.turns = tree.turns[-limits.TURNS :]
+    tree.turns = tree.turns[-limits.MAX_TURNS :]
     transaction.remember(turns_name(tree.root), msgspec.msgpack.encode(tree))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from holdfast.core.event_data import read
+from holdfast.core.event_data import read_data
 from holdfast.core.events import MessageExchanged
 from holdfast.sessions.ownership import own_test
 from holdfast.store import origin
@@ -106,7 +106,7 @@ def messages_in(ws: Workspace) -> Messages:
         found: dict[str, list[int]] = {}
         for event in store.events(session):
             if event.type == "message.exchanged":
-                said = read(event)
+                said = read_data(event)
                 if isinstance(said, MessageExchanged) and said.role == "user":
                     found.setdefault(event.writer, []).append(event.at)
         if origin.share_of(store, session) is None:

@@ -21,9 +21,9 @@ from holdfast.core.errors import Invalid
 from holdfast.core.events import ProjectFacts
 from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
-from holdfast.core.times import DAY, HOUR, text
+from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import one_line
-from holdfast.core.worktime import Rest
+from holdfast.core.worktime import WorkPause
 from holdfast.sessions.hours.overlaps import Messages, Overlap, OverlapTimeline
 
 By: TypeAlias = Literal["scope", "day", "project", "agent"]
@@ -153,7 +153,7 @@ def share(state: State, *, now: int, offset: Offset) -> SessionHours:
     days = dict.fromkeys((*lasted, *rested, *(() if last is None else (last,))))
     project = state.project
     return SessionHours(
-        state.session, start, view.word(state, "scope"), "" if project is None else repository(project),
+        state.session, start, view.text_value(state, "scope"), "" if project is None else repository(project),
         None if project is None else project.name, None if project is None else project.path, dict(state.hill),
         tuple(
             Piece(
@@ -166,7 +166,7 @@ def share(state: State, *, now: int, offset: Offset) -> SessionHours:
     )  # fmt: skip
 
 
-def _blocks(start: int, stop: int, pauses: Sequence[Rest]) -> Iterator[tuple[int, int]]:
+def _blocks(start: int, stop: int, pauses: Sequence[WorkPause]) -> Iterator[tuple[int, int]]:
     for rest in pauses:
         if start < rest.since:
             yield start, rest.since
@@ -287,7 +287,7 @@ def by_midnight(since: int, until: int, offset: Offset) -> Iterator[tuple[int, i
 
 def day_of(moment: int, offset: Offset) -> str:
     """The local day of a moment."""
-    return text(moment + _ms(offset(moment)))[:10]
+    return format_time(moment + _ms(offset(moment)))[:10]
 
 
 def _ms(offset: timedelta) -> int:

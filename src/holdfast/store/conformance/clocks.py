@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.canonical import LARGEST, Json
-from holdfast.core.clock import BOUND, moved, place
+from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
+from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, log_position
 from holdfast.core.envelope import Event
 from holdfast.core.events import SessionEdited, SessionPaused
 from holdfast.core.fold import fold
-from holdfast.core.registers import disputes, value_of
+from holdfast.core.registers import current_value, disputes
 from holdfast.core.view import status_of
 from holdfast.store.conformance.fixtures import (
     ANNA,
@@ -35,18 +35,18 @@ from holdfast.store.conformance.fixtures import (
 )
 from holdfast.store.interface import Store
 
-_ABSURD = (LARGEST, LARGEST - 1, BOUND + 2, BOUND + 1, BOUND, BOUND - 1, 5, 1)
+_ABSURD = (MAX_SAFE_INTEGER, MAX_SAFE_INTEGER - 1, MAX_CLOCK + 2, MAX_CLOCK + 1, MAX_CLOCK, MAX_CLOCK - 1, 5, 1)
 _GOAL = "session.edited"
 
 
 def _agrees(store: Store, session: str = SESSION) -> None:
     """The state is the fold of the events, they come in its order, and from any clock on, they are the rest."""
     events = list(store.events(session))
-    clocks = moved(events)
-    assert events == sorted(events, key=lambda event: place(event, clocks))
+    clocks = adjusted_clocks(events)
+    assert events == sorted(events, key=lambda event: log_position(event, clocks))
     assert store.state(session) == fold(events, session)
-    since = place(events[len(events) // 2], clocks)[0]
-    rest = [event for event in events if place(event, clocks)[0] >= since]
+    since = log_position(events[len(events) // 2], clocks)[0]
+    rest = [event for event in events if log_position(event, clocks)[0] >= since]
     assert list(store.events(session, since=since)) == rest
 
 
@@ -54,7 +54,7 @@ def _goal(store: Store, session: str = SESSION) -> object:
     state = store.state(session)
     assert state is not None
     assert not [dispute for dispute in disputes(state) if dispute.chosen is None]
-    return value_of(state.registers["goal"])
+    return current_value(state.registers["goal"])
 
 
 class Clocks(StoreFixture):
@@ -124,13 +124,13 @@ class Clocks(StoreFixture):
         """Beyond the bound, what is recorded here stands as it was written: snapshots go on being made and used."""
         store = self.store()
         put(store, SESSION, started())
-        take(store, [foreign(BEN, 1, note("at the bound"), clock=BOUND)])
+        take(store, [foreign(BEN, 1, note("at the bound"), clock=MAX_CLOCK)])
         for number in range(100):
             put(store, SESSION, note(str(number)))
         state = store.state(SESSION)
         assert state is not None
         assert state.moved == {}
-        assert [event.clock for event in store.events(SESSION)][-1] > BOUND + 90
+        assert [event.clock for event in store.events(SESSION)][-1] > MAX_CLOCK + 90
         _agrees(self.reopened(store))
 
     def test_an_event_that_was_seen_before_it_arrived_comes_first(self) -> None:
@@ -138,7 +138,7 @@ class Clocks(StoreFixture):
         store = self.store()
         put(store, SESSION, started(), *(note(str(number)) for number in range(40)))
         last = list(store.events(SESSION))[-1].clock
-        cause = foreign(BEN, 1, {"goal": "Cause"}, clock=BOUND - 5, kind=_GOAL)
+        cause = foreign(BEN, 1, {"goal": "Cause"}, clock=MAX_CLOCK - 5, kind=_GOAL)
         effect = foreign(CARO, 1, {"goal": "Effect"}, clock=last + 7, kind=_GOAL, seen=[cause])
         take(store, [effect])
         put(store, SESSION, SessionEdited(goal="Mine"))
@@ -151,7 +151,7 @@ class Clocks(StoreFixture):
         """Of equal keys one counts, the same on every device, in whatever order they came."""
         made = [
             foreign(BEN, 1, note("first"), clock=START * 1000 + 5, key="k"),
-            foreign(CARO, 1, note("absurd"), clock=LARGEST, key="k"),
+            foreign(CARO, 1, note("absurd"), clock=MAX_SAFE_INTEGER, key="k"),
         ]
         for where, arriving in (("a", made), ("b", made[::-1])):
             store = self.store(where)
@@ -183,7 +183,7 @@ class Clocks(StoreFixture):
                     put(store, SESSION, SessionEdited(goal=goal), note(goal))
                     state = store.state(SESSION)
                     assert state is not None
-                    assert value_of(state.registers["goal"]) == goal
+                    assert current_value(state.registers["goal"]) == goal
                 _agrees(store)
         everything = {event.hash: event for store in stores for event in store.events(SESSION)}
         for store in stores:

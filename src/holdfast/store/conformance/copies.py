@@ -10,7 +10,7 @@ from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotF
 from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
-    Data,
+    EventData,
     SessionDeleted,
     SessionEdited,
     SessionPaused,
@@ -51,7 +51,7 @@ class Copying(Deleting):
             store = chance.choice(stores)
             session = chance.choice((SESSION, OTHER))
             wall += chance.choice((0, 1, 60_000, 600_000, -5_000))
-            data: Data = chance.choice((
+            data: EventData = chance.choice((
                 started(f"Goal {step}"), note(f"note {step}"), SessionPaused(), SessionResumed(),
                 SessionEdited(goal=f"goal {step}"), AgentStarted(id=f"a{step % 5}", type="x"),
                 AgentCompleted(id=f"a{step % 5}"), TaskAdded(id=f"t{step % 5}", text=f"task {step}"),

@@ -9,15 +9,15 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from holdfast.core.canonical import Json, canonical
-from holdfast.core.clock import moved, place
-from holdfast.core.envelope import Event, problem, seal
+from holdfast.core.canonical import Json, canonical_json
+from holdfast.core.clock import adjusted_clocks, log_position
+from holdfast.core.envelope import Event, find_problem, seal
 from holdfast.core.events import (
     AgentCompleted,
     AgentStarted,
     AliasGiven,
-    Data,
     DeviceJoined,
+    EventData,
     NoteAdded,
     ProjectFacts,
     SessionEdited,
@@ -55,11 +55,11 @@ def started(goal: str = "Build the shop", **more: object) -> SessionStarted:
     return SessionStarted(goal=goal, **facts)  # type: ignore[arg-type]
 
 
-def draft(data: Data, at: int = START, *, key: str | None = None, actor: str = "anna") -> Draft:
+def draft(data: EventData, at: int = START, *, key: str | None = None, actor: str = "anna") -> Draft:
     return Draft(data, at, actor, key)
 
 
-def put(store: Store, session: str, *data: Data, at: int = START, key: str | None = None) -> list[Event]:
+def put(store: Store, session: str, *data: EventData, at: int = START, key: str | None = None) -> list[Event]:
     """Record in a transaction of its own; the events that were new."""
     with store.transaction(about=session) as transaction:
         made = [transaction.record(session, draft(item, at, key=key)) for item in data]
@@ -89,19 +89,19 @@ def assert_sound(store: Store) -> None:
     """Every state is the fold of its events, every chain holds, and the store's own check agrees."""
     for session in store.sessions():
         events = list(store.events(session))
-        clocks = moved(events)
-        assert events == sorted(events, key=lambda event: place(event, clocks))
+        clocks = adjusted_clocks(events)
+        assert events == sorted(events, key=lambda event: log_position(event, clocks))
         assert store.state(session) == fold(events, session)
-        assert [problem(event) for event in events] == [None] * len(events)
+        assert [find_problem(event) for event in events] == [None] * len(events)
     assert [finding for finding in store.check() if finding.check != "clocks"] == []
 
 
 def foreign(
-    writer: str, seq: int, data: Data | Json, *, clock: int, prev: Event | None = None, kind: str = "note.added",
+    writer: str, seq: int, data: EventData | Json, *, clock: int, prev: Event | None = None, kind: str = "note.added",
     session: str = SESSION, key: str | None = None, version: int = 1, at: int = START, seen: Iterable[Event] = (),
 ) -> Event:  # fmt: skip
     """An event as another program could have written it."""
-    written = canonical(msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data)
+    written = canonical_json(msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data)
     return seal(
         session=session, writer=writer, seq=seq, prev=prev.hash if prev else None, clock=clock, at=at, actor="ben",
         type=kind, version=version, data=written, salt=bytes(16), key=key,

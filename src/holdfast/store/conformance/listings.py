@@ -14,7 +14,7 @@ from holdfast.core.events import (
     SessionEdited,
     SessionPaused,
 )
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.store.conformance.fixtures import (
     DAY,
     OTHER,
@@ -115,7 +115,7 @@ class ListingConformance(StoreFixture):
                 before: tuple[int, str] | None = None
                 while page := store.rows(Filter(**which, before=before, limit=size)):
                     shown += [row.id for row in page]
-                    before = (millis(page[-1].created_at), page[-1].id)
+                    before = (parse_time(page[-1].created_at), page[-1].id)
                 assert shown == [row.id for row in whole], (which, size)
         assert self.goals(store, before=(START + 2 * DAY, "0")) == ["1", "0"]
 

@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.errors import Damaged
 from holdfast.core.events import SessionEdited
 from holdfast.core.fold import fold
@@ -111,7 +111,7 @@ class Receiving(StoreFixture):
         store = self.store()
         put(store, SESSION, started())
         before = everything(store)
-        for clock, seq in ((LARGEST + 1, 1), (2**63, 1), (2**70, 1), (-1, 1), (5, 0), (5, 2**64), (5, -3)):
+        for clock, seq in ((MAX_SAFE_INTEGER + 1, 1), (2**63, 1), (2**70, 1), (-1, 1), (5, 0), (5, 2**64), (5, -3)):
             with pytest.raises(Damaged):
                 take(store, [foreign(BEN, seq, note("x"), clock=clock)])
         assert everything(store) == before

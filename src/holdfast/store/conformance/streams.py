@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event
 from holdfast.store.conformance.fixtures import (
     ANNA,
@@ -103,7 +103,7 @@ class Streaming(StoreFixture):
         assert store.stream(SESSION, BEN, 1, 9) == theirs
         assert store.stream(SESSION, BEN, 3, 5) == theirs[2:5]
         assert store.stream(SESSION, BEN, 4, 4) == theirs[3:4]
-        assert store.stream(SESSION, BEN, 8, LARGEST) == theirs[7:]
+        assert store.stream(SESSION, BEN, 8, MAX_SAFE_INTEGER) == theirs[7:]
         assert store.stream(OTHER, BEN, 0, 2) == elsewhere[:2]
         assert store.stream(SESSION, BEN, 5, 4) == store.stream(SESSION, BEN, 10, 20) == []
         assert store.stream(SESSION, ANNA, 1, 9) == store.stream(THIRD, BEN, 1, 9) == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.errors import Damaged
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store import derived_checks
@@ -85,6 +85,6 @@ def unsound(tables: PostgresTables, session: str, *, own: bool) -> UnsoundEvents
     rows = (
         row_key(event)
         for event in events
-        if event.seq >= first.get((event.writer, authors.get(row_key(event), "")), LARGEST + 1)
+        if event.seq >= first.get((event.writer, authors.get(row_key(event), "")), MAX_SAFE_INTEGER + 1)
     )
     return UnsoundEvents(reason, frozenset(rows))

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from holdfast.core.envelope import Event, has_true_hash
-from holdfast.core.event_data import named, read
+from holdfast.core.envelope import Event, hash_matches
+from holdfast.core.event_data import erased_hashes, read_data
 from holdfast.core.events import EventErased
 from holdfast.store.postgres.pipeline import Talk
 from holdfast.store.postgres.rows import ORDER, OWN, event_of
@@ -41,8 +41,8 @@ def erasures(talk: Talk, ref: int | None, session: str) -> list[Erasure]:
     result = []
     for *row, person, by_owner, double in rows:
         event = event_of(session, row)
-        data = read(event)
-        names = hashes(named(data)) if isinstance(data, EventErased) else frozenset[bytes]()
+        data = read_data(event)
+        names = hashes(erased_hashes(data)) if isinstance(data, EventErased) else frozenset[bytes]()
         result.append(Erasure(event, person, by_owner, bool(double), names))
     return result
 
@@ -62,7 +62,7 @@ def unentitled(talk: Talk, ref: int | None, session: str, candidates: Iterable[E
     authors = {}
     for *row, person in rows:
         event = event_of(session, row)
-        if has_true_hash(event):
+        if hash_matches(event):
             authors[bytes.fromhex(event.hash)] = person
     return [
         erasure.event
@@ -91,7 +91,7 @@ def erasable(talk: Talk, ref: int | None, session: str, wanted: Iterable[str]) -
     for *row, person in rows:
         event = event_of(session, row)
         own = bytes.fromhex(event.hash)
-        if has_true_hash(event) or any(
+        if hash_matches(event) or any(
             own in erasure.names and (erasure.by_owner or erasure.person == person) for erasure in orders
         ):
             erasable_rows.append((event.clock, own))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.core.canonical import digest
-from holdfast.core.view import can_be_found_by
+from holdfast.core.view import is_lookup_name
 from holdfast.store.interface import KnownProject, LocalState
 from holdfast.store.postgres.pipeline import Talk
 
@@ -53,14 +53,14 @@ class OfInstallation:
         """A path is true of this installation; whatever else finds a project, of all. Another member's session can
         say anything of its project: what is too long to be found again is left out.
         """
-        if not can_be_found_by(known.id):
+        if not is_lookup_name(known.id):
             return
         self.talk.tell(
             "INSERT INTO projects (vault, id, name) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
             (self.vault, known.id, known.name),
         )
         for kind, value in known.evidence:
-            if not can_be_found_by(value):
+            if not is_lookup_name(value):
                 continue
             self.talk.tell(
                 "INSERT INTO evidence (vault, kind, value, project, installation) VALUES (%s, %s, %s, %s, %s)"

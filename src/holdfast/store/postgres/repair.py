@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.core.envelope import Event, problem
+from holdfast.core.envelope import Event, find_problem
 from holdfast.core.errors import HoldfastError
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.store import derived_checks
 from holdfast.store.chain_checks import flaws, mended, unentitled_erasure
 from holdfast.store.interface import row_key
@@ -74,7 +74,9 @@ def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
                 transaction.remember_project(project)
             # Until then it was worked on, the listing said: what is later than the log is lost.
             if not missing and until > transaction.state(session).updated_at:
-                report.append(f"Session {session}: what happened last, up to {text(until)}, could not be saved.")
+                report.append(
+                    f"Session {session}: what happened last, up to {format_time(until)}, could not be saved."
+                )
     return report
 
 
@@ -94,7 +96,7 @@ def _whole(event: Event, events: list[Event]) -> Event | None:
     """A damaged event as it once was, when that is certain."""
     named = {event.prev for event in events}
     before = [item.hash for item in events if (item.writer, item.seq) == (event.writer, event.seq - 1)]
-    fitting = (guess for guess in mended(event, before, named.__contains__) if problem(guess) is None)
+    fitting = (guess for guess in mended(event, before, named.__contains__) if find_problem(guess) is None)
     return next(fitting, None)
 
 

@@ -76,6 +76,6 @@ def _finish(connection: apsw.Connection, path: str) -> None:
 
 def _forget_leftovers(directory: str) -> None:
     """What a killed process left behind may hold text."""
-    for path in files.abandoned(directory, Wall().now()):
+    for path in files.abandoned_temporaries(directory, Wall().now()):
         with contextlib.suppress(FileNotFoundError):  # somebody else removed it
             os.unlink(path)

@@ -14,7 +14,7 @@ import apsw
 
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Busy, Damaged
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
 from holdfast.store import derived_checks
@@ -138,7 +138,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
                 report.append(f"Session {session}: {flaw.detail}; it could not be saved.")
         later = until.get(session, 0)
         if later > state.updated_at and not missing:
-            report.append(f"Session {session}: what happened last, up to {text(later)}, could not be saved.")
+            report.append(f"Session {session}: what happened last, up to {format_time(later)}, could not be saved.")
         journal.flush()
     if report:  # what a remote is said to have given may be among what is gone: it is asked again
         tables.forget_under("vault/")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.core.decode import decodable
-from holdfast.core.envelope import Event, StreamHead, problem
+from holdfast.core.envelope import Event, StreamHead, find_problem
 from holdfast.store.chain_checks import mended
 
 # The columns of `events` in their order, texts as bytes: whether they are text is not known yet.
@@ -112,7 +112,7 @@ def _maybe(row: Raw, session: str, writer: str) -> Iterator[Event]:
 
 def _fits(event: Event) -> bool:
     try:
-        return problem(event) is None
+        return find_problem(event) is None
     except (ValueError, OverflowError, TypeError, msgspec.MsgspecError):
         return False
 

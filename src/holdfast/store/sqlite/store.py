@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import apsw
 
-from holdfast.core.clock import BOUND
+from holdfast.core.clock import MAX_CLOCK
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Row
@@ -72,10 +72,10 @@ class SqliteStore:
         with suppress(HoldfastError):  # whatever is in the way, states are right without it
             with self._reading():
                 sql = "SELECT 1 FROM facts WHERE name = 'clock' AND value > ?"
-                absurd = list(self._connection.execute(sql, (BOUND,)))
+                absurd = list(self._connection.execute(sql, (MAX_CLOCK,)))
             if absurd:
                 with self.transaction():
-                    for session in self._tables.beyond(BOUND):
+                    for session in self._tables.beyond(MAX_CLOCK):
                         self._journal.refold(session)
                     self._connection.execute("DELETE FROM facts WHERE name = 'clock'")
 

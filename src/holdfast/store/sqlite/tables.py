@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.canonical import MAX_SAFE_INTEGER, digest
 from holdfast.core.decode import decodable
 from holdfast.core.envelope import Event, StreamHead
 from holdfast.core.errors import Damaged
@@ -20,7 +20,7 @@ from holdfast.store.summary import SessionSummary
 
 _OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 COLUMNS = f"w.id, {_OWN}"
-NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {LARGEST})"
+NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {MAX_SAFE_INTEGER})"
 _heads = msgspec.json.Decoder(decodable(tuple[StreamHead, ...]))
 _write_heads = msgspec.json.Encoder().encode
 
@@ -88,7 +88,7 @@ class SqliteTables:
     def _find_place(self) -> None:
         """Where the next event stands: nearly always, after the last row."""
         place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
-        if place is not None and not (type(place) is int and 0 <= place <= LARGEST):
+        if place is not None and not (type(place) is int and 0 <= place <= MAX_SAFE_INTEGER):
             raise Damaged("the store is damaged (where the next event would stand is not a number)", hint=SAVES)
         self._place = place if place is not None and place > self.latest_place() else None
         self._place_is_known = True

@@ -32,7 +32,7 @@ from holdfast.sync.protocol.entries import (
 )
 from holdfast.sync.protocol.membership_rules import ADMIN, OWN, Court, MembershipVerdict
 from holdfast.sync.protocol.sealing import recipient_tag
-from holdfast.workspace.keys.device_keys import PublicKeys, certifies, checked_recipient
+from holdfast.workspace.keys.device_keys import PublicKeys, certifies, check_recipient
 
 # Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
 _MOST_TIPS: Final = 4
@@ -369,6 +369,6 @@ def _invites(court: Court, valid: int, admins: set[str]) -> tuple[Invited, ...]:
 @lru_cache(4096)  # bounded: whoever may invite decides how many there are
 def _is_recipient(key: str) -> bool:
     try:
-        return checked_recipient(key) == key
+        return check_recipient(key) == key
     except Invalid:
         return False

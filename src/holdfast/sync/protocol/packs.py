@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.core import times
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.decode import decodable
-from holdfast.core.envelope import SALT_BYTES, Event, StreamHead, body_of, linked
+from holdfast.core.envelope import SALT_BYTES, Event, StreamHead, body_of, event_with_hash
 from holdfast.core.errors import Invalid
 
 VERSION: Final = 1
@@ -131,18 +131,24 @@ def unpack(plain: bytes) -> list[PackedEvents]:
 
 
 def _stretch(packed: _Stretch) -> PackedEvents:
-    if not packed.events or not 0 < packed.first <= LARGEST - len(packed.events):
+    if not packed.events or not 0 < packed.first <= MAX_SAFE_INTEGER - len(packed.events):
         raise Invalid("a stream in it is empty, or numbered beyond all numbers")
     if (packed.prev is None) != (packed.first == 1) or (packed.prev is not None and len(packed.prev) != _HASH):
         raise Invalid("a stream in it does not say what it goes on from")
     prev = None if packed.prev is None else packed.prev.hex()
     events: list[Event] = []
     for seq, item in enumerate(packed.events, packed.first):
-        if not (times.EARLIEST <= item.at <= times.LATEST and 0 < item.clock <= LARGEST and 0 < item.v <= LARGEST):
+        if not (
+            times.EARLIEST <= item.at <= times.LATEST
+            and 0 < item.clock <= MAX_SAFE_INTEGER
+            and 0 < item.v <= MAX_SAFE_INTEGER
+        ):
             raise Invalid("an event in it has an impossible time or number")
-        if item.seen and not all(0 < head.seq <= LARGEST and len(head.hash) == 2 * _HASH for head in item.seen):
+        if item.seen and not all(
+            0 < head.seq <= MAX_SAFE_INTEGER and len(head.hash) == 2 * _HASH for head in item.seen
+        ):
             raise Invalid("an event in it has seen what cannot be")
-        event = linked(
+        event = event_with_hash(
             item.v, packed.session, packed.writer, seq, item.clock, item.at, item.seen or (), item.key, item.actor,
             item.type, _body(item), prev, item.data, item.salt,
         )  # fmt: skip

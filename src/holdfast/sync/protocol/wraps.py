@@ -18,7 +18,7 @@ from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.sync.protocol import sealing
 from holdfast.workspace.keys import age
-from holdfast.workspace.keys.device_keys import checked_recipient
+from holdfast.workspace.keys.device_keys import check_recipient
 
 LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
 SMALLEST: Final = 256  # bytes: less than the header of an age file and a vault's id take
@@ -73,8 +73,8 @@ def prefix_of(recipient: str) -> str:
 def new_name(recipient: str, box: str | None, identity: str) -> str:
     """A name for a wrap, by the vault's secret that opens requests to join and the author's age identity."""
     start = os.urandom(4).hex()
-    by_box = None if box is None else age.agreed(box, recipient)
-    by_author = age.agreed(identity, recipient)
+    by_box = None if box is None else age.shared_secret(box, recipient)
+    by_author = age.shared_secret(identity, recipient)
     return (
         prefix_of(recipient)
         + start
@@ -102,7 +102,7 @@ def _code(kind: bytes, common: bytes, start: str) -> str:
 
 def wrap(recipient: str, wrapped: Wrapped) -> bytes:
     """An age file that the holder of the recipient's key can open, with Holdfast or with `age`."""
-    recipient = checked_recipient(recipient)
+    recipient = check_recipient(recipient)
     inside = _Inside(
         1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret, wrapped.entry
     )
@@ -199,7 +199,7 @@ def recipient_of(identity: str | bytes) -> str:
         raise Refused("this private key is protected by a passphrase", hint=_UNPROTECTED) from None
     except (ValueError, UnsupportedAlgorithm, AttributeError):
         raise _unusable() from None
-    return checked_recipient(line.decode("ascii"))
+    return check_recipient(line.decode("ascii"))
 
 
 def _unusable() -> HoldfastError:

@@ -18,7 +18,7 @@ from typing import Final
 
 from holdfast.core.errors import HoldfastError, Refused, Unreachable
 from holdfast.machine.files import PREFIX, SUFFIX, sync_file, write_all
-from holdfast.machine.os_errors import explain, shown
+from holdfast.machine.os_errors import display_path, explain
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.machine.unsafe_files import refuse_foreign_links
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
@@ -54,7 +54,7 @@ class FolderRemote:
         above = os.path.dirname(self.path)
         if not os.path.isdir(above):
             raise Unreachable(
-                f"cannot make the folder {shown(self.path)}: there is no {shown(above)}",
+                f"cannot make the folder {display_path(self.path)}: there is no {display_path(above)}",
                 hint="Plug in or mount its disk; or, if that is where you want it, make the folder above it first.",
                 operation="make",
                 file=self.path,
@@ -63,8 +63,8 @@ class FolderRemote:
             make_private_dir(self.path)
         elif self._is_of_others():
             raise Refused(
-                f"{shown(self.path)} holds other things",
-                hint=f"Give it a folder of its own: folder:{shown(os.path.join(self.path, 'holdfast'))}",
+                f"{display_path(self.path)} holds other things",
+                hint=f"Give it a folder of its own: folder:{display_path(os.path.join(self.path, 'holdfast'))}",
                 operation="use",
                 file=self.path,
             )
@@ -95,12 +95,14 @@ class FolderRemote:
                     data = here.read(last, limit + 1)
         if data is None:
             raise Missing(
-                f"there is no {name} in {shown(self.path)} that this user may read",
+                f"there is no {name} in {display_path(self.path)} that this user may read",
                 operation="read",
                 file=os.path.join(self.path, name),
             )
         if len(data) > limit:
-            raise ObjectTooLarge(f"{name} in {shown(self.path)} is larger than {limit:,} bytes", operation="read")
+            raise ObjectTooLarge(
+                f"{name} in {display_path(self.path)} is larger than {limit:,} bytes", operation="read"
+            )
         return data
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
@@ -136,7 +138,7 @@ class FolderRemote:
             raise self._explained(error, operation) from error
 
     def _explained(self, error: OSError | ValueError, operation: str) -> HoldfastError:
-        where = shown(self.path)
+        where = display_path(self.path)
         if isinstance(error, OSError):
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
                 return Refused(f"{where} is not a folder", hint="Name a folder.", operation=operation, file=self.path)
@@ -167,7 +169,7 @@ class _Listing:
             self._left -= 1
             if self._left < 0:
                 raise Refused(
-                    f"{shown(self._where)} holds more names than any vault needs",
+                    f"{display_path(self._where)} holds more names than any vault needs",
                     hint="Keep other files out of the folder, or use another one.",
                     operation="list",
                     file=self._where,
@@ -299,7 +301,7 @@ def open_claude_desktop(environ: Mapping[str, str], *, system: str, create: bool
     base = data_directory(environ, system)
     if not os.path.isdir(base):
         raise Refused(
-            f"Claude Desktop is not set up here: there is no {shown(base)}",
+            f"Claude Desktop is not set up here: there is no {display_path(base)}",
             hint="Install and start Claude Desktop once, or use another remote (folder:, s3:, git:).",
             operation="open",
             file=base,

@@ -17,16 +17,16 @@ from typing import Final, Self
 
 from holdfast.core.errors import Refused, Unreachable
 from holdfast.machine.files import PREFIX, SUFFIX
-from holdfast.machine.os_errors import WINDOWS, again, shown
-from holdfast.machine.private_paths import ALWAYS, NOFOLLOW, set_mode, sync_names
-from holdfast.machine.unsafe_files import kind
+from holdfast.machine.os_errors import WINDOWS, display_path, retry_interrupted
+from holdfast.machine.private_paths import BASE_FLAGS, NOFOLLOW, set_mode, sync_names
+from holdfast.machine.unsafe_files import file_kind
 
 CLAIM: Final = ".claim"
 
 _BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 _PATIENT: Final = getattr(os, "O_NONBLOCK", 0)  # a FIFO put there between looking and opening must not hold us up
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | ALWAYS
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BASE_FLAGS
 _CHUNK: Final = 1 << 20
 # How file systems say that they know no hard links: FAT, exFAT, some network shares, some of FUSE.
 _NO_LINKS: Final = frozenset(
@@ -50,7 +50,7 @@ class Directory:
             if not stat.S_ISDIR(os.stat(path).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             return cls(path, None)
-        return cls(path, again(os.open, path, os.O_RDONLY | _DIRECTORY | ALWAYS))
+        return cls(path, retry_interrupted(os.open, path, os.O_RDONLY | _DIRECTORY | BASE_FLAGS))
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,7 @@ class Directory:
         return name if self.fd is not None else os.path.join(self.path, name)
 
     def shown(self, name: str) -> str:
-        return shown(os.path.join(self.path, name))
+        return display_path(os.path.join(self.path, name))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,7 +76,7 @@ class Directory:
 
     def look(self, name: str) -> os.stat_result | None:
         try:
-            return again(os.stat, self.at(name), dir_fd=self.fd, follow_symlinks=False)
+            return retry_interrupted(os.stat, self.at(name), dir_fd=self.fd, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -95,7 +95,10 @@ class Directory:
         if self.fd is None:
             return Directory(path, None)
         try:
-            return Directory(path, again(os.open, name, os.O_RDONLY | _DIRECTORY | NOFOLLOW | ALWAYS, dir_fd=self.fd))
+            return Directory(
+                path,
+                retry_interrupted(os.open, name, os.O_RDONLY | _DIRECTORY | NOFOLLOW | BASE_FLAGS, dir_fd=self.fd),
+            )
         except FileNotFoundError:
             return None
 
@@ -107,7 +110,9 @@ class Directory:
         if not stat.S_ISREG(info.st_mode):
             raise self._planted(name, info.st_mode)
         try:
-            fd = again(os.open, self.at(name), os.O_RDONLY | NOFOLLOW | ALWAYS | _PATIENT, dir_fd=self.fd)
+            fd = retry_interrupted(
+                os.open, self.at(name), os.O_RDONLY | NOFOLLOW | BASE_FLAGS | _PATIENT, dir_fd=self.fd
+            )
         except FileNotFoundError:
             return None
         try:
@@ -115,7 +120,7 @@ class Directory:
             if not stat.S_ISREG(mode):
                 raise self._planted(name, mode)
             parts: list[bytes] = []
-            while most > 0 and (part := again(os.read, fd, min(most, _CHUNK))):
+            while most > 0 and (part := retry_interrupted(os.read, fd, min(most, _CHUNK))):
                 parts.append(part)
                 most -= len(part)
         finally:
@@ -125,7 +130,7 @@ class Directory:
     def _planted(self, name: str, mode: int) -> Refused:
         file = os.path.join(self.path, name)
         return Refused(
-            f"{self.shown(name)} is {kind(mode)}, and nothing of a remote is read or written through it",
+            f"{self.shown(name)} is {file_kind(mode)}, and nothing of a remote is read or written through it",
             hint=f"Look at it with ls -l, and move it away if it does not belong there: {self.shown(name)}",
             operation="use",
             file=file,
@@ -136,7 +141,7 @@ class Directory:
     def make(self, name: str, like: os.stat_result) -> Directory:
         """The directory of this name, made if need be, as open to others as `like` is."""
         try:
-            again(os.mkdir, self.at(name), 0o700, dir_fd=self.fd)
+            retry_interrupted(os.mkdir, self.at(name), 0o700, dir_fd=self.fd)
         except FileExistsError:
             made = False
         else:
@@ -158,7 +163,7 @@ class Directory:
         for _ in range(16):
             name = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
             try:
-                fd = again(os.open, self.at(name), _NEW, 0o600, dir_fd=self.fd)
+                fd = retry_interrupted(os.open, self.at(name), _NEW, 0o600, dir_fd=self.fd)
             except FileExistsError:
                 continue
             try:
@@ -176,7 +181,7 @@ class Directory:
         if info is None or stat.S_ISDIR(info.st_mode):
             return
         with contextlib.suppress(FileNotFoundError):
-            again(os.unlink, self.at(name), dir_fd=self.fd)
+            retry_interrupted(os.unlink, self.at(name), dir_fd=self.fd)
 
     def sync(self) -> None:
         if self.fd is not None:
@@ -208,7 +213,7 @@ def share(fd: int, like: os.stat_result, mode: int) -> None:
 def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> bool:
     """Give the finished file `temporary` of `root` its name in `folder`; False when that was taken."""
     try:
-        again(
+        retry_interrupted(
             os.link,
             root.at(temporary),
             folder.at(name),
@@ -240,7 +245,7 @@ def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str)
         if folder.look(name) is not None:
             return False
         try:
-            os.close(again(os.open, root.at(claim), _NEW, 0o600, dir_fd=root.fd))
+            os.close(retry_interrupted(os.open, root.at(claim), _NEW, 0o600, dir_fd=root.fd))
             break
         except FileExistsError:
             held, ours = root.look(claim), root.look(temporary)
@@ -250,7 +255,7 @@ def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str)
                 time.sleep(0.01 + os.urandom(1)[0] / 10_000)
     else:
         raise Unreachable(
-            f"{shown(path)} is being written by another process that does not finish",
+            f"{display_path(path)} is being written by another process that does not finish",
             hint="Try again in ten minutes: what a process that was killed left behind is then cleared away.",
             operation="write",
             file=path,
@@ -259,7 +264,7 @@ def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str)
         if folder.look(name) is not None:
             return False
         # On Windows this does not replace either, which makes it doubly sure.
-        again(os.rename, root.at(temporary), folder.at(name), src_dir_fd=root.fd, dst_dir_fd=folder.fd)
+        retry_interrupted(os.rename, root.at(temporary), folder.at(name), src_dir_fd=root.fd, dst_dir_fd=folder.fd)
     except FileExistsError:
         return False
     finally:

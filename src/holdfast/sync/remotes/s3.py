@@ -330,7 +330,7 @@ def _client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise extras.missing("S3 remotes need", "s3", operation="open") from None
+        raise extras.missing_extra("S3 remotes need", "s3", operation="open") from None
 
 
 def _provider(keys: S3Keys) -> S3CredentialProvider:

@@ -21,7 +21,7 @@ from holdfast.web.actions.verbs import DIALOGS, VERBS, ActionAnswer, AskFirst, F
 from holdfast.web.pages.map import parts
 from holdfast.web.render import render
 from holdfast.web.security import WORD, same
-from holdfast.workspace.unit import explain
+from holdfast.workspace.unit import explain_outage
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -43,7 +43,7 @@ def routes(desk: KeeperPool, secrets: Secrets) -> list[Route]:
                 try:
                     return work(keeper, session, form)
                 except Unreachable as error:
-                    raise explain(keeper, error) from None
+                    raise explain_outage(keeper, error) from None
 
             try:
                 done = await desk.ask(do)

@@ -10,7 +10,7 @@ from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.modes import MODES
 from holdfast.core.short_names import agent_names
 from holdfast.core.text import shorten
-from holdfast.core.times import DAY, SECOND, millis, span
+from holdfast.core.times import DAY, SECOND, format_duration, parse_time
 from holdfast.core.wording import count, one_line, reminder, time_words, visible
 from holdfast.machine.wall import local_moment
 from holdfast.sessions import overview, resume_check
@@ -99,7 +99,7 @@ def correct(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     record = kept.worked if what == "worked" else kept.away
     record(since, until, form.get("reason", "").strip() or None)
     time = kept.document().time
-    return said(f"{what.capitalize()} for {span(until - since)}: {time_words(time)}.", there)
+    return said(f"{what.capitalize()} for {format_duration(until - since)}: {time_words(time)}.", there)
 
 
 def _moment(written: str) -> int:
@@ -115,10 +115,10 @@ def before_correcting(keeper: Keeper, reference: str) -> dict[str, object]:
     """The form with the latest pause in it: most often that is the one that was wrong."""
     session = keeper.session(reference).document()
     began, end = session.started_at or session.created_at, session.ended_at
-    ended = keeper.now() if end is None else millis(end)
+    ended = keeper.now() if end is None else parse_time(end)
     pause = session.time.pauses[-1] if session.time.pauses else None
-    since = millis(began if pause is None else pause.started_at)
-    until = ended if pause is None or pause.ended_at is None else millis(pause.ended_at)
+    since = parse_time(began if pause is None else pause.started_at)
+    until = ended if pause is None or pause.ended_at is None else parse_time(pause.ended_at)
     return {"session": session, "began": began, "ended": ended, "since": _written(since), "until": _written(until)}
 
 

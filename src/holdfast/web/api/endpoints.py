@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import msgspec
 
 from holdfast.core.decode import decodable
-from holdfast.core.envelope import public
+from holdfast.core.envelope import event_document
 from holdfast.core.errors import NotFound
-from holdfast.core.times import text
+from holdfast.core.times import format_time
 from holdfast.machine.wall import local_offset
 from holdfast.sessions import history, overview
 from holdfast.sessions.hours import cache as all_hours
@@ -68,7 +68,9 @@ def events(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.EventL
     log = [event for event in log if kind in (None, event.type) and (at is None or event.at <= at)]
     if limit is not None:
         log = log[-limit:] if after is None else log[:limit]
-    return d.EventList(events=msgspec.convert([public(event) for event in log], decodable(list[d.LoggedEvent])))
+    return d.EventList(
+        events=msgspec.convert([event_document(event) for event in log], decodable(list[d.LoggedEvent]))
+    )
 
 
 def briefing(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.BriefingText:
@@ -111,7 +113,7 @@ def hills(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.HillList:
     return d.HillList(hills=[
         d.HillPlace(
             project=hill.project, scope=hill.scope, position=hill.position, session=hill.session,
-            moved_at=None if hill.moved_at is None else text(hill.moved_at),
+            moved_at=None if hill.moved_at is None else format_time(hill.moved_at),
         )
         for hill in overview.hills(keeper)
     ])  # fmt: skip
@@ -126,7 +128,7 @@ def devices(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.OneDevice:
     vaults = [
         d.VaultMet(
             remote=met.remote.name, id=met.remote.vault, words=met.words, status=met.status, confirmed=met.confirmed,
-            last_sync=None if met.last_sync is None else text(met.last_sync), error=met.error, held=met.held,
+            last_sync=None if met.last_sync is None else format_time(met.last_sync), error=met.error, held=met.held,
         )
         for met in remote_setup.all_met(keeper)
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.machine.wall import midnight
 
 T = TypeVar("T", bound="Parameters")
@@ -96,7 +96,7 @@ def moment(written: str | UnsetType) -> int | None:
     """RFC 3339, or a day: then its first moment here."""
     if written is UNSET:
         return None
-    return midnight(written) if len(written) == 10 else millis(written)
+    return midnight(written) if len(written) == 10 else parse_time(written)
 
 
 def given(written: V | UnsetType) -> V | None:

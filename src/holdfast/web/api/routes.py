@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast import __version__
-from holdfast.core.text import LONGEST_NAME
+from holdfast.core.text import MAX_NAME_LENGTH
 from holdfast.web import responses
 from holdfast.web.api.documents import ErrorDocument
 from holdfast.web.api.endpoints import BASE, ENDPOINTS, Endpoint
@@ -75,7 +75,7 @@ def _operation(path: str, one: Endpoint, schemas: dict[str, Any]) -> dict[str, A
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
-    schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME, "pattern": _NAME}
+    schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": _NAME}
     about = "The id of a session, a unique beginning of it, an alias, or @ for the current one"
     return [
         {"name": name, "in": "path", "required": True, "description": about, "schema": schema}

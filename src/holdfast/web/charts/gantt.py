@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from holdfast.core.text import shorten
-from holdfast.core.times import span
+from holdfast.core.times import format_duration
 from holdfast.core.wording import count, one_line
 from holdfast.web.charts.axis import Axis, Offset, Span
 
@@ -107,7 +107,7 @@ def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
         status = lane.status if number == last else "failed" if form == "failed" else "paused"
         left, wide = axis.stretch(since, stop)
         title = f"{told} ({WORDS.get(status, one_line(status))}" + (
-            ")" if until is None else f", {span(stop - since)})"
+            ")" if until is None else f", {format_duration(stop - since)})"
         )
         parts.append(_bar(form, left, wide, y, title))
     for moment in lane.failed:

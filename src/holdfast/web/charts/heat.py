@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from holdfast.core.times import HOUR, MINUTE, span
+from holdfast.core.times import HOUR, MINUTE, format_duration
 from holdfast.core.wording import count
 
 WEEKS: Final = 53
@@ -79,7 +79,7 @@ def day_text(day: date, worked: Worked | None) -> str:
     """`Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions`"""
     if worked is None or not worked.working_ms:
         return f"{in_words(day)}: nothing"
-    return f"{in_words(day)}: {span(worked.working_ms)} worked, {count(worked.sessions, 'session')}"
+    return f"{in_words(day)}: {format_duration(worked.working_ms)} worked, {count(worked.sessions, 'session')}"
 
 
 def step(working_ms: int, unit: int) -> int:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from holdfast.core.model import Session
-from holdfast.core.times import MINUTE, millis, span
+from holdfast.core.times import MINUTE, format_duration, parse_time
 from holdfast.core.wording import count, pause_words
 from holdfast.web.charts.axis import Axis, Offset, Period, quiet
 
@@ -41,8 +41,8 @@ def pauses_of(session: Session) -> list[StripPause]:
         StripPause(
             pause.kind,
             pause.reason,
-            millis(pause.started_at),
-            None if pause.ended_at is None else millis(pause.ended_at),
+            parse_time(pause.started_at),
+            None if pause.ended_at is None else parse_time(pause.ended_at),
         )
         for pause in session.time.pauses
     ]
@@ -50,7 +50,7 @@ def pauses_of(session: Session) -> list[StripPause]:
 
 def small(session: Session) -> Markup:
     """The strip alone, for a card: long quiet stretches folded, the rest to scale."""
-    since = millis(session.started_at or session.created_at)
+    since = parse_time(session.started_at or session.created_at)
     period = Period.of(since, since + session.time.elapsed_ms, live=session.ended_at is None)
     pauses = pauses_of(session)
     axis = Axis(
@@ -64,7 +64,9 @@ def small(session: Session) -> Markup:
         parts.append(
             Markup('<g class="pause-{}"><rect x="{}%" width="{}%" height="8"/></g>').format(kind, left, wide)
         )
-    named = f"Worked {span(session.time.working_ms // MINUTE * MINUTE)}, with {count(len(pauses), 'pause')}"
+    named = (
+        f"Worked {format_duration(session.time.working_ms // MINUTE * MINUTE)}, with {count(len(pauses), 'pause')}"
+    )
     return Markup('<svg class="small-strip" width="100%" height="8" role="img" aria-label="{}">{}</svg>').format(
         named, Markup("").join(parts)
     )
@@ -86,7 +88,7 @@ def chart(pauses: Sequence[StripPause], axis: Axis, offset: Offset) -> Markup:
             continue
         left, wide = axis.stretch(pause.since, until, least=0.15)
         told = pause_words(pause.kind, pause.reason, until - pause.since) + (
-            "" if pause.until is None else f", {span(until - pause.since)}"
+            "" if pause.until is None else f", {format_duration(until - pause.since)}"
         )
         where = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, wide)
         over = _FILLS.get(pause.kind)

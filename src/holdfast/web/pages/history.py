@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import millis, span
+from holdfast.core.times import format_duration, parse_time
 from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.machine.wall import midnight
 from holdfast.sessions import history
@@ -178,15 +178,15 @@ def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
 
 def counted(html: str, now: int) -> Markup:
     """A row with what was worked written out: for the page itself, which may be read without scripts."""
-    written = _COUNTED.sub(lambda found: f"{found[1]}{span(now - int(found[2]))}", html)
+    written = _COUNTED.sub(lambda found: f"{found[1]}{format_duration(now - int(found[2]))}", html)
     return Markup(written)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
 
 
 def _line(row: Row, since: int | None) -> _Line:
-    began = local(millis(row.created_at))
+    began = local(parse_time(row.created_at))
     return _Line(
-        row=row, goal=shorten(one_line(row.goal), _LONGEST), done=percent(row.progress), worked=span(row.working_ms),
-        since=since, day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
+        row=row, goal=shorten(one_line(row.goal), _LONGEST), done=percent(row.progress),
+        worked=format_duration(row.working_ms), since=since, day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats import project_files
 from holdfast.sessions import overview
 from holdfast.web.charts.strip import small
@@ -25,7 +25,7 @@ OTHERS: Final = 100
 
 def as_of(session: Session) -> int:
     """The moment for which its times were reckoned, to the millisecond: what runs is counted on from there."""
-    return millis(session.started_at or session.created_at) + session.time.elapsed_ms
+    return parse_time(session.started_at or session.created_at) + session.time.elapsed_ms
 
 
 class Now:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import EARLIEST, LATEST, asked, text
+from holdfast.core.times import EARLIEST, LATEST, format_time, parse_typed_time
 from holdfast.core.wording import one_line
 from holdfast.machine.wall import local_offset, midnight
 from holdfast.sessions import overview, work_trees
@@ -63,7 +63,7 @@ def moment(keeper: Keeper, words: PageRequest) -> int | None:
         return number
     if _DAY.fullmatch(written):
         return midnight(written)
-    return asked(written, now=keeper.now(), local=local_offset)
+    return parse_typed_time(written, now=keeper.now(), local=local_offset)
 
 
 def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
@@ -113,7 +113,7 @@ class SessionPage:
     def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
         at = moment(keeper, asked)
         session = keeper.session(asked.path["id"], at=at)
-        goal = view.word(session.state(), "goal") or ""
+        goal = view.text_value(session.state(), "goal") or ""
         return {"id": session.id, "goal": shorten(one_line(goal), 120), "past": at is not None}
 
 
@@ -127,7 +127,7 @@ def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
     found = shot(keeper, seen)
     return PageExtra(
         encoded({
-            "at": None if at is None else text(at), "n": seen.log.then, "of": seen.log.total,
+            "at": None if at is None else format_time(at), "n": seen.log.then, "of": seen.log.total,
             "put": found.regions, "lists": found.lists,
         })
     )  # fmt: skip

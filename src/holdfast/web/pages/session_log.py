@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.clock import place
-from holdfast.core.envelope import Event, public
+from holdfast.core.clock import log_position
+from holdfast.core.envelope import Event, event_document
 from holdfast.core.errors import NotFound
-from holdfast.core.event_line import tell
+from holdfast.core.event_line import describe_event
 from holdfast.core.state import State
 from holdfast.core.wording import visible
 from holdfast.web.encoding import encoded
@@ -45,7 +45,7 @@ def latest(keeper: Keeper, state: State) -> Log:
         for event in store.stream(state.session, head.writer, max(head.seq - MOST + 1, 1), head.seq)
     ]
     total = sum(head.seq for head in state.heads.values())
-    newest = sorted(ends, key=lambda event: place(event, state.moved), reverse=True)
+    newest = sorted(ends, key=lambda event: log_position(event, state.moved), reverse=True)
     return Log(newest[:MOST], total, total)
 
 
@@ -67,7 +67,7 @@ def name(event: Event) -> str:
 
 def entry_text(event: Event) -> str:
     try:
-        return tell(event)
+        return describe_event(event)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return "(cannot be read)"  # no program of ours wrote it
 
@@ -93,7 +93,7 @@ def one(keeper: Keeper, asked: PageRequest) -> PageExtra:
     session, wanted = keeper.session(asked.path["id"]), asked.path["hash"]
     for event in keeper.events(session.id):
         if event.hash == wanted:
-            whole = msgspec.json.format(msgspec.json.encode(public(event)), indent=2).decode()
+            whole = msgspec.json.format(msgspec.json.encode(event_document(event)), indent=2).decode()
             return PageExtra(encoded({"text": visible(whole, lines=True)}))
     raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
 

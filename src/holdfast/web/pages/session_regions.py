@@ -13,7 +13,7 @@ from markupsafe import Markup
 from holdfast.core import agents as agents_of
 from holdfast.core.model import Agent, Task
 from holdfast.core.state import AgentState
-from holdfast.core.times import MINUTE, millis
+from holdfast.core.times import MINUTE, parse_time
 from holdfast.core.wording import ABSENCE, limit_words, open_pause, paused_and_away
 from holdfast.machine.wall import local_offset
 from holdfast.sessions.report import exact, phases
@@ -97,8 +97,8 @@ def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]
 
 def time(_: Keeper, sight: Sight) -> RegionGroup:
     s = sight.session
-    since = millis(s.started_at or s.created_at)
-    until = sight.now if s.ended_at is None else millis(s.ended_at)
+    since = parse_time(s.started_at or s.created_at)
+    until = sight.now if s.ended_at is None else parse_time(s.ended_at)
     period = Period.of(since, max(until, since), live=sight.live)
     agents = _lanes(sight)
     lanes = [lane for _, _, _, lane in agents]

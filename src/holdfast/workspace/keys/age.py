@@ -65,7 +65,7 @@ def secret_of(text: str) -> bytes | None:
 def is_recipient(text: str) -> bool:
     """Whether it is `age1…` as age itself writes it, whole, and no weak key."""
     public = _read(_RECIPIENT, text)
-    return public is not None and not weak(public)
+    return public is not None and not is_weak(public)
 
 
 def public_of(text: str) -> str | None:
@@ -78,23 +78,23 @@ def public_of(text: str) -> str | None:
     return recipient(X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw())
 
 
-def agreed(secret: str, public: str) -> bytes | None:
+def shared_secret(secret: str, public: str) -> bytes | None:
     """What the holders of two X25519 keys have in common and nobody else knows; None when either is no such key."""
     own, other = secret_of(secret), _read(_RECIPIENT, public)
-    if own is None or other is None or weak(other):
+    if own is None or other is None or is_weak(other):
         return None
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
     return X25519PrivateKey.from_private_bytes(own).exchange(X25519PublicKey.from_public_bytes(other))
 
 
-def weak(public: bytes) -> bool:
+def is_weak(public: bytes) -> bool:
     """Whether an X25519 public key gives everybody the same few secrets."""
     return (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME in _WEAK
 
 
 @lru_cache(_REMEMBERED)
-def weak_signer(public: bytes) -> bool:
+def is_weak_signer(public: bytes) -> bool:
     """The same of an Ed25519 public key, by the point it is on the other curve."""
     y = (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME
     return y == 1 or (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME in _WEAK
@@ -115,7 +115,7 @@ def ssh_recipient(text: str) -> str | None:
     if not blob.startswith(start):
         return None
     if kind == "ssh-ed25519" and (
-        len(blob) != len(start) + 36 or blob[len(start) : -32] != b"\0\0\0\x20" or weak_signer(blob[-32:])
+        len(blob) != len(start) + 36 or blob[len(start) : -32] != b"\0\0\0\x20" or is_weak_signer(blob[-32:])
     ):
         return None
     spelled = f"{kind} {base64.b64encode(blob).decode('ascii')}"

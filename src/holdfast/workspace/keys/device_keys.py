@@ -39,7 +39,7 @@ class PublicKeys(msgspec.Struct, frozen=True):
     age: str
 
     def __post_init__(self) -> None:
-        if len(self.signing) != 32 or age_keys.weak_signer(self.signing):
+        if len(self.signing) != 32 or age_keys.is_weak_signer(self.signing):
             raise ValueError("not a signing key")
         if not age_keys.is_recipient(self.age):
             raise ValueError("not an age key")
@@ -104,7 +104,7 @@ class DeviceKeys:
 
 def verify(signing: bytes, domain: bytes, payload: bytes, signature: bytes) -> bool:
     """Whether the holder of `signing` signed it. Never raises: all of it may come from a hostile remote."""
-    if len(signing) != 32 or len(signature) != 64 or age_keys.weak_signer(signing):
+    if len(signing) != 32 or len(signature) != 64 or age_keys.is_weak_signer(signing):
         return False
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -145,7 +145,7 @@ _WANTED: Final = "Give an age key (age1…) or an SSH public key (ssh-ed25519 AA
 _FOREIGN: Final = ("ecdsa-", "sk-ssh-", "sk-ecdsa-", "ssh-dss")
 
 
-def checked_recipient(text: str) -> str:
+def check_recipient(text: str) -> str:
     """A person's public key in its one spelling, without the comment; `Invalid` when nothing can be sealed to it."""
     given = text.strip()
     if given.upper().startswith((age_keys.SECRET, "-----BEGIN")):

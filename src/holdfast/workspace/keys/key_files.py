@@ -15,19 +15,19 @@ import msgspec
 from holdfast.core import extras
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused
-from holdfast.core.text import clean
-from holdfast.machine.os_errors import WINDOWS, explain, shown
+from holdfast.core.text import check_text
+from holdfast.machine.os_errors import WINDOWS, display_path, explain
 from holdfast.machine.private_paths import make_private_dir, open_private
 from holdfast.workspace.keys.device_keys import DeviceKeys, PublicKeys
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-Place = Literal["file", "keyring"]
+KeyPlace = Literal["file", "keyring"]
 
 FILE: Final = "device.json"
 SERVICE: Final = "holdfast"
-LONGEST_NAME: Final = 100
+MAX_DEVICE_NAME_LENGTH: Final = 100
 _LOCK: Final = "device.lock"
 _LARGEST: Final = 64 << 10
 _RESTORE: Final = (
@@ -43,7 +43,7 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     signing: bytes
     age: str
-    place: Place
+    place: KeyPlace
     made_at: int | None = None
     seed: bytes | None = None
     identity: str | None = None
@@ -98,7 +98,7 @@ def load(home: str) -> DeviceKeys | None:
     return keys
 
 
-def create(home: str, *, name: str, place: Place = "file", made_at: int | None = None) -> DeviceKeys:
+def create(home: str, *, name: str, place: KeyPlace = "file", made_at: int | None = None) -> DeviceKeys:
     """This device's keys, made now unless they are there: of two processes one makes them, both return the same."""
     from holdfast.machine.locks import locked
 
@@ -137,7 +137,7 @@ def set_name(home: str, name: str) -> None:
 
 
 def _name(name: str) -> str:
-    name = clean(name.strip(), "the device's name", longest=LONGEST_NAME)
+    name = check_text(name.strip(), "the device's name", longest=MAX_DEVICE_NAME_LENGTH)
     if not name.isprintable():
         raise Invalid("the device's name holds characters that cannot be shown", hint="Use letters, digits, dashes.")
     return name
@@ -168,8 +168,8 @@ def _bytes(path: str, *, secrets: bool) -> bytes | None:
         # Whoever can read the secrets is this device too: they are not used before somebody has looked.
         if secrets and not WINDOWS and mode & 0o077:
             raise Refused(
-                f"{shown(path)} holds this device's keys and is open to others (mode {mode:04o})",
-                hint=f"If nobody else can have read it: chmod 600 {shown(path)}",
+                f"{display_path(path)} holds this device's keys and is open to others (mode {mode:04o})",
+                hint=f"If nobody else can have read it: chmod 600 {display_path(path)}",
                 operation="read",
                 file=path,
             )
@@ -207,13 +207,13 @@ def _version(data: bytes) -> int:
 
 def _newer(path: str) -> HoldfastError:
     return Refused(
-        f"{shown(path)} was written by a newer Holdfast", hint="Update Holdfast.", operation="read", file=path
+        f"{display_path(path)} was written by a newer Holdfast", hint="Update Holdfast.", operation="read", file=path
     )
 
 
 def _damaged(path: str, why: str) -> HoldfastError:
     return Damaged(
-        f"this device's keys in {shown(path)} are damaged: {why}", hint=_RESTORE, operation="read", file=path
+        f"this device's keys in {display_path(path)} are damaged: {why}", hint=_RESTORE, operation="read", file=path
     )
 
 
@@ -224,7 +224,7 @@ def _keyring() -> ModuleType:
     try:
         import keyring
     except ImportError:
-        raise extras.missing(
+        raise extras.missing_extra(
             "the OS keyring needs",
             "keyring",
             otherwise="keep the keys in a private file.",

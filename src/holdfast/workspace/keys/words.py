@@ -41,7 +41,7 @@ def spell(data: bytes) -> str:
     return "-".join(known[number >> _BITS * place & 1023] for place in range(COUNT - 1, -1, -1))
 
 
-def read(text: str, *, what: str = "fingerprint") -> bytes:
+def parse_words(text: str, *, what: str = "fingerprint") -> bytes:
     """The 16 bytes of 13 words, or of 32 hex digits: in any case, apart by anything that is no letter.
 
     A word may be cut short after its fourth letter. `what` names the thing in messages.
@@ -93,9 +93,9 @@ def new_code() -> str:
     return spell(os.urandom(SIZE))
 
 
-def keys_of(code: str) -> DeviceKeys:
+def keys_from_code(code: str) -> DeviceKeys:
     """The device a code stands for: always the same one. 128 random bits need no slow derivation."""
-    secret = read(code, what="recovery code")
+    secret = parse_words(code, what="recovery code")
     return DeviceKeys(_derived(secret, _SIGNING), age.identity(_derived(secret, _AGE)))
 
 

@@ -11,7 +11,7 @@ from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry, Wiring
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # Before a tool only what begins or asks something: everything else is told after it.
 BEFORE: Final = "Task|Agent|AskUserQuestion|ExitPlanMode"
@@ -52,21 +52,21 @@ class ClaudeCodeSettings:
     name = "claude"
     programs: tuple[str, ...] = ("claude",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_home(places), places.in_home(".claude.json"), places.in_project(".claude"))
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
         return (FileChange(settings(places, scope), entries),)
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         # Not among its other settings: Claude Code looks for servers here.
         own = places.environ.get("CLAUDE_CONFIG_DIR", "").strip()
         user = os.path.join(_home(places), ".claude.json") if own else places.in_home(".claude.json")
         path = user if scope == "user" else places.in_project(".mcp.json")
         return FileChange(path, (SettingsEntry(("mcpServers", NAME), {"type": "stdio", **server.entry}, only=True),))
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found = [
             f"{path} sets disableAllHooks: remove it, or nothing is recorded."
             for path in _own_settings(places, scope)
@@ -83,7 +83,7 @@ class ClaudeCodeSettings:
         return tuple(found)
 
 
-def settings(places: Places, scope: Scope) -> str:
+def settings(places: AgentDirs, scope: Scope) -> str:
     """The settings file of a scope."""
     if scope == "user":
         return os.path.join(_home(places), "settings.json")
@@ -101,18 +101,18 @@ def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
 
 
-def _home(places: Places) -> str:
+def _home(places: AgentDirs) -> str:
     return places.under("CLAUDE_CONFIG_DIR", ".claude")
 
 
-def _own_settings(places: Places, scope: Scope) -> tuple[str, ...]:
+def _own_settings(places: AgentDirs, scope: Scope) -> tuple[str, ...]:
     # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
     local = places.in_project(".claude", "settings.local.json")
     both = (settings(places, "user"), settings(places, "project"), local)
     return both if scope == "user" else both[1:] + both[:1]
 
 
-def _managed_settings(places: Places) -> list[str]:
+def _managed_settings(places: AgentDirs) -> list[str]:
     root = _MANAGED.get(places.system, "/etc/claude-code")
     pieces = os.path.join(root, "managed-settings.d")
     listed = [name for name in names(pieces) if name.endswith(".json")]

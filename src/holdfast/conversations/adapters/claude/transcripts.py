@@ -16,7 +16,7 @@ from holdfast.conversations.adapters.claude.transcript import ClaudeTranscript
 from holdfast.conversations.adapters.files import DirectoryEntry, directories, files, stamp
 from holdfast.conversations.adapters.jsonl import Problems, records
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, with_problems
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 def read(source: TranscriptSource, forks: Forks) -> Iterator[Transcript]:
@@ -78,7 +78,7 @@ class ClaudeTranscripts:
         self._listed: dict[str, str] = {}
         self._forks: Forks | None = None
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(places.under("CLAUDE_CONFIG_DIR", ".claude"), "projects")
         self._listed, self._forks = {}, None
         for project in directories(top, linked=True):

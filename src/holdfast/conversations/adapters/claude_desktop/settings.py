@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.wiring import FileChange, SettingsEntry, Wiring
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 class ClaudeDesktopSettings:
@@ -17,13 +17,13 @@ class ClaudeDesktopSettings:
     name = "claude-desktop"
     programs: tuple[str, ...] = ("claude-desktop",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_directory(places),)
 
     def changes(self, *_: object, **__: object) -> tuple[FileChange, ...]:
         return ()
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         if scope == "project":
             return None
         path = os.path.join(_directory(places), "claude_desktop_config.json")
@@ -33,7 +33,7 @@ class ClaudeDesktopSettings:
         return ()
 
 
-def _directory(places: Places) -> str:
+def _directory(places: AgentDirs) -> str:
     if places.system == "darwin":
         return places.in_home("Library", "Application Support", "Claude")
     if places.system == "win32":

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, Wiring
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 MANNERS: Final[dict[str, Manner]] = {
     "TaskStart": "ask",
@@ -33,14 +33,14 @@ class ClineSettings:
     name = "cline"
     programs: tuple[str, ...] = ("cline",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (
             places.under("CLINE_DIR", ".cline"),
             places.in_home("Documents", "Cline"),
             places.in_project(".clinerules"),
         )
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         windows = places.system == "win32"
         top = directory(places, scope)
         return tuple(
@@ -55,7 +55,7 @@ class ClineSettings:
     def server(self, *_: object, **__: object) -> None:
         return None  # the editors it lives in keep its servers each in a place of their own
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found = []
         if scope == "project" and os.path.isfile(places.in_project(".clinerules")):
             found.append("`.clinerules` is a file here, so that no hooks can stand below it: connect for the user.")
@@ -67,7 +67,7 @@ class ClineSettings:
         return tuple(found)
 
 
-def directory(places: Places, scope: Scope) -> str:
+def directory(places: AgentDirs, scope: Scope) -> str:
     """The directory of hooks of a scope: the ones that every version of Cline looks into."""
     if scope == "user":
         return places.in_home("Documents", "Cline", "Hooks")

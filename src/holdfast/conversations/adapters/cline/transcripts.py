@@ -27,7 +27,7 @@ from holdfast.conversations.adapters.transcript import (
 )
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Measured, Prompted
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 T = TypeVar("T")
 
@@ -280,7 +280,7 @@ _MESSAGES: Final = ".messages.json"
 class ClineTranscripts:
     name = "cline"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = _top(places)
         for name in names(top):
             directory = os.path.join(top, name)
@@ -307,7 +307,7 @@ class ClineTranscripts:
         yield from with_problems(telling.story(), problems, self.name, name)
 
 
-def _top(places: Places) -> str:
+def _top(places: AgentDirs) -> str:
     """Where conversations are: named, below a data directory that is named, or below Cline's own."""
     for variable, below in (("CLINE_SESSION_DATA_DIR", ()), ("CLINE_DATA_DIR", ("sessions",))):
         if places.environ.get(variable, "").strip():

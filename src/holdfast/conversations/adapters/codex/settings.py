@@ -17,7 +17,7 @@ from holdfast.conversations.connect.settings_files import content, settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core import toml_text
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _OURS: Final = "holdfast"
 _USUAL_TIMEOUT: Final = 600
@@ -138,14 +138,14 @@ class CodexSettings:
     name = "codex"
     programs = ("codex",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (home(places), places.in_project(".codex"))
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
         return (FileChange(hooks_file(places, scope), entries),)
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         values: dict[str, Json] = {"command": server.command}
         if server.args:
             values["args"] = list(server.args)
@@ -157,7 +157,7 @@ class CodexSettings:
             os.path.join(top, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
         )
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         path = os.path.join(home(places), "config.toml")
         config = settings(path)
         found: list[str] = []
@@ -177,11 +177,11 @@ class CodexSettings:
         return tuple(found)
 
 
-def home(places: Places) -> str:
+def home(places: AgentDirs) -> str:
     return places.under("CODEX_HOME", ".codex")
 
 
-def hooks_file(places: Places, scope: Scope) -> str:
+def hooks_file(places: AgentDirs, scope: Scope) -> str:
     """The file of a scope that holds nothing but hooks."""
     if scope == "user":
         return os.path.join(home(places), "hooks.json")

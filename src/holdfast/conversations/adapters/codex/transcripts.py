@@ -19,7 +19,7 @@ from holdfast.conversations.adapters.jsonl import Problems, chunks, records_in
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, join, with_problems
 from holdfast.conversations.signals import AgentBegan
 from holdfast.machine.zstd import zstandard
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _PIECE: Final = 1 << 20
 # A small file can be made to unpack to anything. Conversations become about ten times as large.
@@ -167,7 +167,7 @@ class Rollouts:
         self._listed: dict[str, str] = {}
         self._shelf: Shelf | None = None
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         listed: dict[str, str] = {}
         for source in _all(home(places)):
             listed[source.path] = source.stamp

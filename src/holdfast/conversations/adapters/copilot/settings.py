@@ -15,7 +15,7 @@ from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _FILE: Final = "holdfast.json"
 MANNERS: Final[dict[str, Manner]] = {
@@ -38,23 +38,23 @@ class CopilotSettings:
     name = "copilot"
     programs = ("copilot",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_home(places),)
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         windows = places.system == "win32"
         hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in MANNERS.items()}
         content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
         return (FileChange(hook_file(places, scope), content=content.encode()),)
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         if scope == "project":
             return None
         entry: dict[str, Json] = {"type": "local", **server.entry, "tools": ["*"]}
         path = os.path.join(_home(places), "mcp-config.json")
         return FileChange(path, (SettingsEntry(("mcpServers", NAME), entry, only=True),))
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         files = [os.path.join(_home(places), "settings.json")]
         if scope == "project":
             files += [places.in_project(".github", "copilot", name) for name in _SETTINGS]
@@ -68,7 +68,7 @@ class CopilotSettings:
 _SETTINGS: Final = ("settings.json", "settings.local.json")
 
 
-def hook_file(places: Places, scope: Scope) -> str:
+def hook_file(places: AgentDirs, scope: Scope) -> str:
     """Our file of a scope."""
     top = _home(places) if scope == "user" else places.in_project(".github")
     return os.path.join(top, "hooks", _FILE)
@@ -86,7 +86,7 @@ def in_powershell(line: str) -> str:
     return "cmd.exe /d /c '" + line.replace("'", "''") + "'"
 
 
-def _home(places: Places) -> str:
+def _home(places: AgentDirs) -> str:
     return places.under("COPILOT_HOME", ".copilot")
 
 

@@ -33,7 +33,7 @@ from holdfast.conversations.connect.settings_files import content
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 
 class Where(msgspec.Struct, gc=False):
@@ -373,7 +373,7 @@ _LINE: Final = re.compile(r"([a-z_]+):[ \t]+(.+?)[ \t]*\Z")
 class CopilotTranscripts:
     name = "copilot"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(places.under("COPILOT_HOME", ".copilot"), "session-state")
         for name in names(top):
             path = os.path.join(top, name)

@@ -13,7 +13,7 @@ from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 VERSION: Final = 1
 HOOKS: Final[dict[str, Manner]] = {
@@ -45,28 +45,28 @@ class CursorSettings:
     # The editor, and its agent on the command line.
     programs: tuple[str, ...] = ("cursor-agent", "cursor")
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (places.in_home(".cursor"), places.in_project(".cursor"))
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         return (
             FileChange(
                 hooks_file(places, scope), (SettingsEntry(("version",), VERSION, only=True), *_entries(command))
             ),
         )
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         place = places.in_home if scope == "user" else places.in_project
         return FileChange(
             place(".cursor", "mcp.json"), (SettingsEntry(("mcpServers", NAME), server.entry, only=True),)
         )
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         path = hooks_file(places, scope)
         return tuple(_refused(path, settings_in(path, comments=True)))
 
 
-def hooks_file(places: Places, scope: Scope) -> str:
+def hooks_file(places: AgentDirs, scope: Scope) -> str:
     """The file of a scope."""
     place = places.in_home if scope == "user" else places.in_project
     return place(".cursor", "hooks.json")

@@ -33,7 +33,7 @@ from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Prompted
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*(?:</user_query>|\Z)", re.DOTALL)
 # `Friday, Sep 4, 2026, 2:21 AM (UTC+8)`: to the minute, in the zone of the person.
@@ -220,7 +220,7 @@ class _Noted(NamedTuple):
 class CursorTranscripts:
     name = "cursor"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         for project in directories(places.in_home(".cursor", "projects")):
             top = os.path.join(project, "agent-transcripts")
             found = files(top, _END)

@@ -15,7 +15,7 @@ from holdfast.conversations.connect.mcp_entry import Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # By this name a person finds the hooks in `/hooks`, and can switch them off there.
 NAME: Final = "holdfast"
@@ -56,25 +56,25 @@ class GeminiSettings:
     name = "gemini"
     programs: tuple[str, ...] = ("gemini",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (own_directory(places), places.in_project(".gemini"))
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         return (FileChange(settings(places, scope), tuple(_entries(command))),)
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         return FileChange(settings(places, scope), (SettingsEntry(("mcpServers", SERVER), server.entry, only=True),))
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         return (*_switched_off(places, scope), *_untrusted(places))
 
 
-def own_directory(places: Places) -> str:
+def own_directory(places: AgentDirs) -> str:
     """Gemini's own directory of a person."""
     return os.path.join(places.under("GEMINI_CLI_HOME"), ".gemini")
 
 
-def settings(places: Places, scope: Scope) -> str:
+def settings(places: AgentDirs, scope: Scope) -> str:
     """The settings file of a scope."""
     if scope == "user":
         return os.path.join(own_directory(places), "settings.json")
@@ -90,7 +90,7 @@ def _entries(command: Command) -> Iterator[SettingsEntry]:
         yield SettingsEntry(("hooks", event), group | {"hooks": [line]})
 
 
-def _switched_off(places: Places, scope: Scope) -> Iterator[str]:
+def _switched_off(places: AgentDirs, scope: Scope) -> Iterator[str]:
     # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
     own = (settings(places, scope), settings(places, "project" if scope == "user" else "user"))
     for path in own:
@@ -106,7 +106,7 @@ def _switched_off(places: Places, scope: Scope) -> Iterator[str]:
         yield f"{path} disables all hooks: ask whoever manages this machine."
 
 
-def _untrusted(places: Places) -> Iterator[str]:
+def _untrusted(places: AgentDirs) -> Iterator[str]:
     """Gemini runs no hooks, the person's own among them, in a folder that is not trusted."""
     said = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
     trust = part(part(_read(settings(places, "user")), "security"), "folderTrust")

@@ -44,7 +44,7 @@ from holdfast.conversations.signals import (
 )
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # Written by the program into the person's part of the conversation.
 _OWN_WORDS: Final = ("<session_context>", "<hook_context>", "<state_snapshot>", "/", "?")
@@ -283,7 +283,7 @@ _READ: Final = json.JSONDecoder(strict=False)
 class GeminiTranscripts:
     name = "gemini"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         for project in directories(os.path.join(own_directory(places), "tmp")):
             chats = os.path.join(project, "chats")
             found = [file for file in files(chats, _LINES, _WHOLE) if file.name.startswith("session-")]

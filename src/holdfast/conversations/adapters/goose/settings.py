@@ -15,7 +15,7 @@ from holdfast.conversations.adapters.fields import part
 from holdfast.conversations.connect.settings_files import content, settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, Wiring
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 PLUGIN: Final = "holdfast"
 # Before a tool only what begins something: everything else is told after it. Nothing is ever held up by a hook that
@@ -40,10 +40,10 @@ class GooseSettings:
     name = "goose"
     programs: tuple[str, ...] = ("goose",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_config(places), data(places))
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         top = plugin(places, scope)
         manifest: dict[str, Json] = {
             "name": PLUGIN,
@@ -59,7 +59,7 @@ class GooseSettings:
     def server(self, *_: object, **__: object) -> None:
         return None  # its servers stand in YAML, among everything else it is told
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found: list[str] = []
         path = _disabling(places)
         if path is not None:
@@ -72,23 +72,23 @@ class GooseSettings:
         return tuple(found)
 
 
-def plugin(places: Places, scope: Scope) -> str:
+def plugin(places: AgentDirs, scope: Scope) -> str:
     """The directory of Holdfast's plugin."""
     if scope == "project":
         return places.in_project(".agents", "plugins", PLUGIN)
     return os.path.join(places.under(_ROOT), ".agents", "plugins", PLUGIN)
 
 
-def data(places: Places) -> str:
+def data(places: AgentDirs) -> str:
     """Where Goose keeps what it remembers."""
     return _apart(places, "data") or places.data("goose")
 
 
-def _config(places: Places) -> str:
+def _config(places: AgentDirs) -> str:
     return _apart(places, "config") or places.config("goose")
 
 
-def _apart(places: Places, what: str) -> str | None:
+def _apart(places: AgentDirs, what: str) -> str | None:
     """Where it is when it is not where XDG has it: below a root that is named, or on Windows."""
     if places.environ.get(_ROOT, "").strip():
         return os.path.join(places.under(_ROOT), what)
@@ -107,7 +107,7 @@ def _written(value: dict[str, Json]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def _disabling(places: Places) -> str | None:
+def _disabling(places: AgentDirs) -> str | None:
     """The settings file that disables the plugin: of all that name it, the nearest decides."""
     for path in (
         places.in_project(".config", "goose", "settings.local.json"),

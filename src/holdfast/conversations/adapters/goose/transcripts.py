@@ -33,7 +33,7 @@ from holdfast.conversations.adapters.transcript import (
 )
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Prompted
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 # Times are whole seconds in some versions and milliseconds in others; seconds reach this in the year 2286.
 _SECONDS_END: Final = 10_000_000_000
@@ -271,7 +271,7 @@ _HIDDEN: Final = frozenset({"hidden"})
 class GooseTranscripts:
     name = "goose"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(data(places), "sessions")
         found = {file.name: file.stamp for file in files(top, _DATABASE, _LOG, _END)}
         if _DATABASE in found:

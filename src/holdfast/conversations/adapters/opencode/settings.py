@@ -12,7 +12,7 @@ from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 _FILE: Final = "holdfast.js"
 _SCHEMA: Final = "https://opencode.ai/config.json"
@@ -22,19 +22,19 @@ class OpencodeSettings:
     name = "opencode"
     programs = ("opencode",)
 
-    def traces(self, places: Places) -> tuple[str, ...]:
+    def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return places.data("opencode"), places.config("opencode"), places.in_project(".opencode")
 
-    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
         return (FileChange(plugin(places, scope), content=written(command)),)
 
-    def server(self, places: Places, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
         entry: dict[str, Json] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
         # The first line it would otherwise add by itself, to a file that it did not make.
         entries = (SettingsEntry(("$schema",), _SCHEMA, only=True), SettingsEntry(("mcp", NAME), entry, only=True))
         return FileChange(config(places, scope), entries)
 
-    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+    def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found = []
         if _is_set(places, "OPENCODE_PURE"):
             found.append("OPENCODE_PURE is set, so opencode loads no plugins: take it out of the environment.")
@@ -46,13 +46,13 @@ class OpencodeSettings:
         return tuple(found)
 
 
-def plugin(places: Places, scope: Scope) -> str:
+def plugin(places: AgentDirs, scope: Scope) -> str:
     """The plugin file of a scope."""
     top = places.config("opencode") if scope == "user" else places.in_project(".opencode")
     return os.path.join(top, "plugins", _FILE)
 
 
-def config(places: Places, scope: Scope) -> str:
+def config(places: AgentDirs, scope: Scope) -> str:
     """The settings of a scope, in whichever of their names they are there."""
     top = places.config("opencode") if scope == "user" else places.project
     usual, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
@@ -66,7 +66,7 @@ def written(command: Command) -> bytes:
     return re.sub('"@[a-z]+@"', lambda found: lines[found[0]], text).encode()
 
 
-def _is_set(places: Places, variable: str) -> bool:
+def _is_set(places: AgentDirs, variable: str) -> bool:
     return places.environ.get(variable, "").strip().lower() not in ("", "0", "false")
 
 

@@ -32,7 +32,7 @@ from holdfast.conversations.adapters.opencode.transcript import (
 )
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.core.decode import decodable
-from holdfast.workspace.agent_dirs import Places
+from holdfast.workspace.agent_dirs import AgentDirs
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ _TABLES: Final = frozenset(("session", "message", "part", "todo"))
 class OpencodeTranscripts:
     name = "opencode"
 
-    def sources(self, places: Places) -> Iterator[TranscriptSource]:
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = places.data("opencode")
         named = places.environ.get("OPENCODE_DB", "").strip()
         databases = [named if os.path.isabs(named) else os.path.join(top, named)] if named else _databases(top)

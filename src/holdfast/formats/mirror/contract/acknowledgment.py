@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.core.errors import Invalid, NotFound, Refused
-from holdfast.core.text import LONGEST_NAME, clean
-from holdfast.core.times import text as time_text
+from holdfast.core.text import MAX_NAME_LENGTH, check_text
+from holdfast.core.times import format_time as time_text
 from holdfast.formats.contract.fields import VERSION
 from holdfast.formats.mirror.contract import layout, yaml_files
 from holdfast.machine.files import read_limited, write_atomic
 from holdfast.machine.locks import locked
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 
 LIMIT: Final = 4 << 20
 _HEADING: Final = "# Contract Acknowledgment"
@@ -64,7 +64,9 @@ def specification(file: str) -> Specification:
 
     raw = read_limited(file, LIMIT, what="the specification")
     if not raw.strip():
-        raise Invalid(f"{shown(file)} is empty", hint="Name the text of the contract.", operation="read", file=file)
+        raise Invalid(
+            f"{display_path(file)} is empty", hint="Name the text of the contract.", operation="read", file=file
+        )
     words = raw.decode("utf-8", "replace")
     version = _VERSION.search(words)
     return Specification(file, version[1] if version else VERSION, hashlib.sha256(raw).hexdigest(), _headings(words))
@@ -104,7 +106,7 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
         if agent is not None:
             found = [acknowledgment for acknowledgment in found if acknowledgment.agent == _agent(agent)]
         if not found:
-            who = "nobody" if agent is None else f"agent {shown(_agent(agent))}"
+            who = "nobody" if agent is None else f"agent {display_path(_agent(agent))}"
             raise NotFound(f"{who} has not acknowledged the contract", hint=_command(spec_file, agent))
         for acknowledgment in found:
             _check(acknowledgment, spec)
@@ -115,25 +117,26 @@ def _check(told: Acknowledgment, spec: Specification) -> None:
     again = f"Read it, then: {_command(spec.file, told.agent)}"
     missing = [name for name in ("date", "version", "checksum") if not getattr(told, name)]
     if missing:
-        raise Invalid(f"the acknowledgment of {shown(told.agent)} has no {missing[0]}", hint=again)
+        raise Invalid(f"the acknowledgment of {display_path(told.agent)} has no {missing[0]}", hint=again)
     if told.version != spec.version:
         raise Refused(
-            f"{shown(told.agent)} acknowledged version {shown(told.version)}, and this is version {spec.version}",
+            f"{display_path(told.agent)} acknowledged version {display_path(told.version)}, "
+            f"and this is version {spec.version}",
             hint=again,
         )
     if told.checksum.lower() != spec.checksum:
-        raise Refused(f"the contract has changed since {shown(told.agent)} acknowledged it", hint=again)
+        raise Refused(f"the contract has changed since {display_path(told.agent)} acknowledged it", hint=again)
 
 
 def _command(spec_file: str, agent: str | None) -> str:
     from shlex import quote
 
-    whom = "" if agent is None else f" --agent {quote(shown(agent))}"
-    return f"holdfast contract acknowledge --spec {quote(shown(spec_file))}{whom}"
+    whom = "" if agent is None else f" --agent {quote(display_path(agent))}"
+    return f"holdfast contract acknowledge --spec {quote(display_path(spec_file))}{whom}"
 
 
 def _agent(name: str) -> str:
-    plain = clean(name, "the agent's name", longest=LONGEST_NAME).strip()
+    plain = check_text(name, "the agent's name", longest=MAX_NAME_LENGTH).strip()
     if not plain.isprintable():
         raise Invalid("the agent's name holds control characters", hint="Use one line of plain text.")
     return plain
@@ -149,7 +152,10 @@ def _text(path: str) -> str | None:
         return raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise Invalid(
-            f"{shown(path)} is not UTF-8", hint="Save it as UTF-8, or move it away.", operation="read", file=path
+            f"{display_path(path)} is not UTF-8",
+            hint="Save it as UTF-8, or move it away.",
+            operation="read",
+            file=path,
         ) from None
 
 

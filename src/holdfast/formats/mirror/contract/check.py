@@ -217,7 +217,7 @@ def _doubts(found: HistoryIndex) -> list[tuple[Kind, str]]:
             ("unused", f"has {told} that the contract does not allow: line {found.wrong.first[0]}, {found.why}")
         )
     if found.untaken is not None:
-        most = f"{limits.DOCUMENT >> 20} MiB"
+        most = f"{limits.MAX_DOCUMENT_SIZE >> 20} MiB"
         made.append(
             ("large", f"has more than {most} of other programs: those from line {found.untaken} on are left out")
         )

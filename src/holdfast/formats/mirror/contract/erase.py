@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
-from holdfast.core.events import KINDS
+from holdfast.core.events import EVENT_TYPES
 from holdfast.formats.contract.fields import OWN
 from holdfast.formats.mirror.contract import history, layout
 from holdfast.formats.mirror.contract.layout import Feature
@@ -68,7 +68,7 @@ def _is_own(line: bytes) -> bool:
         return OWN in _objects.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         begun = _BEGUN.match(line)
-        return _MARK in line or (begun is not None and begun[1].decode() in KINDS)
+        return _MARK in line or (begun is not None and begun[1].decode() in EVENT_TYPES)
 
 
 def _is_object(line: bytes) -> bool:

@@ -19,10 +19,10 @@ from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.formats.contract.fields import OWN
 from holdfast.machine.files import sync_directory
 from holdfast.machine.locks import locked
-from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
 
-LIMIT: Final = limits.HISTORY
+LIMIT: Final = limits.MAX_HISTORY_SIZE
 _MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
@@ -110,7 +110,7 @@ def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = F
             for data in new:
                 _write(fd, data, path)
             if new:
-                again(os.fsync, fd)
+                retry_interrupted(os.fsync, fd)
             if fresh:
                 sync_directory(os.path.dirname(path))
         except OSError as error:
@@ -145,11 +145,11 @@ def _ends_well(fd: int) -> bool:
 
 
 def _write(fd: int, data: bytes, path: str) -> None:
-    written = again(os.write, fd, data)
+    written = retry_interrupted(os.write, fd, data)
     if written != len(data):
         # The rest must not follow: another program may have appended since. The next writer ends the line.
         raise Failed(
-            f"cannot write {shown(path)}: only a part of a line found room",
+            f"cannot write {display_path(path)}: only a part of a line found room",
             hint="Free some space and run the command again; the line is added anew.",
             operation="write",
             file=path,
@@ -206,12 +206,12 @@ def _lines_of(file: BinaryIO) -> Iterator[bytes]:
     if os.fstat(file.fileno()).st_size > LIMIT:
         raise _too_much(f"is larger than {LIMIT >> 20} MiB")
     number = 0
-    while raw := file.readline(limits.HISTORY_LINE):
+    while raw := file.readline(limits.MAX_HISTORY_LINE_SIZE):
         number += 1
-        if number > limits.HISTORY_LINES:
-            raise _too_much(f"has more than {limits.HISTORY_LINES:,} lines")
-        if len(raw) == limits.HISTORY_LINE and not raw.endswith(b"\n"):
-            while (more := file.readline(limits.HISTORY_LINE)) and not more.endswith(b"\n"):
+        if number > limits.MAX_HISTORY_LINES:
+            raise _too_much(f"has more than {limits.MAX_HISTORY_LINES:,} lines")
+        if len(raw) == limits.MAX_HISTORY_LINE_SIZE and not raw.endswith(b"\n"):
+            while (more := file.readline(limits.MAX_HISTORY_LINE_SIZE)) and not more.endswith(b"\n"):
                 pass
             raw = _TOO_LONG
         yield raw
@@ -280,5 +280,5 @@ def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         why = "it is not JSON" if raw.endswith(b"\n") else "it was cut off"
         if raw is _TOO_LONG:
-            why = f"it is longer than {limits.HISTORY_LINE >> 20} MiB"
-    return Invalid(f"{shown(path)}, line {number}: {why}", operation="read", file=path)
+            why = f"it is longer than {limits.MAX_HISTORY_LINE_SIZE >> 20} MiB"
+    return Invalid(f"{display_path(path)}, line {number}: {why}", operation="read", file=path)

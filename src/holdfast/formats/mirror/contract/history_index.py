@@ -83,7 +83,7 @@ def recorded(path: str, *, strict: bool = False) -> HistoryIndex:
     why = ""
     present = Present()
     untaken: int | None = None
-    room = limits.DOCUMENT
+    room = limits.MAX_DOCUMENT_SIZE
     for number, line in history.read(path) if os.path.lexists(path) else ():
         if isinstance(line, Invalid):
             unreadable.add(number)

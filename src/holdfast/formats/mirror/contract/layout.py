@@ -15,9 +15,9 @@ from typing import Final, Literal, NamedTuple
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
 from holdfast.formats.contract.fields import is_feature_id
 from holdfast.machine.files import write_atomic
-from holdfast.machine.os_errors import explain, shown
+from holdfast.machine.os_errors import display_path, explain
 from holdfast.machine.private_paths import make_private_dir
-from holdfast.machine.unsafe_files import foreign, refuse_foreign_links
+from holdfast.machine.unsafe_files import is_foreign, refuse_foreign_links
 from holdfast.machine.wall import Wall
 
 NAME: Final = ".ai-session"
@@ -151,23 +151,25 @@ def is_there(root: str) -> bool:
         raise explain(error, "look at", root) from error
     if stat.S_ISLNK(info.st_mode):
         raise Refused(
-            f"{shown(root)} is a link, and Holdfast does not write through it",
+            f"{display_path(root)} is a link, and Holdfast does not write through it",
             hint="Replace it with a directory of its own.",
             file=root,
         )
     if not stat.S_ISDIR(info.st_mode):
         raise Invalid(
-            f"{shown(root)} is in the way: it is not a directory", hint="Move it away and try again.", file=root
+            f"{display_path(root)} is in the way: it is not a directory",
+            hint="Move it away and try again.",
+            file=root,
         )
-    if foreign(info, above):
-        raise Refused(f"{shown(root)} belongs to another user", hint="Choose another place.", file=root)
+    if is_foreign(info, above):
+        raise Refused(f"{display_path(root)} belongs to another user", hint="Choose another place.", file=root)
     return True
 
 
 def need(root: str) -> None:
     if not is_there(root):
         raise NotFound(
-            f"there is no {shown(root)}",
+            f"there is no {display_path(root)}",
             hint="It is made with the first feature: holdfast mirror on contract.",
             operation="read",
             file=root,

@@ -18,7 +18,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.events import CommandRan
-from holdfast.core.fold import read as event_data
+from holdfast.core.fold import read_data as event_data
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.contract import configured
 from holdfast.formats.contract.events import commands

@@ -52,7 +52,7 @@ def foreign(path: str) -> list[Json]:
     The file only grows, so these stay the same ones, whatever comes after them; the doctor says where they end.
     """
     found: list[Json] = []
-    left = limits.DOCUMENT
+    left = limits.MAX_DOCUMENT_SIZE
     for _, line in history.read(path) if os.path.lexists(path) else ():
         if isinstance(line, dict) and OWN not in line:
             left -= history.size_of(line)

@@ -12,7 +12,7 @@ from holdfast.core import limits, view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract import fields as words
 from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, lst, obj
@@ -59,7 +59,7 @@ def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
             "start, last activity, model and tasks are known, the rest is not"
         )
         return _inferred(feature_id, dated, dated[0].at, dated[-1].at, source)
-    started = _moment_or_none(hints.get("started_at")) or millis(f"{feature_id[-_DAY:]}T00:00:00Z")
+    started = _moment_or_none(hints.get("started_at")) or parse_time(f"{feature_id[-_DAY:]}T00:00:00Z")
     last = max(started, _moment_or_none(hints.get("last_active")) or started)
     source = "without its history, which is empty: only when it began is known"
     return _inferred(feature_id, [], started, last, source)
@@ -151,7 +151,7 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
 def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
     """By time, each once: a merge of two branches may have mixed and doubled them. No more than a document holds."""
     found: dict[bytes, _Dated] = {}
-    room = limits.DOCUMENT
+    room = limits.MAX_DOCUMENT_SIZE
     for line in lines:
         written = msgspec.json.encode(line, order="sorted")
         room -= len(written)
@@ -165,7 +165,7 @@ def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
 
 def _moment_or_none(written: Json) -> int | None:
     try:
-        return millis(written) if isinstance(written, str) else None
+        return parse_time(written) if isinstance(written, str) else None
     except Invalid:
         return None
 
@@ -314,7 +314,7 @@ def _is_phase(phase: Mapping) -> bool:
 
 def _has_goal(feature: Feature) -> bool:
     session = restored(_lines(feature))
-    return session is not None and bool(view.word(session, "goal"))
+    return session is not None and bool(view.text_value(session, "goal"))
 
 
 def _named(told: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
@@ -355,10 +355,10 @@ def _uncertain(found: HistoryIndex) -> str:
 
 def _is_time(value: Json) -> bool:
     try:
-        return isinstance(value, str) and millis(value) is not None
+        return isinstance(value, str) and parse_time(value) is not None
     except Invalid:
         return False
 
 
 def _moment(value: Json) -> int:
-    return millis(value) if isinstance(value, str) and _is_time(value) else 2**62
+    return parse_time(value) if isinstance(value, str) and _is_time(value) else 2**62

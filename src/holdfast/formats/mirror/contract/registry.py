@@ -13,12 +13,12 @@ from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Invalid, Refused
-from holdfast.core.times import millis
+from holdfast.core.times import parse_time
 from holdfast.formats.mirror.contract import layout, yaml_files
 from holdfast.formats.mirror.contract.yaml_files import Mapping, YamlFile
 from holdfast.formats.text import read, yaml
 from holdfast.machine.locks import locked
-from holdfast.machine.os_errors import shown
+from holdfast.machine.os_errors import display_path
 
 LIST: Final = "active_features"
 # Dozens of processes may each want to add an entry at the same moment.
@@ -138,7 +138,7 @@ def listed(found: YamlFile, path: str) -> list[Mapping]:
         if len(known) == len(value):
             return known
     raise Damaged(
-        f"{shown(path)} is not a list of features",
+        f"{display_path(path)} is not a list of features",
         hint="holdfast doctor --repair sets it aside and makes it anew.",
         operation="read",
         file=path,
@@ -152,7 +152,7 @@ def later(one: Json, other: Json) -> Json:
 
 def _moment(written: Json) -> int:
     try:
-        return millis(written) if isinstance(written, str) else -(2**62)
+        return parse_time(written) if isinstance(written, str) else -(2**62)
     except Invalid:
         return -(2**62)
 

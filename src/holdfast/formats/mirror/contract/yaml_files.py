@@ -16,7 +16,7 @@ from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotF
 from holdfast.formats.mirror import git_ignore
 from holdfast.formats.text import read
 from holdfast.machine.files import sync_directory, write_atomic
-from holdfast.machine.os_errors import again, explain, shown
+from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
 from holdfast.machine.quarantine_names import free_name, stamp
 
@@ -56,7 +56,7 @@ def raw_of(path: str) -> bytes | None:
     try:
         parts: list[bytes] = []
         size = 0
-        while size <= LIMIT and (part := again(os.read, fd, 1 << 18)):
+        while size <= LIMIT and (part := retry_interrupted(os.read, fd, 1 << 18)):
             parts.append(part)
             size += len(part)
     except OSError as error:
@@ -64,7 +64,7 @@ def raw_of(path: str) -> bytes | None:
     finally:
         os.close(fd)
     if size > LIMIT:
-        raise _damaged(path, f"{shown(path)} is larger than {LIMIT >> 20} MiB")
+        raise _damaged(path, f"{display_path(path)} is larger than {LIMIT >> 20} MiB")
     return b"".join(parts)
 
 
@@ -75,7 +75,7 @@ def unmerged(raw: bytes) -> bool:
 
 def unfinished(path: str) -> Conflict:
     return Conflict(
-        f"{shown(path)} holds the marks of a merge that nobody finished",
+        f"{display_path(path)} holds the marks of a merge that nobody finished",
         hint="Decide in the file what is to stay, remove the marks (<<<<<<<, =======, >>>>>>>), and try again.",
         operation="read",
         file=path,
@@ -91,7 +91,7 @@ def parsed(raw: bytes, path: str) -> YamlFile:
     except Invalid as error:
         raise _damaged(path, error.message) from error
     if not isinstance(value, dict):
-        raise _damaged(path, f"{shown(path)} is not a mapping of names to values")
+        raise _damaged(path, f"{display_path(path)} is not a mapping of names to values")
     return YamlFile(value, raw.decode())
 
 
