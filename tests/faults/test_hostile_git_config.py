@@ -94,17 +94,17 @@ def test_file_runs_no_filter_whatever_its_name_is_made_of(desk: Desk, traps: Tra
 
 def test_mcp_record_runs_no_clean_filter(desk: Desk, traps: Traps) -> None:
     """The MCP server records a new file and a tracked one."""
-    from holdfast.mcp.context import McpContext, SurfaceFacts
+    from holdfast.mcp.context import McpContext, ServerOptions
     from holdfast.mcp.server import HoldfastServer
     from mcp import Client
 
     traps.plant(desk.project)
     (desk.project / "new.txt").write_text("1\n")
     (desk.project / "tracked.txt").write_text("1\n")
-    ground = McpContext(SurfaceFacts(directory=str(desk.project), home=str(desk.home), actor="ada"))
+    context = McpContext(ServerOptions(directory=str(desk.project), home=str(desk.home), actor="ada"))
 
     async def talk() -> bool:
-        async with Client(HoldfastServer(ground)) as client:
+        async with Client(HoldfastServer(context)) as client:
             changed = [{"path": "new.txt", "action": "created"}, {"path": "tracked.txt", "action": "modified"}]
             answer = await client.call_tool("record", {"files": changed})
             return bool(getattr(answer, "is_error", True))
@@ -112,7 +112,7 @@ def test_mcp_record_runs_no_clean_filter(desk: Desk, traps: Traps) -> None:
     try:
         assert asyncio.run(talk()) is False
     finally:
-        ground.close()
+        context.close()
     assert traps.names() == []
     assert last_file(desk)["path"] == "tracked.txt"
 
@@ -137,7 +137,7 @@ def test_resume_of_another_devices_session_runs_no_program(traps: Traps) -> None
         answer = room.at("b", "resume", session, "--force", "--json")
         assert answer.code == 0, answer
         assert traps.names() == []
-        differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["ground"]}
+        differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["context"]}
         assert "tracked.txt" in differences["dirty"], differences
         assert "inner" in differences["dirty"], differences
 

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents, Tool
 
 from holdfast.core.envelope import Event
 from holdfast.keeper.keeper import Keeper
-from holdfast.mcp.context import McpContext, SurfaceFacts
+from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.mcp.server import HoldfastServer
 from mcp import Client
 
@@ -30,13 +30,13 @@ class AtWork:
         self.project.mkdir(exist_ok=True)
         self.home.mkdir(mode=0o700, exist_ok=True)
         (self.home / "config.toml").write_text('[device]\nname = "laptop"\n\n[sync]\nbackground = false\n')
-        self.ground = McpContext(SurfaceFacts(directory=str(self.project), home=str(self.home), actor="ada"))
-        self.server = HoldfastServer(self.ground)
+        self.context = McpContext(ServerOptions(directory=str(self.project), home=str(self.home), actor="ada"))
+        self.server = HoldfastServer(self.context)
         self.mode = mode
         self.options = options
 
     def close(self) -> None:
-        self.ground.close()
+        self.context.close()
 
     def talk(self, said: Callable[[Client], Awaitable[T]], **options: Any) -> T:
         """One conversation of a client with the server."""

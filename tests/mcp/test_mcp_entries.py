@@ -98,7 +98,7 @@ def test_hints_are_in_the_words_of_the_tools(work: AtWork) -> None:
     assert 'record with agents: [{"id": "a", "event": "retried"}]' in told
     assert "holdfast agent" not in told
     told = work.refused("record", tasks=[{"event": "completed"}])
-    assert "which task it is about is missing" in told
+    assert "task's `id` is missing" in told
     assert "`id`" in told
     assert "Leave `cursor` out" in work.refused("search_history", cursor="ffffffff")
 
@@ -121,7 +121,7 @@ def test_goal_scope_and_mode_can_be_edited(work: AtWork) -> None:
     session = work.done("get_status")["session"]
     assert (session["goal"], session["scope"], session["mode"]) == ("Lose nothing at all", "mcp", "debug")
     assert session["tags"] == ["t"]
-    assert "edit: nothing was given to change" in work.refused("record", edit={})
+    assert "edit: nothing to change" in work.refused("record", edit={})
     assert "mode" in work.refused("record", edit={"mode": "reckless"})
 
 

@@ -73,8 +73,8 @@ def test_a_session_whose_project_is_not_here_can_be_read(work: AtWork) -> None:
     other = work.root / "elsewhere"
     other.mkdir()
     work.project.rmdir()
-    work.ground.close()
-    work.ground.told = work.ground.told._replace(directory=str(other))
+    work.context.close()
+    work.context.options = work.context.options._replace(directory=str(other))
     assert work.done("get_status", session=begun["id"])["session"]["goal"] == "Left alone"
     assert "Left alone" in work.read(f"holdfast://briefing/{begun['id']}")
 
@@ -100,9 +100,9 @@ def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
 def test_a_prompt_with_a_wrong_argument_says_which(work: AtWork) -> None:
     """Unknown arguments and prompts, and texts too long, are wrong parameters, told in words."""
     for name, arguments, words in (
-        ("continue", {"sesion": "x"}, "no argument 'sesion'"),
+        ("continue", {"sesion": "x"}, "Unknown argument 'sesion'"),
         ("continue", {"remark": "x" * 20_001}, "remark"),
-        ("nonesuch", {}, "no prompt 'nonesuch'"),
+        ("nonesuch", {}, "Unknown prompt 'nonesuch'"),
     ):
         with pytest.raises(MCPError, match=words) as problem:
             work.prompt(name, **arguments)

@@ -95,7 +95,7 @@ def test_anything_but_yes_is_no(work: AtWork) -> None:
         work.options["elicitation_callback"] = person
         told = work.refused("share_session", email=ADA)
         assert told.startswith(
-            ("The person did not agree; nothing was shared", "The answer did not come in the form")
+            ("The person did not agree; nothing was shared", "The client answered in an unexpected form")
         )
         assert len(person.questions) == 1
     assert shared_with(work) == []
@@ -114,7 +114,7 @@ def test_a_client_that_cannot_ask_gets_the_command(work: AtWork) -> None:
 def test_no_argument_stands_for_the_person(work: AtWork) -> None:
     """A model cannot say yes for them."""
     for extra in ("confirmed", "confirm", "share", "answer", "wish"):
-        assert "no argument" in work.refused("share_session", email=ADA, **{extra: {"share": True}})
+        assert "Unknown argument" in work.refused("share_session", email=ADA, **{extra: {"share": True}})
     assert shared_with(work) == []
 
 
@@ -150,7 +150,7 @@ def test_stored_text_cannot_word_the_question(work: AtWork) -> None:
     assert "\x1b" not in words
     assert "\u202e" not in words
     assert len(words) < 600
-    assert words.endswith("What they have read by then cannot be taken back.")
+    assert words.endswith("What they have read cannot be taken back.")
 
 
 def test_nobody_is_asked_about_what_cannot_be(work: AtWork) -> None:
@@ -214,7 +214,7 @@ def test_one_yes_shares_once(work: AtWork) -> None:
 
     results = work.talk(said, elicitation_callback=yes())
     assert [tool.is_error for tool in results] == [False, True, False, True]
-    assert "used already; nothing more was shared" in text_of(results[1])
+    assert "used before; nothing more was shared" in text_of(results[1])
 
 
 @pytest.mark.parametrize("work", [PREVIOUS], indirect=True)  # the present revision has no such answer

@@ -18,7 +18,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.formats import project_files
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
-from holdfast.mcp.tools import sync
+from holdfast.mcp import sync_tools
 from mcp import Client
 from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
@@ -133,9 +133,9 @@ def test_a_record_is_whole_or_nothing(work: AtWork) -> None:
         "record", notes=["kept out"], agents=[{"id": "a", "event": "started"}, {"id": "gone", "event": "completed"}]
     )
     assert told.startswith("Nothing of this call was recorded: agents[1]: there is no agent gone")
-    assert "nothing was given" in work.refused("record").lower()
+    assert "nothing to record" in work.refused("record").lower()
     work.done("record", agents=[{"id": "a", "event": "started"}])
-    assert "how far is missing" in work.refused("record", agents=[{"id": "a", "event": "progressed"}])
+    assert "`progress` is missing" in work.refused("record", agents=[{"id": "a", "event": "progressed"}])
 
 
 def test_finishing_otherwise(quick: AtWork) -> None:
@@ -160,7 +160,7 @@ def test_errors_say_which_tool_helps(quick: AtWork) -> None:
     assert "holdfast remote add" in quick.refused("sync")
     assert "Tools are start_session" in quick.refused("nonesuch")
     told = quick.refused("record", note="typo")
-    assert "no argument 'note'" in told
+    assert "Unknown argument 'note'" in told
     assert "notes" in told
 
 
@@ -254,7 +254,7 @@ def test_secrets_are_cut_out_and_the_agent_is_told(quick: AtWork) -> None:
     told = quick.done("record", notes=["key AKIAIOSFODNN7EXAMPLQ and ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])[
         "notes"
     ]
-    assert any("Secrets were cut out" in sentence for sentence in told)
+    assert any("Removed secrets before storing" in sentence for sentence in told)
     assert quick.done("record", notes=["nothing"])["notes"] == []
 
 
@@ -311,7 +311,7 @@ def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPat
         assert release.wait(30)
         raise Unreachable("far away", hint="Try later.")
 
-    monkeypatch.setattr(sync, "sync", slow)
+    monkeypatch.setattr(sync_tools, "sync", slow)
 
     async def said(client: Client) -> tuple[str, str]:
         syncing = asyncio.create_task(client.call_tool("sync", {}))

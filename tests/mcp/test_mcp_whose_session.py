@@ -89,12 +89,12 @@ def test_a_directory_that_is_gone_asks_for_the_project(
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
-    work.ground.told = work.ground.told._replace(directory=".")
+    work.context.options = work.context.options._replace(directory=".")
     gone.rmdir()
     try:
         for tool, arguments in (("get_status", {}), ("start_session", {"goal": "x"}), ("search_history", {})):
             told = text_of(work.call(tool, **arguments))
-            assert "is gone" in told
+            assert "no longer exists" in told
             assert "`project`" in told
         assert work.done("start_session", goal="There", project=str(work.project))["goal"] == "There"
     finally:
@@ -104,7 +104,7 @@ def test_a_directory_that_is_gone_asks_for_the_project(
 def test_a_home_that_is_a_file_is_not_an_empty_one(work: AtWork, tmp_path: Path) -> None:
     """Where Holdfast's directory is a file, nobody is told that there is no session."""
     (tmp_path / "file").write_text("x")
-    work.ground.told = work.ground.told._replace(home=str(tmp_path / "file"))
+    work.context.options = work.context.options._replace(home=str(tmp_path / "file"))
     assert "is not a directory" in text_of(work.call("get_status"))
     assert "HOLDFAST_HOME" in text_of(work.call("start_session", goal="x"))
 
@@ -113,6 +113,6 @@ def test_from_nowhere_the_status_asks_for_the_project(work: AtWork, monkeypatch:
     """Started in no project, it does not speak of "this project"."""
     monkeypatch.setenv("HOME", str(work.project))
     told = text_of(work.call("get_status"))
-    assert "outside of any project" in told
+    assert "outside any project" in told
     assert "`project`" in told
     assert "this project" not in told

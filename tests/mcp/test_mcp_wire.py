@@ -16,8 +16,8 @@ import pytest
 
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
-from holdfast.mcp.connection import BadMessage, Overlong, read
-from holdfast.mcp.serve import InputLines
+from holdfast.mcp.connection import BadMessage, OverlongLine, read
+from holdfast.mcp.server import InputLines
 from holdfast.sync import devices, people
 from mcp import Client
 from tests.mcp.agent_at_work import AtWork, text_of
@@ -76,7 +76,7 @@ def call(tool: str, arguments: str, name: str = "7") -> str:
     ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"a":', -32700, 5),
     ('{"jsonrpc":"2.0","method":"x","params":{"id":5,', -32700, None),
     (call("record", '{"notes":' + "[" * 5_000 + "]" * 5_000 + "}"), -32700, 7),
-    (Overlong(call("record", '{"notes":["' + "x" * 900)), -32700, 7),
+    (OverlongLine(call("record", '{"notes":["' + "x" * 900)), -32700, 7),
     ("[]", -32600, None), ("null", -32600, None), ("{}", -32600, None),
     ('[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None),
     ('{"jsonrpc":"2.0","id":3}', -32600, 3), ('{"jsonrpc":"1.0","id":3,"method":"ping"}', -32600, 3),
@@ -86,28 +86,28 @@ def test_a_line_that_is_no_message_is_answered(work: AtWork, line: str, code: in
     (answer,) = said(work, line)
     assert (answer["id"], answer["error"]["code"]) == (name, code)
     assert answer["error"]["message"]
-    assert "was not taken" in str(error_log.lines(str(work.home))[-1]["message"])
+    assert "rejected a line" in str(error_log.lines(str(work.home))[-1]["message"])
 
 
 def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """However it comes in pieces, it is one line, and the next one is read as ever."""
-    monkeypatch.setattr("holdfast.mcp.serve._LARGEST", 100)
+    monkeypatch.setattr("holdfast.mcp.server._MAX_MESSAGE", 100)
     lines = InputLines(0)
     assert list(lines._whole(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
     assert list(lines._whole(b"y" * 200)) == []
     long, short = lines._whole(b"z\nping\n")
-    assert (type(long), type(short), short) == (Overlong, str, "ping")
+    assert (type(long), type(short), short) == (OverlongLine, str, "ping")
     heard = read(long)
     assert isinstance(heard, BadMessage)
     assert heard.id == 7
-    assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [Overlong]
+    assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [OverlongLine]
 
 
 def test_answers_of_the_client_that_cannot_be_read_are_not_answered() -> None:
     """An error about an answer would be an answer to nothing."""
     heard = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
     assert isinstance(heard, BadMessage)
-    assert (heard.id, heard.answers) == (3, True)
+    assert (heard.id, heard.is_response) == (3, True)
 
 
 def test_a_call_is_answered_though_the_input_has_ended(work: AtWork) -> None:

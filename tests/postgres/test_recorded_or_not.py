@@ -12,7 +12,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.core.errors import Unreachable
 from holdfast.mcp import errors
-from holdfast.mcp.context import Keepers
+from holdfast.mcp.context import KeeperCache
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.pipeline import Talk
 from holdfast.workspace.unit import explain_outage
@@ -168,9 +168,9 @@ def test_an_agent_is_told_too(desk: Desk, line: Cutter, monkeypatch: pytest.Monk
         session.document()
 
     async def ask() -> str:
-        keepers = Keepers(lambda _: desk.open())
+        keepers = KeeperCache(lambda _: desk.open())
         try:
-            await keepers.use(lambda: str(desk.project), work)
+            await keepers.run(lambda: str(desk.project), work)
         except Unreachable as error:
             return errors.error_text(error, str(desk.home), "mcp")
         finally:

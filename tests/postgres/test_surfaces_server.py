@@ -19,7 +19,7 @@ from holdfast.cli.watch import loop
 from holdfast.keeper import Keeper, change_feed
 from holdfast.keeper.change_feed import ChangeFeed
 from holdfast.machine.terminal import WaitResult
-from holdfast.mcp.context import McpContext, SurfaceFacts
+from holdfast.mcp.context import McpContext, ServerOptions
 from holdfast.mcp.server import HoldfastServer
 from holdfast.store.postgres import transaction
 from holdfast.web import keeper_pool as web_desk
@@ -169,14 +169,14 @@ def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutte
     """In its resources and tools, in one conversation, also after the line was cut; others see what it records.
     While the server is away it says so, and goes on when it is back.
     """
-    ground = McpContext(SurfaceFacts(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
+    context = McpContext(ServerOptions(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
         with here.keeper() as own:
             own.session(session.id).resume(force=True)
 
         async def talk() -> tuple[str, str]:
-            async with Client(HoldfastServer(ground), mode="2026-07-28") as client:
+            async with Client(HoldfastServer(context), mode="2026-07-28") as client:
                 uri = f"holdfast://session/{session.id}"
                 before = (await client.read_resource(uri)).contents[0]
                 await asyncio.to_thread(session.note, "Painted blue")
@@ -196,7 +196,7 @@ def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutte
             return before.text, after.text
 
         before, after = asyncio.run(talk())
-        ground.close()
+        context.close()
         assert "Painted blue" not in before
         assert "Painted blue" in after
         assert [note.text for note in session.document().notes] == ["Painted blue", "Heard", "Back"]

@@ -1,1 +1,1 @@
-"""The MCP server: agents keep their own sessions through it. It asks the keeper and answers; it decides nothing."""
+"""The MCP server: agents keep their own sessions through it. It has no rules of its own."""

@@ -1,7 +1,7 @@
-"""What tools answer, typed: the session is the public contract's document, described by the model it is made of.
+"""The typed answers of the tools. A session is the public contract's document.
 
-Every tool publishes the schema of its answer; the tests hold real answers against it. The text beside the structured
-answer says the same to clients that show text alone.
+Every tool publishes the schema of its answer, and tests check real answers against it. The text that goes with the
+structured answer says the same, for clients that show only text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.core.wording import visible
 
 VERSION: Literal[1] = 1
 ERROR = "holdfast/error"
-# Of what may be anything: not every client takes a schema that says nothing.
+# For fields of any type: some clients reject an empty schema.
 _KINDS = ("string", "number", "boolean", "object", "array", "null")
 
 
@@ -132,10 +132,10 @@ Answer = Standing | Receipt | Recorded | Found | Exchanged | Shared
 
 
 def schema(kind: type[Answer]) -> dict[str, Any]:
-    """The JSON Schema of an answer: an object at the root, as the protocol wants it."""
+    """The JSON Schema of an answer, with an object at the root, as the protocol wants."""
     (root,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
     described = dict(parts.pop(cast("str", root["$ref"]).rpartition("/")[2]))
-    # Absent facts are null, never missing: what has a default is in the document all the same.
+    # Absent facts are null, never missing, so fields with defaults are required too.
     for part in (described, *parts.values()):
         part.pop("title", None)
         part["required"] = list(part.get("properties", {}))
@@ -154,9 +154,9 @@ def result(answer: Answer, text: str) -> CallToolResult:
 
 
 def failure(text: str, error: dict[str, object]) -> CallToolResult:
-    """An error as a result that the agent reads and acts on; programs have it in `_meta`.
+    """An error as a result for the agent to act on; programs find it in `_meta`.
 
-    Structured content is not for errors: clients hold that against the schema of the tool's answer.
+    Not as structured content: clients check that against the schema of the tool's answer.
     """
     return CallToolResult(
         content=[TextContent(type="text", text=_sendable(visible(text, lines=True)))],

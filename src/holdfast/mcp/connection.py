@@ -1,7 +1,7 @@
-"""One connection: lines that come in become messages, and messages that go out become lines.
+"""One connection: input lines become messages, and outgoing messages become lines.
 
-A line that is no message is answered by an error that says so, never by silence. When the input ends, the calls in
-hand are finished and answered before the conversation ends.
+A line that is not a message gets an error in reply, never silence. When the input ends, calls under way are finished
+and answered before the connection closes.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ Id = int | str
 Received = MemoryObjectReceiveStream[SessionMessage | Exception]
 Sent = MemoryObjectSendStream[SessionMessage]
 
-_ANSWERED_WITHIN: Final = 20.0  # seconds that calls in hand may take once the input has ended
-_LARGEST_ID: Final = 1 << 63
-# Where a message's own id stands early in it; one further in could be anybody's.
+_ANSWER_TIMEOUT: Final = 20.0  # seconds for calls under way once the input has ended
+_MAX_ID: Final = 1 << 63
+# A message's own id, if it comes early; one further in could belong to anything.
 _OPENING: Final = re.compile(
     r'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*[,}]'
 )
 _NO_JSON: Final = "This line is not JSON"
 
 
-class Overlong(str):
-    """The beginning of a line that is too long to be a message."""
+class OverlongLine(str):
+    """The beginning of a line too long to be a message."""
 
     __slots__ = ()
 
 
 class BadMessage(NamedTuple):
-    """A line that is no message: what is wrong with it, and which request it is, if that can be seen."""
+    """A line that is not a message: what is wrong with it, and its request id if that can be seen."""
 
     code: int
     reason: str
     id: Id | None
-    answers: bool  # it is the answer to something we asked
+    is_response: bool  # to one of our requests
 
 
 def read(line: str) -> JSONRPCMessage | BadMessage:
-    """The message that a line is."""
-    if isinstance(line, Overlong):
-        return BadMessage(PARSE_ERROR, "This line is too long to be a message", _early(line), answers=False)
+    """Parse a line."""
+    if isinstance(line, OverlongLine):
+        return BadMessage(PARSE_ERROR, "This line is too long to be a message", _early_id(line), is_response=False)
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValueError, RecursionError):
@@ -70,46 +70,46 @@ def read(line: str) -> JSONRPCMessage | BadMessage:
 
 def _unreadable(line: str) -> BadMessage:
     try:
-        heard = json.loads(line)
-        whole = _has_no_halves(heard)
+        value = json.loads(line)
+        whole = _is_encodable(value)
     except (ValueError, RecursionError):
-        return BadMessage(PARSE_ERROR, _NO_JSON, _early(line), answers=False)
-    if isinstance(heard, list):
-        return BadMessage(INVALID_REQUEST, "Several messages in one line are not taken", None, answers=False)
-    if not isinstance(heard, dict):
-        return BadMessage(INVALID_REQUEST, "This line is no message", None, answers=False)
-    name, answers = _usable(heard.get("id")), "method" not in heard and ("result" in heard or "error" in heard)
+        return BadMessage(PARSE_ERROR, _NO_JSON, _early_id(line), is_response=False)
+    if isinstance(value, list):
+        return BadMessage(INVALID_REQUEST, "Batches are not supported", None, is_response=False)
+    if not isinstance(value, dict):
+        return BadMessage(INVALID_REQUEST, "This line is not a message", None, is_response=False)
+    name, is_response = _usable_id(value.get("id")), "method" not in value and ("result" in value or "error" in value)
     if not whole:
-        return BadMessage(PARSE_ERROR, "This line holds half a character (a lone surrogate)", name, answers)
-    return BadMessage(INVALID_REQUEST, "This line is no message of the protocol", name, answers)
+        return BadMessage(PARSE_ERROR, "This line holds half a character (a lone surrogate)", name, is_response)
+    return BadMessage(INVALID_REQUEST, "This line is not a message of the protocol", name, is_response)
 
 
-def _has_no_halves(heard: object) -> bool:
+def _is_encodable(value: object) -> bool:
     try:
-        json.dumps(heard, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
-def _early(line: str) -> Id | None:
-    found = _OPENING.match(line)
-    return None if found is None else _usable(json.loads(found[1]))
+def _early_id(line: str) -> Id | None:
+    match = _OPENING.match(line)
+    return None if match is None else _usable_id(json.loads(match[1]))
 
 
-def _usable(name: object) -> Id | None:
+def _usable_id(name: object) -> Id | None:
     if isinstance(name, str):
-        return name if len(name) <= 1000 and _has_no_halves(name) else None
-    return name if type(name) is int and abs(name) < _LARGEST_ID else None
+        return name if len(name) <= 1000 and _is_encodable(name) else None
+    return name if type(name) is int and abs(name) < _MAX_ID else None
 
 
-class _Conversation:
+class _Connection:
     def __init__(self, writes: Any, note: Callable[[str], None]) -> None:
         self._writes = writes
         self._note = note
         self._writing = anyio.Lock()
-        self._calls: Counter[Id] = Counter()  # that were not answered yet
-        self._asked: set[Id] = set()  # what we asked the client, and have no answer to
+        self._calls: Counter[Id] = Counter()  # requests of the client, not answered yet
+        self._own_requests: set[Id] = set()  # our requests, not answered yet
         self._ended = False
         self._settled = anyio.Event()
 
@@ -119,63 +119,63 @@ class _Conversation:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async with into:
                 async for line in lines:
-                    heard = read(line) if line.strip() else None
-                    if isinstance(heard, BadMessage):
-                        await self._answer(heard, into)
-                    elif heard is not None:
-                        self._took(heard)
-                        await into.send(SessionMessage(heard))
+                    message = read(line) if line.strip() else None
+                    if isinstance(message, BadMessage):
+                        await self._answer(message, into)
+                    elif message is not None:
+                        self._note_received(message)
+                        await into.send(SessionMessage(message))
                 await self._finish(into)
 
     async def _answer(self, wrong: BadMessage, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        self._note(f"a line was not taken: {wrong.reason}")
-        if wrong.answers:
-            if wrong.id is not None and coerce_request_id(wrong.id) in self._asked:
+        self._note(f"rejected a line: {wrong.reason}")
+        if wrong.is_response:
+            if wrong.id is not None and coerce_request_id(wrong.id) in self._own_requests:
                 await into.send(SessionMessage(_error(wrong.id, wrong.code, wrong.reason)))
             return
-        await self._put(_error(wrong.id, wrong.code, wrong.reason))
+        await self._write(_error(wrong.id, wrong.code, wrong.reason))
 
     async def _finish(self, into: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
-        """Nothing more will come: what we asked has no answer, and what was asked of us gets its own."""
+        """The input has ended: our requests fail, and calls under way are still answered."""
         self._ended = True
-        for name in tuple(self._asked):
-            await into.send(SessionMessage(_error(name, CONNECTION_CLOSED, "Nobody is there to answer")))
+        for name in tuple(self._own_requests):
+            await into.send(SessionMessage(_error(name, CONNECTION_CLOSED, "The client has closed the connection")))
         if self._calls:
-            with anyio.move_on_after(_ANSWERED_WITHIN):
+            with anyio.move_on_after(_ANSWER_TIMEOUT):
                 await self._settled.wait()
 
     async def speak(
         self,
-        said: MemoryObjectReceiveStream[SessionMessage],
+        outgoing: MemoryObjectReceiveStream[SessionMessage],
         into: MemoryObjectSendStream[SessionMessage | Exception],
     ) -> None:
-        async with said:
-            async for message in said:
-                await self._put(message.message)
-                self._gave(message.message)
+        async with outgoing:
+            async for message in outgoing:
+                await self._write(message.message)
+                self._note_sent(message.message)
                 if self._ended and isinstance(message.message, JSONRPCRequest):
                     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                        nobody = _error(message.message.id, CONNECTION_CLOSED, "Nobody is there to answer")
-                        await into.send(SessionMessage(nobody))
+                        closed = _error(message.message.id, CONNECTION_CLOSED, "The client has closed the connection")
+                        await into.send(SessionMessage(closed))
 
-    async def _put(self, message: JSONRPCMessage) -> None:
+    async def _write(self, message: JSONRPCMessage) -> None:
         async with self._writing:
             await self._writes.write(message.model_dump_json(by_alias=True, exclude_unset=True) + "\n")
             await self._writes.flush()
 
-    def _took(self, message: JSONRPCMessage) -> None:
+    def _note_received(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
             self._calls[coerce_request_id(message.id)] += 1
         elif isinstance(message, JSONRPCNotification):
             name = (message.params or {}).get("requestId")
             if message.method == "notifications/cancelled" and isinstance(name, (int, str)):
-                self._calls.pop(coerce_request_id(name), None)  # it will not be answered
+                self._calls.pop(coerce_request_id(name), None)  # it gets no answer
         elif message.id is not None:
-            self._asked.discard(coerce_request_id(message.id))
+            self._own_requests.discard(coerce_request_id(message.id))
 
-    def _gave(self, message: JSONRPCMessage) -> None:
+    def _note_sent(self, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
-            self._asked.add(coerce_request_id(message.id))
+            self._own_requests.add(coerce_request_id(message.id))
         elif not isinstance(message, JSONRPCNotification) and message.id is not None:
             name = coerce_request_id(message.id)
             if self._calls[name] <= 1:
@@ -191,12 +191,12 @@ def _error(name: Id | None, code: int, reason: str) -> JSONRPCError:
 
 
 @asynccontextmanager
-async def conversation(reads: Any, writes: Any, note: Callable[[str], None]) -> AsyncIterator[tuple[Received, Sent]]:
-    """What comes and what goes, as messages. `note` is told of lines that were not taken."""
+async def connect(reads: Any, writes: Any, note: Callable[[str], None]) -> AsyncIterator[tuple[Received, Sent]]:
+    """Incoming and outgoing messages. `note` gets a sentence for each rejected line."""
     into, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    sent, said = anyio.create_memory_object_stream[SessionMessage](0)
-    held = _Conversation(writes, note)
+    sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    connection = _Connection(writes, note)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(held.listen, reads.__aiter__(), into)
-        tasks.start_soon(held.speak, said, into)
+        tasks.start_soon(connection.listen, reads.__aiter__(), into)
+        tasks.start_soon(connection.speak, outgoing, into)
         yield received, sent

@@ -1,6 +1,7 @@
-"""Keepers that stay open for a while. A keeper serves one thread at a time, so callers take turns.
+"""What every tool works with: open keepers, the agent's own session, and which project or session a call means.
 
-They are let go after some time, and after trouble: settings change, stores are repaired.
+A keeper serves one thread at a time, so callers take turns. Keepers are closed after some time and after errors:
+settings change, and stores are repaired.
 """
 
 from __future__ import annotations
@@ -29,114 +30,114 @@ from holdfast.workspace.unit import explain_outage, name_feature
 
 Result = TypeVar("Result")
 
-_MOST_KEPT: Final = 8
-_KEPT_FOR: Final = 30.0  # seconds
+_MAX_OPEN: Final = 8
+_MAX_AGE: Final = 30.0  # seconds
 
 
-class _Kept(NamedTuple):
+class _OpenKeeper(NamedTuple):
     keeper: Keeper
     until: float
-    # Which file the store is: a repair or a restored backup puts another one in its place.
+    # Identifies the store's file: a repair or a restored backup replaces it.
     file: int | None
 
 
-class Keepers:
-    """Keepers of directories, used one after the other."""
+class KeeperCache:
+    """Open keepers by directory, used one at a time."""
 
     def __init__(self, open_keeper: Callable[[str], Keeper]) -> None:
         self._open = open_keeper
-        self._kept: dict[str, _Kept] = {}
+        self._cached: dict[str, _OpenKeeper] = {}
         self._turn = anyio.Lock(fast_acquire=True)
 
-    async def use(self, directory: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
+    async def run(self, directory: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
         async with self._turn:
-            return await to_thread.run_sync(self._work, directory, work)
+            return await to_thread.run_sync(self._run, directory, work)
 
     def close(self) -> None:
-        for kept in self._kept.values():
-            kept.keeper.close()
-        self._kept.clear()
+        for entry in self._cached.values():
+            entry.keeper.close()
+        self._cached.clear()
 
-    def _work(self, which: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
+    def _run(self, which: Callable[[], str], work: Callable[[Keeper], Result]) -> Result:
         directory = which()
         try:
             keeper = self._keeper(directory)
             keeper.outcome.begin()
             return work(keeper)
         except HoldfastError as error:
-            if (kept := self._kept.get(directory)) is not None:
-                name_feature(kept.keeper, error)
+            if (entry := self._cached.get(directory)) is not None:
+                name_feature(entry.keeper, error)
             if error.kind in ("damaged", "busy"):
-                self._let_go(directory)
-            if error.kind == "unreachable" and kept is not None:
-                raise explain_outage(kept.keeper, error, writes=False) from None
+                self._drop(directory)
+            if error.kind == "unreachable" and entry is not None:
+                raise explain_outage(entry.keeper, error, writes=False) from None
             raise
         except BaseException:
-            self._let_go(directory)
+            self._drop(directory)
             raise
 
     def _keeper(self, directory: str) -> Keeper:
         now = monotonic()
-        kept = self._kept.pop(directory, None)
-        if kept is not None and (now > kept.until or kept.keeper.address.stamp() != kept.file):
-            kept.keeper.close()
-            kept = None
-        if kept is None:
-            kept = _Kept(keeper := self._open(directory), now + _KEPT_FOR, keeper.address.stamp())
-            while len(self._kept) >= _MOST_KEPT:
-                self._let_go(next(iter(self._kept)))
-        self._kept[directory] = kept
-        return kept.keeper
+        entry = self._cached.pop(directory, None)
+        if entry is not None and (now > entry.until or entry.keeper.address.stamp() != entry.file):
+            entry.keeper.close()
+            entry = None
+        if entry is None:
+            entry = _OpenKeeper(keeper := self._open(directory), now + _MAX_AGE, keeper.address.stamp())
+            while len(self._cached) >= _MAX_OPEN:
+                self._drop(next(iter(self._cached)))
+        self._cached[directory] = entry
+        return entry.keeper
 
-    def _let_go(self, directory: str) -> None:
-        kept = self._kept.pop(directory, None)
-        if kept is not None:
-            kept.keeper.close()
+    def _drop(self, directory: str) -> None:
+        entry = self._cached.pop(directory, None)
+        if entry is not None:
+            entry.keeper.close()
 
 
 _ENDS = ("session.completed", "session.aborted")
 
 
-class Mine:
-    """By work tree; for as long as the server runs, which serves one client."""
+class OwnSessions:
+    """The session the agent works in, by work tree, while the server runs: it serves one client."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, str] = {}
 
-    def took(self, session: SessionHandle) -> None:
+    def claim(self, session: SessionHandle) -> None:
         self._sessions[session.keeper.place.root] = session.id
 
-    def finished(self, session: SessionHandle) -> None:
+    def release(self, session: SessionHandle) -> None:
         for root in [root for root, name in self._sessions.items() if name == session.id]:
             del self._sessions[root]
 
     def current(self, keeper: Keeper) -> SessionHandle:
-        """The current session, where it is the agent's own or the agent has none."""
-        found = keeper.current()
-        trouble = self.displaced(keeper, found)
-        if trouble is not None:
-            trouble.message += "; nothing was done"
-            raise trouble
-        if found is None:
+        """The current session. Refused if the agent has another one."""
+        session = keeper.current()
+        refusal = self.displaced(keeper, session)
+        if refusal is not None:
+            refusal.message += "; nothing was done"
+            raise refusal
+        if session is None:
             raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
-        return found
+        return session
 
-    def displaced(self, keeper: Keeper, found: SessionHandle | None) -> Refused | None:
-        """What to say where the agent's own session is not the one that is current."""
-        mine = self._sessions.get(keeper.place.root)
-        if mine is None or (found is not None and found.id == mine):
+    def displaced(self, keeper: Keeper, current: SessionHandle | None) -> Refused | None:
+        """The refusal if the agent's own session is not the current one; None if all is well."""
+        own = self._sessions.get(keeper.place.root)
+        if own is None or (current is not None and current.id == own):
             return None
-        other = None if found is None else _named(found)
-        ended = _ended(keeper, mine)
+        other = None if current is None else _named(current)
+        ended = _ended(keeper, own)
         if ended is not None:
-            instead = "" if found is None else f" To work in {other}, resume_session with session {found.id[:8]}."
-            return Refused(ended, hint=f"Begin a new one: start_session.{instead}", session=mine)
-        yours = _named(SessionHandle(keeper, mine))
-        now = "none is current here" if found is None else f"{other} is current here now"
-        hint = f"To go on with yours, pass session {mine[:8]}, or make it current again: resume_session."
-        if found is not None:
-            hint += f" To work in the other one, resume_session with session {found.id[:8]}."
-        return Refused(f"your session is {yours}, but {now}", hint=hint, session=mine)
+            instead = "" if current is None else f" To work in {other}, resume_session with session {current.id[:8]}."
+            return Refused(ended, hint=f"Start a new one: start_session.{instead}", session=own)
+        yours = _named(SessionHandle(keeper, own))
+        now = "none is current here" if current is None else f"{other} is current here now"
+        hint = f"To go on with yours, pass session {own[:8]}, or make it current again: resume_session."
+        if current is not None:
+            hint += f" To work in the other one, resume_session with session {current.id[:8]}."
+        return Refused(f"your session is {yours}, but {now}", hint=hint, session=own)
 
 
 def _ended(keeper: Keeper, session: str) -> str | None:
@@ -160,8 +161,8 @@ def _named(session: SessionHandle) -> str:
     return f"“{shorten(one_line(goal), 80)}” ({session.id[:8]})"
 
 
-class SurfaceFacts(NamedTuple):
-    """What the surface was told: the library reads no environment."""
+class ServerOptions(NamedTuple):
+    """What the command passes on: the library reads no environment."""
 
     directory: str = "."
     home: str | None = None
@@ -171,46 +172,46 @@ class SurfaceFacts(NamedTuple):
 
 
 class McpContext:
-    def __init__(self, told: SurfaceFacts) -> None:
-        self.told = told
-        self.mine = Mine()
-        self._writers = Keepers(self._open)
-        self._readers = Keepers(self._open)
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        self.own_sessions = OwnSessions()
+        self._writers = KeeperCache(self._open)
+        self._readers = KeeperCache(self._open)
 
-    async def ask(self, project: str, work: Callable[[Keeper], Result]) -> Result:
-        """Do something quick with the keeper of a directory (of the server's own, where none is named)."""
-        return await self._writers.use(lambda: self._directory(project), work)
+    async def run(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+        """Run quick work with the keeper of a directory; the server's own if none is named."""
+        return await self._writers.run(lambda: self._directory(project), work)
 
-    async def look(self, project: str, work: Callable[[Keeper], Result]) -> Result:
-        """Do something that records nothing, whoever may be writing meanwhile."""
-        return await self._readers.use(lambda: self._directory(project), work)
+    async def read(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+        """Run work that records nothing, while others may write."""
+        return await self._readers.run(lambda: self._directory(project), work)
 
-    async def apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
-        """Do something that may take long, with a keeper of its own: other calls go on meanwhile."""
-        return await to_thread.run_sync(self._work_apart, project, work)
+    async def run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+        """Run work that may take long with a keeper of its own, so that other calls go on."""
+        return await to_thread.run_sync(self._run_apart, project, work)
 
     def close(self) -> None:
         self._writers.close()
         self._readers.close()
 
     def home(self) -> str:
-        """Where Holdfast keeps everything, for the error log."""
-        return default_home() if self.told.home is None else self.told.home
+        """Holdfast's home, for the error log."""
+        return default_home() if self.options.home is None else self.options.home
 
-    def _work_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
+    def _run_apart(self, project: str, work: Callable[[Keeper], Result]) -> Result:
         with self._open(self._directory(project)) as keeper:
             return work(keeper)
 
     def _open(self, directory: str) -> Keeper:
-        told, home = self.told, self.home()
+        options, home = self.options, self.home()
         if os.path.lexists(home) and not os.path.isdir(home):
             raise Failed(
                 f"Holdfast's directory, {display_path(home)}, is not a directory",
                 hint="The person has to move that file away, or set HOLDFAST_HOME to a directory.",
             )
-        keeper = Keeper.open(directory, home=told.home, store=told.store, actor=told.actor)
-        keeper.environ = told.environ
-        keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, told.environ, sys.platform)
+        keeper = Keeper.open(directory, home=options.home, store=options.store, actor=options.actor)
+        keeper.environ = options.environ
+        keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, options.environ, sys.platform)
         return keeper
 
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
@@ -220,10 +221,10 @@ class McpContext:
         if not project:
             if own is None:
                 raise Invalid(
-                    "the directory that the server was started in is gone",
-                    hint="Say which project you mean: the argument `project`, an absolute directory.",
+                    "the directory the server was started in no longer exists",
+                    hint="Say which project you mean: the argument `project`, an absolute path.",
                 )
-            return self.told.directory
+            return self.options.directory
         check_text(project, "the project", longest=MAX_PATH_LENGTH)
         full = os.path.join(own or os.sep, os.path.expanduser(project))
         if not os.path.isdir(full):
@@ -233,15 +234,15 @@ class McpContext:
         return full
 
     def _own(self) -> str | None:
-        """The directory the server was started in, while it is there."""
+        """The directory the server was started in, if it still exists."""
         try:
-            own = os.path.abspath(self.told.directory)
+            own = os.path.abspath(self.options.directory)
         except FileNotFoundError:
             return None
         return own if os.path.isdir(own) else None
 
-    def stands_nowhere(self, project: str) -> bool:
-        """Whether the server was started in no project: agents with a window of their own start it anywhere."""
+    def is_outside_projects(self, project: str) -> bool:
+        """Whether the server was started outside any project: desktop agents start it anywhere."""
         own = self._own()
         if project or own is None:
             return False
@@ -249,22 +250,22 @@ class McpContext:
 
     # ── which session ────────────────────────────────────────────────────────────────────────────────────
 
-    def meant(self, keeper: Keeper, reference: str) -> SessionHandle:
-        """The session to act on: the agent's own, which is current, or any by name, by the keeper of its place."""
+    def session_for(self, keeper: Keeper, reference: str) -> SessionHandle:
+        """The session to act on: the agent's own, or the named one, with the keeper of its work tree."""
         if not reference:
-            return self.mine.current(keeper)
+            return self.own_sessions.current(keeper)
         return at_its_place(keeper, keeper.session(reference))
 
 
-def at_its_place(keeper: Keeper, found: SessionHandle) -> SessionHandle:
-    """The session in the hands of the keeper of the place it is worked on."""
-    return SessionHandle(work_trees.at_its_place(keeper, found.id), found.id)
+def at_its_place(keeper: Keeper, session: SessionHandle) -> SessionHandle:
+    """The session, with the keeper of its work tree."""
+    return SessionHandle(work_trees.at_its_place(keeper, session.id), session.id)
 
 
 def looked_at(keeper: Keeper, reference: str) -> SessionHandle:
-    """A session by name, to look at: its project need not be on this machine."""
-    found = keeper.session(reference)
+    """A session to read: its project need not be on this machine."""
+    session = keeper.session(reference)
     try:
-        return at_its_place(keeper, found)
+        return at_its_place(keeper, session)
     except Refused:
-        return found
+        return session

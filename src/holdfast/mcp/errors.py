@@ -1,6 +1,6 @@
-"""Errors as texts an agent can act on: what happened, what to do, and which tool does it.
+"""Errors as text an agent can act on: what happened, what to do, and which tool does it.
 
-Nothing of an unexpected error is shown but its kind; where it happened goes to Holdfast's own error log.
+Of an unexpected error only its kind is shown; the place goes to Holdfast's error log.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _TOOL: Final = {
     "context": "record",
 }  # fmt: skip
 _COMMAND: Final = re.compile(r"\bholdfast (?:(?:agent|task) (?=list)|plan (?=show))?([a-z]+)")
-# What a person does with a command of its own is an entry of `record`.
+# What is a command for a person is an entry of `record` for an agent.
 _ENTRY: Final = re.compile(r"\bholdfast (agent|task) (?!list)([a-z]+) ([\w.-]+)")
 _EVENT: Final = {
     "start": "started", "progress": "progressed", "done": "completed", "fail": "failed", "retry": "retried",
     "pause": "paused", "resume": "resumed", "abort": "aborted", "add": "added", "block": "blocked",
     "reopen": "reopened", "drop": "dropped",
 }  # fmt: skip
-_LONGEST: Final = 2_000
-_MOST_PROBLEMS: Final = 5
+_MAX_LENGTH: Final = 2_000
+_MAX_PROBLEMS: Final = 5
 
 
-def failed(error: BaseException, home: str, tool: str) -> CallToolResult:
-    """The result of a tool that failed: a text to act on, and the error as programs read it."""
-    known = understood(error, home, f"mcp {tool}")
+def error_result(error: BaseException, home: str, tool: str) -> CallToolResult:
+    """The result of a failed tool: text to act on, and the error document for programs."""
+    known = as_holdfast_error(error, home, f"mcp {tool}")
     return failure(_text(known), error_document(known, tool, Wall().now()))
 
 
 def error_text(error: BaseException, home: str, where: str) -> str:
     """The text of an error."""
-    return _text(understood(error, home, where))
+    return _text(as_holdfast_error(error, home, where))
 
 
-def understood(error: BaseException, home: str, where: str) -> HoldfastError:
-    """The error as one of ours; what nobody expected is noted in the error log of `home`."""
+def as_holdfast_error(error: BaseException, home: str, where: str) -> HoldfastError:
+    """The error as one of ours; an unexpected one is noted in the error log of `home`."""
     if isinstance(error, ValidationError):
         return Invalid(_problems(error))
     return error if isinstance(error, HoldfastError) else _unexpected(error, home, where)
@@ -72,13 +72,13 @@ def _text(error: HoldfastError) -> str:
             parts.append(f"As a tool here: {', '.join(tools)}")
     if error.retry_helps:
         parts.append("Trying again may help")
-    return " ".join(_sentence(part) for part in parts)[:_LONGEST]
+    return " ".join(_sentence(part) for part in parts)[:_MAX_LENGTH]
 
 
-def _entry(found: re.Match[str]) -> str:
-    kind, verb, name = found.groups()
+def _entry(match: re.Match[str]) -> str:
+    kind, verb, name = match.groups()
     if verb not in _EVENT:
-        return found[0]
+        return match[0]
     return f'record with {kind}s: [{{"id": "{name}", "event": "{_EVENT[verb]}"}}]'
 
 
@@ -87,14 +87,11 @@ def _sentence(text: str) -> str:
 
 
 def _problems(error: ValidationError) -> str:
-    """Which arguments are wrong, and how; the values themselves are not repeated."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    said = [
-        f"{_place(typed_dict_type['loc'])}: {_lower(typed_dict_type['msg'])}"
-        for typed_dict_type in found[:_MOST_PROBLEMS]
-    ]
-    more = f", and {len(found) - _MOST_PROBLEMS} more" if len(found) > _MOST_PROBLEMS else ""
-    return f"The arguments are not right, and nothing was done. {'; '.join(said)}{more}."[:_LONGEST]
+    """Which arguments are wrong, and why; values are not repeated."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    sentences = [f"{_place(problem['loc'])}: {_lower(problem['msg'])}" for problem in problems[:_MAX_PROBLEMS]]
+    more = f", and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+    return f"Invalid arguments; nothing was done. {'; '.join(sentences)}{more}."[:_MAX_LENGTH]
 
 
 def _place(location: tuple[int | str, ...]) -> str:
@@ -115,13 +112,13 @@ def _unexpected(error: BaseException, home: str, where: str) -> HoldfastError:
     if isinstance(error, RecursionError):
         return Failed("the input is nested too deeply")
     if isinstance(error, OSError):
-        told = files.explain(error, "go on", str(error.filename or ""))
-        told.message = told.message.replace("go on :", "go on:", 1)  # it does not say what it was about
-        return told
+        explained = files.explain(error, "go on", str(error.filename or ""))
+        explained.message = explained.message.replace("go on :", "go on:", 1)  # an error without a file name
+        return explained
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = ", ".join(f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in frames)
     error_log.note(home, where, f"{type(error).__name__} in {places}")
     return Failed(
         f"something unexpected happened ({type(error).__name__})",
-        hint="Nothing more can be done about it here; holdfast doctor shows the details.",
+        hint="holdfast doctor shows the details.",
     )

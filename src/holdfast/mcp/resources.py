@@ -1,13 +1,16 @@
-"""Resources: what can be read by its address. The session and its briefing, the current one or by id, and history."""
+"""Resources (sessions, briefings and history by address) and prompts (go on, hand over, wrap up)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import MCPServer, UserMessage
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+from pydantic import Field
 
 from holdfast.core.errors import NotFound
 from holdfast.keeper.keeper import Keeper
@@ -15,34 +18,37 @@ from holdfast.keeper.session import SessionHandle
 from holdfast.mcp import errors
 from holdfast.mcp.answers import Found, Standing
 from holdfast.mcp.context import McpContext, looked_at
-from holdfast.mcp.results import NOTHING, most_urgent, short_rows, trim
+from holdfast.mcp.results import NO_SESSION, most_urgent, short_rows, trim
+from holdfast.mcp.tool import Name, Text
 from holdfast.sessions.overview import session_card
 
-_ROOM: Final = 30_000  # characters; whoever asks for a resource wants more than a glance
+_MAX_CHARS: Final = 30_000  # more than a tool returns: whoever reads a resource wants detail
 _ROWS: Final = 50
 _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
+_SESSION: Final = Field(description="A session by id; the current one by default")
+_REMARK: Final = Field(description="Anything you want to add")
 
 
-def add(server: MCPServer[Any], ground: McpContext) -> None:
+def add_resources(server: MCPServer[Any], context: McpContext) -> None:
     async def read(work: Callable[[Keeper], str]) -> str:
         try:
-            return await ground.look("", work)
+            return await context.read("", work)
         except NotFound as error:
-            raise ResourceNotFoundError(errors.error_text(error, ground.home(), "mcp resource")) from None
-        except Exception as error:  # noqa: BLE001 (all of it is told, in one form)
-            raise ResourceError(errors.error_text(error, ground.home(), "mcp resource")) from None
+            raise ResourceNotFoundError(errors.error_text(error, context.home(), "mcp resource")) from None
+        except Exception as error:  # noqa: BLE001 (reported in one form)
+            raise ResourceError(errors.error_text(error, context.home(), "mcp resource")) from None
 
     @server.resource(
         "holdfast://session/current", name="current-session", title="The current session", mime_type=_JSON,
-        description="The project's current session as JSON; null where there is none.",
+        description="The project's current session as JSON; null if there is none.",
     )  # fmt: skip
     async def current_session() -> str:
         return await read(lambda keeper: _document(keeper.current()))
 
     @server.resource(
-        "holdfast://briefing/current", name="current-briefing", title="Its briefing", mime_type=_MARKDOWN,
-        description="Where the current session stands: the text that lets an agent go on.",
+        "holdfast://briefing/current", name="current-briefing", title="The current briefing", mime_type=_MARKDOWN,
+        description="Where the current session stands: the text an agent needs to go on.",
     )  # fmt: skip
     async def current_briefing() -> str:
         return await read(lambda keeper: briefing_of(keeper.current()))
@@ -58,7 +64,7 @@ def add(server: MCPServer[Any], ground: McpContext) -> None:
         "holdfast://session/{id}", name="session", title="A session", mime_type=_JSON,
         description="Any session as JSON, by its id, a unique prefix of it, or an alias.",
     )  # fmt: skip
-    async def session(id: str) -> str:  # noqa: A002 (the address's word)
+    async def session(id: str) -> str:  # noqa: A002 (the name in the address)
         return await read(lambda keeper: _document(looked_at(keeper, id)))
 
     @server.resource(
@@ -69,17 +75,71 @@ def add(server: MCPServer[Any], ground: McpContext) -> None:
         return await read(lambda keeper: briefing_of(looked_at(keeper, id)))
 
 
+def add_prompts(server: MCPServer[Any], context: McpContext) -> None:
+    async def prompt(words: str, session: str, remark: str) -> list[UserMessage]:
+        def work(keeper: Keeper) -> str:
+            return briefing_of(
+                looked_at(keeper, session) if session else keeper.current() or keeper.latest_unfinished()
+            )
+
+        try:
+            briefing = await context.read("", work)
+        except Exception as error:  # noqa: BLE001 (reported in one form)
+            raise MCPError(INVALID_PARAMS, errors.error_text(error, context.home(), "mcp prompt")) from None
+        return [UserMessage("\n\n".join([words, *([remark] if remark else []), briefing]))]
+
+    @server.prompt(name="continue", title="Go on", description="Go on with the session where it stopped.")
+    async def go_on(
+        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+    ) -> list[UserMessage]:
+        return await prompt(
+            "Go on with this session. Call resume_session first; it settles what an interruption left behind and "
+            "gives the latest briefing. Say in two sentences where things stand and what you will do next, then do "
+            "it, and call record after each step.",
+            session, remark,
+        )  # fmt: skip
+
+    @server.prompt(
+        name="hand_over",
+        title="Hand over",
+        description="Write down everything the next person or agent needs, and pause.",
+    )
+    async def hand_over(
+        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+    ) -> list[UserMessage]:
+        return await prompt(
+            "Hand this session over. Look at what was really done since the briefing below, and call record with "
+            "what is missing in it: tasks done and left, decisions and their reasons, files changed, and one note "
+            "that tells whoever goes on what to do first and what to beware of. Then call pause_session, and show "
+            "me that note.",
+            session, remark,
+        )  # fmt: skip
+
+    @server.prompt(
+        name="wrap_up", title="Wrap up", description="Check that the goal is reached, and finish the session."
+    )
+    async def wrap_up(
+        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
+    ) -> list[UserMessage]:
+        return await prompt(
+            "Wrap this session up. Compare its goal and its plan with what was really done; call record for what is "
+            "missing. If something is left, tell me and stop there. Otherwise call finish_session with a summary of "
+            "one or two lines, and show it to me.",
+            session, remark,
+        )  # fmt: skip
+
+
 def briefing_of(session: SessionHandle | None) -> str:
-    return f"{NOTHING} Begin one with start_session." if session is None else session.briefing(reader="agent")
+    return f"{NO_SESSION} Start one with start_session." if session is None else session.briefing(reader="agent")
 
 
 def _document(session: SessionHandle | None) -> str:
     if session is None:
         return _written(Standing(session=None, briefing=None, attention=[], notes=[], left_out=[]))
-    look = session_card(session.keeper, session.id)
-    shown, left = trim(look.session, _ROOM)
+    card = session_card(session.keeper, session.id)
+    shown, left = trim(card.session, _MAX_CHARS)
     return _written(
-        Standing(session=shown, briefing=None, attention=most_urgent(look.attention), notes=[], left_out=left)
+        Standing(session=shown, briefing=None, attention=most_urgent(card.attention), notes=[], left_out=left)
     )
 
 

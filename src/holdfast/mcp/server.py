@@ -1,85 +1,37 @@
-"""Prompts: what a person picks to have the agent go on, hand over or wrap up, each with the present briefing."""
+"""The MCP server, and serving one agent over the two descriptors it started us with.
+
+The server ends quietly, whether the input ends, the reader leaves or a signal arrives. What was acknowledged is on
+disk by then, so a signal waits for nothing.
+"""
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Annotated, Any, Final
+from types import FrameType
+from typing import Any, Final
 
-from mcp.server.mcpserver import Context, MCPServer, UserMessage
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from holdfast import __version__
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.text import shorten
-from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
-from holdfast.mcp import confirm, errors, resources
-from holdfast.mcp.connection import conversation
-from holdfast.mcp.context import McpContext, looked_at
-from holdfast.mcp.resources import briefing_of
-from holdfast.mcp.tool import Name, Text
-from holdfast.mcp.tools import read, record, share, start, stop, sync
-
-_SESSION: Final = Field(description="A session by id; the current one by default")
-_REMARK: Final = Field(description="Anything you want to add")
-
-
-def add(server: MCPServer[Any], ground: McpContext) -> None:
-    async def asked(words: str, session: str, remark: str) -> list[UserMessage]:
-        def work(keeper: Keeper) -> str:
-            return briefing_of(
-                looked_at(keeper, session) if session else keeper.current() or keeper.latest_unfinished()
-            )
-
-        try:
-            briefing = await ground.look("", work)
-        except Exception as error:  # noqa: BLE001 (all of it is told, in one form)
-            raise MCPError(INVALID_PARAMS, errors.error_text(error, ground.home(), "mcp prompt")) from None
-        return [UserMessage("\n\n".join([words, *([remark] if remark else []), briefing]))]
-
-    @server.prompt(name="continue", title="Go on", description="Go on with the session where it stopped.")
-    async def go_on(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
-    ) -> list[UserMessage]:
-        return await asked(
-            "Go on with this session. Call resume_session first; it settles what an interruption left behind and "
-            "gives the latest briefing. Say in two sentences where things stand and what you will do next, then do "
-            "it, and call record after each step.",
-            session, remark,
-        )  # fmt: skip
-
-    @server.prompt(
-        name="hand_over",
-        title="Hand over",
-        description="Write down everything the next person or agent needs, and pause.",
-    )
-    async def hand_over(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
-    ) -> list[UserMessage]:
-        return await asked(
-            "Hand this session over. Look at what was really done since the briefing below, and call record with "
-            "what is missing in it: tasks done and left, decisions and their reasons, files changed, and one note "
-            "that tells whoever goes on what to do first and what to beware of. Then call pause_session, and show "
-            "me that note.",
-            session, remark,
-        )  # fmt: skip
-
-    @server.prompt(
-        name="wrap_up", title="Wrap up", description="Check that the goal is reached, and finish the session."
-    )
-    async def wrap_up(
-        session: Annotated[Name, _SESSION] = "", remark: Annotated[Text, _REMARK] = ""
-    ) -> list[UserMessage]:
-        return await asked(
-            "Wrap this session up. Compare its goal and its plan with what was really done; call record for what is "
-            "missing. If something is left, tell me and stop there. Otherwise call finish_session with a summary of "
-            "one or two lines, and show it to me.",
-            session, remark,
-        )  # fmt: skip
-
+from holdfast.mcp import errors, record_tool, resources, session_tools, sync_tools
+from holdfast.mcp.connection import OverlongLine, connect
+from holdfast.mcp.context import McpContext, ServerOptions
+from holdfast.mcp.streams import Wires
 
 INSTRUCTIONS: Final = (
     "Holdfast keeps the sessions of coding agents: what is worked on survives crashes, is resumed where it stopped,"
@@ -94,40 +46,42 @@ INSTRUCTIONS: Final = (
 
 
 class HoldfastServer(MCPServer[Any]):
-    """The library's server, which says in our words what went wrong."""
+    """The library's server, with errors in our words."""
 
-    def __init__(self, ground: McpContext) -> None:
-        rooms = (start, read, record, stop, sync, share)
-        offered = [tool for room in rooms for tool in room.tools(ground)]
+    def __init__(self, context: McpContext) -> None:
+        tools = [
+            *session_tools.opening_tools(context), record_tool.record_tool(context),
+            *session_tools.closing_tools(context), sync_tools.sync_tool(context), sync_tools.share_tool(context),
+        ]  # fmt: skip
         super().__init__(
-            name="holdfast", title="Holdfast", version=__version__, instructions=INSTRUCTIONS, tools=offered,
-            log_level="CRITICAL", subscriptions=False, request_state_security=confirm.security(),
+            name="holdfast", title="Holdfast", version=__version__, instructions=INSTRUCTIONS, tools=tools,
+            log_level="CRITICAL", subscriptions=False, request_state_security=sync_tools.request_security(),
         )  # fmt: skip
-        self._ground = ground
-        self._known = {tool.name: frozenset(tool.parameters["properties"]) for tool in offered}
-        resources.add(self, ground)
-        add(self, ground)
+        self._context = context
+        self._known = {tool.name: frozenset(tool.parameters["properties"]) for tool in tools}
+        resources.add_resources(self, context)
+        resources.add_prompts(self, context)
 
     async def answer(self, reads: Any, writes: Any) -> None:
-        """Serve whoever writes and reads there, line by line; both are asynchronous files."""
+        """Serve the client at these two asynchronous files, line by line."""
         low = self._lowlevel_server
-        note = partial(error_log.note, self._ground.home(), "mcp")
-        async with conversation(reads, writes, note) as (received, sent):
+        note = partial(error_log.note, self._context.home(), "mcp")
+        async with connect(reads, writes, note) as (received, sent):
             await low.run(received, sent, low.create_initialization_options())
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         try:
-            given = self._given(name, arguments)
+            given = self._checked_arguments(name, arguments)
             return await super().call_tool(name, given, context)
         except (Invalid, NotFound, ToolError) as error:
             cause = error.__cause__ if isinstance(error, ToolError) else error
-            if cause is None or isinstance(cause, ToolError):  # all that the library refuses of its own accord
-                cause = Refused("the answer did not come in the form it was asked for; nothing was done")
-            return errors.failed(cause, self._ground.home(), name[:40])
-        except MCPError:  # the client could not put our question to the person
-            return errors.failed(confirm.nobody_asked(), self._ground.home(), name[:40])
+            if cause is None or isinstance(cause, ToolError):  # the library refused it by itself
+                cause = Refused("the client answered in an unexpected form; nothing was done")
+            return errors.error_result(cause, self._context.home(), name[:40])
+        except MCPError:  # the client could not ask the person
+            return errors.error_result(sync_tools.not_asked_error(), self._context.home(), name[:40])
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
@@ -135,11 +89,11 @@ class HoldfastServer(MCPServer[Any]):
         known = {prompt.name: [part.name for part in prompt.arguments or []] for prompt in await self.list_prompts()}
         try:
             if name not in known:
-                raise NotFound(f"there is no prompt {shorten(name, 60)!a}", hint=f"Prompts are {', '.join(known)}.")
-            strange = [word for word in arguments or {} if word not in known[name]]
-            if strange:
+                raise NotFound(f"unknown prompt {shorten(name, 60)!a}", hint=f"Prompts are {', '.join(known)}.")
+            unknown = [word for word in arguments or {} if word not in known[name]]
+            if unknown:
                 raise Invalid(
-                    f"there is no argument {shorten(strange[0], 40)!a}",
+                    f"unknown argument {shorten(unknown[0], 40)!a}",
                     hint=f"{name} takes {', '.join(known[name])}.",
                 )
             return await super().get_prompt(name, arguments, context)
@@ -147,18 +101,120 @@ class HoldfastServer(MCPServer[Any]):
             cause: BaseException | None = error
             while isinstance(cause, ValueError) and not isinstance(cause, ValidationError):
                 cause = cause.__cause__
-            told = errors.error_text(cause or error, self._ground.home(), f"mcp {name[:40]}")
-            raise MCPError(INVALID_PARAMS, told) from None
+            text = errors.error_text(cause or error, self._context.home(), f"mcp {name[:40]}")
+            raise MCPError(INVALID_PARAMS, text) from None
 
-    def _given(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments without those that are null, as good as absent; unknown ones would be lost quietly."""
+    def _checked_arguments(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments that are not null. Unknown ones are refused: they would be lost silently."""
         known = self._known.get(name)
         if known is None:
-            raise NotFound(f"there is no tool {shorten(name, 60)!a}", hint=f"Tools are {', '.join(self._known)}.")
-        strange = [shorten(word, 40) for word in arguments if word not in known]
-        if strange:
+            raise NotFound(f"unknown tool {shorten(name, 60)!a}", hint=f"Tools are {', '.join(self._known)}.")
+        unknown = [shorten(word, 40) for word in arguments if word not in known]
+        if unknown:
             raise Invalid(
-                f"there is no argument {strange[0]!a}; nothing was done",
+                f"unknown argument {unknown[0]!a}; nothing was done",
                 hint=f"{name} takes {', '.join(sorted(known))}.",
             )
         return {word: value for word, value in arguments.items() if value is not None}
+
+
+# ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
+
+_MAX_MESSAGE: Final = 32 << 20  # bytes; no honest message comes near
+_KEPT_OPENING: Final = 1000  # bytes kept of a message that is too large: enough to find its id
+_READ_SIZE: Final = 1 << 16
+_WRITE_SIZE: Final = 4096  # bytes a pipe accepts without blocking once it is writable
+
+
+def serve(options: ServerOptions, wires: Wires) -> int:
+    """Serve until the client is gone."""
+    for name, code in (("SIGTERM", 0), ("SIGHUP", 0), ("SIGINT", 130)):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays in force
+            signal.signal(number, _exit_handler(code))
+    context = McpContext(options)
+    try:
+        anyio.run(_answer, HoldfastServer(context), wires)
+    except BaseExceptionGroup as problems:
+        if problems.split(OSError)[1] is not None:  # more than a reader that left
+            raise
+    finally:
+        context.close()
+    return 0
+
+
+async def _answer(server: HoldfastServer, wires: Wires) -> None:
+    if _is_pollable(wires.reads) and _is_pollable(wires.writes):
+        await server.answer(InputLines(wires.reads), OutputLines(wires.writes))
+        return
+    reads = os.fdopen(wires.reads, encoding="utf-8", errors="replace", closefd=False)
+    writes = os.fdopen(wires.writes, "w", encoding="utf-8", closefd=False)
+    await server.answer(anyio.wrap_file(reads), anyio.wrap_file(writes))
+
+
+def _is_pollable(descriptor: int) -> bool:
+    """Whether the system reports when it can be read or written: not for plain files, nor on Windows."""
+    mode = os.fstat(descriptor).st_mode
+    return sys.platform != "win32" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
+
+
+def _exit_handler(code: int) -> Any:
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        os._exit(code)
+
+    return leave
+
+
+class InputLines:
+    """What the client writes, line by line. Waiting blocks nothing and can be cancelled."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._begun = bytearray()
+        self._opening = b""  # the start of the current line, once it is too long
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while True:
+            await anyio.wait_readable(self._descriptor)
+            try:
+                read = os.read(self._descriptor, _READ_SIZE)
+            except BlockingIOError:
+                continue
+            for line in self._whole(read):
+                yield line
+            if not read:
+                return
+
+    def _whole(self, read: bytes) -> Iterator[str]:
+        """The lines that are complete now; the end of the input completes the last one."""
+        *ended, begun = read.split(b"\n")
+        for part in ended if read else [b""] if self._begun or self._opening else []:
+            self._begun += part
+            text = (self._opening or self._begun).decode(errors="replace")
+            line = OverlongLine(text) if self._opening else text
+            self._begun, self._opening = bytearray(), b""
+            if line.strip():
+                yield line
+        self._begun += begun
+        if len(self._begun) > _MAX_MESSAGE:
+            self._opening = self._opening or bytes(self._begun[:_KEPT_OPENING])
+            self._begun.clear()
+
+
+class OutputLines:
+    """What the client reads. Waiting for room blocks nothing."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def write(self, text: str) -> None:
+        left = memoryview(text.encode(errors="replace"))
+        while left:
+            # There is nearly always room, and asking costs nothing.
+            if not select.select((), (self._descriptor,), (), 0)[1]:
+                await anyio.wait_writable(self._descriptor)
+            with suppress(BlockingIOError):
+                left = left[os.write(self._descriptor, left[:_WRITE_SIZE]) :]
+
+    async def flush(self) -> None:
+        """Nothing is buffered."""

@@ -1,7 +1,7 @@
-"""Standard input and output, taken for the protocol alone. Loaded before anything that might print.
+"""Reserves standard input and output for the protocol. Loaded before anything that might print.
 
-The protocol gets descriptors of its own; whatever prints from then on (a library, a child process) writes to standard
-error, and whatever reads finds the end.
+The protocol gets descriptors of its own. Whatever prints later (a library, a child process) writes to standard error,
+and whatever reads finds the end of input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Wires(NamedTuple):
 
 
 def take() -> Wires:
-    """Take standard input and output, and leave harmless ones in their place."""
+    """Take standard input and output, and put harmless ones in their place."""
     sys.stdout.flush()
     wires = Wires(_above_standard(0), _above_standard(1))
     nowhere = os.open(os.devnull, os.O_RDONLY)
@@ -30,12 +30,12 @@ def take() -> Wires:
 
 
 def _above_standard(descriptor: int) -> int:
-    """A duplicate that no child inherits and that takes no standard number."""
+    """A duplicate above the standard numbers, which no child inherits."""
     low: list[int] = []
     try:
-        while (found := os.dup(descriptor)) <= 2:
-            low.append(found)
+        while (copy := os.dup(descriptor)) <= 2:
+            low.append(copy)
     finally:
         for number in low:
             os.close(number)
-    return found
+    return copy

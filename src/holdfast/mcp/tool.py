@@ -1,4 +1,4 @@
-"""A tool as it is offered: its words, what it takes, what it answers, and honest hints about what it does."""
+"""How a tool is offered: its description, arguments, answer, and honest hints about what it does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import BeforeValidator, Field
 from holdfast.core.text import MAX_NAME_LENGTH, MAX_PATH_LENGTH
 from holdfast.mcp import answers
 
-LONGEST_TEXT = 20_000
-MOST_ENTRIES = 100
+MAX_TEXT_LENGTH = 20_000
+MAX_ENTRIES = 100
 
 Project = Annotated[
     str,
@@ -28,23 +28,23 @@ Reference = Annotated[
     ),
 ]  # fmt: skip
 Name = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+Text = Annotated[str, Field(max_length=MAX_TEXT_LENGTH)]
 
 
-def _no_flag(value: Any) -> Any:
-    """A number is not a flag, though Python takes one for the other."""
+def _refuse_bool(value: Any) -> Any:
+    """Refuse booleans, which Python takes for numbers."""
     if isinstance(value, bool):
-        raise ValueError("a number belongs here, not true or false")  # noqa: TRY004 (what pydantic reads)
+        raise ValueError("expected a number, not true or false")  # noqa: TRY004 (pydantic wants it)
     return value
 
 
-Fraction = Annotated[float, BeforeValidator(_no_flag), Field(ge=0, le=1)]
-Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=0, le=10**12)]
+Fraction = Annotated[float, BeforeValidator(_refuse_bool), Field(ge=0, le=1)]
+Count = Annotated[int, BeforeValidator(_refuse_bool), Field(ge=0, le=10**12)]
 
 Body = Callable[..., Any]
 
 
-def offer(
+def make_tool(
     body: Body,
     answer: type[answers.Answer],
     *,
@@ -55,8 +55,8 @@ def offer(
     repeatable: bool = False,
     outside: bool = False,
 ) -> Tool:
-    """`reads`: it changes nothing. `destroys`: what it does cannot be taken back. `repeatable`: twice is as once.
-    `outside`: it talks to something beyond this machine.
+    """`reads`: it changes nothing. `destroys`: it cannot be undone. `repeatable`: twice has the same effect as once.
+    `outside`: it reaches beyond this machine.
     """
     hints = ToolAnnotations(
         title=title, read_only_hint=reads, destructive_hint=destroys, idempotent_hint=repeatable or reads,
@@ -66,14 +66,14 @@ def offer(
         body, name=body.__name__, title=title, description=description, annotations=hints, structured_output=False
     )
     tool.fn_metadata.output_schema = answers.schema(answer)
-    # What it does not name is refused (server.py), so it says so.
+    # The server refuses unknown arguments, so the schema says so.
     tool.parameters = {**_plain(tool.parameters, tool.parameters.get("$defs", {})), "additionalProperties": False}
     return tool
 
 
 def _plain(schema: Any, parts: dict[str, Any]) -> Any:
-    """The schema of the arguments without references, nulls and titles: not every client copes with the former two,
-    and every agent pays for the latter. A null is as good as absent all the same.
+    """The schema of the arguments without references and nulls, which some clients cannot read, and without titles,
+    which cost every agent tokens. A null argument still counts as absent.
     """
     if isinstance(schema, list):
         return [_plain(item, parts) for item in schema]

@@ -21,12 +21,12 @@ def run(call: Call) -> int:
         call.note(
             "Waiting for an agent to speak MCP on standard input; holdfast connect AGENT has it started for you."
         )
-    from holdfast.mcp.context import SurfaceFacts
-    from holdfast.mcp.serve import serve
+    from holdfast.mcp.context import ServerOptions
+    from holdfast.mcp.server import serve
 
     words, environ = call.parsed.globals, call.environ
-    told = SurfaceFacts(
+    options = ServerOptions(
         directory=words.project or ".", home=home(environ), environ=environ,
         store=call.store, actor=environ.get("HOLDFAST_ACTOR") or None,
     )  # fmt: skip
-    return serve(told, wires)
+    return serve(options, wires)

@@ -1,4 +1,7 @@
-"""What an agent reports in one call of `record`: typed, bounded, each with the verb of the keeper it stands for."""
+"""The tool `record`: everything that happened since the last call is recorded, or nothing is.
+
+Each entry is typed and bounded, and knows the keeper's verb it stands for.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,27 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Final, Literal
 
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
-from holdfast.core.errors import Invalid
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError, Invalid, Unreachable
 from holdfast.core.text import MAX_PATH_LENGTH
 from holdfast.core.times import parse_time
+from holdfast.core.wording import count
 from holdfast.keeper.session import SessionHandle
-from holdfast.mcp.tool import MOST_ENTRIES, Count, Fraction, Name, Text
+from holdfast.mcp.answers import Recorded, result
+from holdfast.mcp.context import McpContext
+from holdfast.mcp.results import collect_notes, short_context
+from holdfast.mcp.tool import MAX_ENTRIES, Count, Fraction, Name, Project, Reference, Text, make_tool
 
 Apply = Callable[[], object]
 File = Annotated[str, Field(max_length=MAX_PATH_LENGTH)]
 Id = Annotated[str, Field(min_length=1, max_length=100)]
 Kind = Annotated[str, Field(max_length=100)]
 
-# What may be said along with what happened to an agent.
+# Per event of an agent, the fields that go with it.
 _OF_AGENTS: Final = {
     "added": ("type", "task", "blocking_on"),
     "started": ("type", "task", "blocking_on", "background"), "progressed": ("progress",),
@@ -28,31 +38,31 @@ _OF_AGENTS: Final = {
 }  # fmt: skip
 
 
-class _Happening(BaseModel):
+class _RecordEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     def kind(self) -> str:
-        """What it tells of, in a word."""
+        """What the entry is about, for errors."""
         return ""
 
-    def takes(self) -> tuple[str, ...] | None:
-        """The fields that mean something with that; None for all."""
+    def fields_used(self) -> tuple[str, ...] | None:
+        """The fields that mean something for it; None for all."""
         return None
 
     def check(self) -> None:
-        """Refuse what would be lost."""
-        taken = self.takes()
+        """Refuse fields that would be lost."""
+        taken = self.fields_used()
         if taken is None:
             return
         for name, field in type(self).model_fields.items():
             if name not in taken and getattr(self, name) != field.get_default():
                 raise Invalid(
                     f"`{name}` does not belong to {self.kind()}",
-                    hint=f"That takes {', '.join(taken)}." if taken else "That takes nothing more.",
+                    hint=f"It takes {', '.join(taken)}." if taken else "It takes no other fields.",
                 )
 
 
-class AgentNews(_Happening):
+class AgentNews(_RecordEntry):
     id: Id
     event: Literal["added", "started", "progressed", "completed", "failed", "retried", "paused", "resumed", "aborted"]
     type: Annotated[Kind, Field(description="added, started: its kind, for instance backend-architect")] = ""
@@ -70,7 +80,7 @@ class AgentNews(_Happening):
     def kind(self) -> str:
         return f"event {self.event}"
 
-    def takes(self) -> tuple[str, ...]:
+    def fields_used(self) -> tuple[str, ...]:
         return ("id", "event", *_OF_AGENTS.get(self.event, ()))
 
     def apply(self, session: SessionHandle) -> None:
@@ -88,7 +98,7 @@ class AgentNews(_Happening):
         agent = session.find_agent(self.id)
         if self.event == "progressed":
             if self.progress is None:
-                raise Invalid("it progressed, but how far is missing", hint="Give `progress`, 0 to 1.")
+                raise Invalid("`progress` is missing", hint="Give `progress`, 0 to 1.")
             agent.progress(self.progress)
         elif self.event == "completed":
             agent.done(summary=self.summary or None, tokens=self.tokens)
@@ -100,29 +110,29 @@ class AgentNews(_Happening):
             {"retried": agent.retry, "paused": agent.pause, "resumed": agent.resume}[self.event]()
 
 
-class TaskNews(_Happening):
+class TaskNews(_RecordEntry):
     event: Literal["added", "started", "completed", "blocked", "reopened", "dropped"]
     id: Annotated[Kind, Field(description="added: if you want to choose it; else which task")] = ""
     text: Annotated[Text, Field(description="added: what is to be done")] = ""
     phase: Annotated[Name, Field(description="added: the phase of the plan")] = ""
     agent: Annotated[Name, Field(description="added: the agent that does it")] = ""
     outcome: Annotated[Text, Field(description="what came of it")] = ""
-    artifacts: Annotated[list[File], Field(description="files it made", max_length=MOST_ENTRIES)] = []
+    artifacts: Annotated[list[File], Field(description="files it made", max_length=MAX_ENTRIES)] = []
 
     def kind(self) -> str:
         return f"event {self.event}"
 
-    def takes(self) -> tuple[str, ...]:
+    def fields_used(self) -> tuple[str, ...]:
         own = ("text", "phase", "agent") if self.event == "added" else ("outcome", "artifacts")
         return ("id", "event", *own)
 
     def check(self) -> None:
         super().check()
         if self.event != "added" and not self.id:
-            raise Invalid("which task it is about is missing", hint="Give its `id`; get_status shows them.")
+            raise Invalid("the task's `id` is missing", hint="Give its `id`; get_status shows them.")
 
     def apply(self, session: SessionHandle) -> str | None:
-        """Gives the id of a task that was added."""
+        """Returns the id of an added task."""
         if self.event == "added":
             return session.add_task(
                 self.text, task_id=self.id or None, phase=self.phase or None, agent=self.agent or None
@@ -136,7 +146,7 @@ class TaskNews(_Happening):
         return None
 
 
-class DecisionNews(_Happening):
+class DecisionNews(_RecordEntry):
     chosen: Annotated[Text, Field(min_length=1)]
     context: Annotated[Text, Field(description="what it was about")] = ""
     options: Annotated[list[Text], Field(description="what could have been chosen", max_length=20)] = []
@@ -146,7 +156,7 @@ class DecisionNews(_Happening):
         session.decide(self.chosen, context=self.context or None, options=self.options, why=self.why or None)
 
 
-class FileNews(_Happening):
+class FileNews(_RecordEntry):
     path: Annotated[File, Field(description="relative to the project, or absolute within it")]
     action: Literal["created", "modified", "deleted"] = "modified"
     agent: Annotated[Name, Field(description="who did it")] = ""
@@ -156,7 +166,7 @@ class FileNews(_Happening):
         session.changed(path, self.action, agent=self.agent or None)
 
 
-class ContextNews(_Happening):
+class ContextNews(_RecordEntry):
     tokens: Annotated[Count | None, Field(description="tokens in use, or left by compressing")] = None
     window: Annotated[Count | None, Field(description="size of the window", ge=1)] = None
     agent: Annotated[Name, Field(description="of this agent alone")] = ""
@@ -165,19 +175,19 @@ class ContextNews(_Happening):
     def kind(self) -> str:
         return "`compressed`"
 
-    def takes(self) -> tuple[str, ...] | None:
+    def fields_used(self) -> tuple[str, ...] | None:
         return ("compressed", "tokens") if self.compressed else None
 
     def apply(self, session: SessionHandle) -> None:
         if self.compressed:
             session.compress(self.tokens)
         elif self.tokens is None:
-            raise Invalid("the number of tokens is missing", hint="Give `tokens`, or `compressed`.")
+            raise Invalid("`tokens` is missing", hint="Give `tokens`, or `compressed`.")
         else:
             session.measure_context(self.tokens, window=self.window, agent=self.agent or None)
 
 
-class EditNews(_Happening):
+class EditNews(_RecordEntry):
     goal: Annotated[Text, Field(description="what is to be achieved")] = ""
     scope: Annotated[Name, Field(description="the part of the project it belongs to")] = ""
     mode: Annotated[Literal["", "debug", "default", "optimize", "release"], Field(description="how agents work")] = ""
@@ -186,14 +196,14 @@ class EditNews(_Happening):
 
     def apply(self, session: SessionHandle) -> None:
         if not (self.goal or self.scope or self.mode or self.model or self.tags):
-            raise Invalid("nothing was given to change", hint="Give goal, scope, mode, model or tags.")
+            raise Invalid("nothing to change", hint="Give goal, scope, mode, model or tags.")
         session.edit(
             goal=self.goal or None, scope=self.scope or None, mode=self.mode or None, model=self.model or None,
             tags=self.tags,
         )  # fmt: skip
 
 
-class AwayNews(_Happening):
+class AwayNews(_RecordEntry):
     since: Annotated[Name, Field(description="when it began, RFC 3339")]
     until: Annotated[Name, Field(description="when it ended, RFC 3339")]
     reason: Text = ""
@@ -203,7 +213,7 @@ class AwayNews(_Happening):
 
 
 class Report(BaseModel):
-    """Everything of one call, in the order in which it is recorded."""
+    """All entries of one call, in the order they are recorded."""
 
     agents: list[AgentNews]
     tasks: list[TaskNews]
@@ -217,7 +227,7 @@ class Report(BaseModel):
     away: list[AwayNews]
 
     def steps(self, session: SessionHandle) -> Iterator[tuple[str, Apply]]:
-        """What is to be done, each with the argument it comes from. Raises where a part of it would be lost."""
+        """What to do, each with the argument it comes from. Raises if part of an entry would be lost."""
         for name in ("edit", "agents", "tasks", "decisions", "files", "context", "away"):
             for at, item in enumerate(getattr(self, name)):
                 where = name if name == "edit" else f"{name}[{at}]"
@@ -234,10 +244,90 @@ class Report(BaseModel):
 
 
 def inside(path: str, root: str) -> str:
-    """The path as the keeper wants it, relative to the project: agents often name files from the root of the disk."""
+    """The path relative to the project, as the keeper wants it: agents often pass absolute paths."""
     if not os.path.isabs(path) or "\0" in path:
         return path
     full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     relative = os.path.relpath(full, root)
     outside = relative.split(os.sep)[0] == os.pardir or os.path.isabs(relative)
-    return path if outside else relative.replace(os.sep, "/")  # what lies outside is refused by its own name
+    return path if outside else relative.replace(os.sep, "/")  # the keeper refuses paths outside the project by name
+
+
+_MANY: Final = Field(max_length=MAX_ENTRIES)
+
+
+class RecordTool:
+    def __init__(self, context: McpContext) -> None:
+        self._context = context
+
+    async def record(
+        self,
+        agents: Annotated[list[AgentNews], _MANY] = [],  # noqa: B006 (pydantic copies these)
+        tasks: Annotated[list[TaskNews], _MANY] = [],  # noqa: B006
+        decisions: Annotated[list[DecisionNews], _MANY] = [],  # noqa: B006
+        files: Annotated[list[FileNews], _MANY] = [],  # noqa: B006
+        notes: Annotated[list[Text], _MANY] = [],  # noqa: B006
+        context: Annotated[list[ContextNews], _MANY] = [],  # noqa: B006
+        progress: Annotated[
+            Fraction | None, Field(description="How far the session is, 0 to 1.", allow_inf_nan=False)
+        ] = None,
+        summary: Annotated[Text, Field(description="One line on what was done so far.")] = "",
+        edit: Annotated[
+            EditNews | None, Field(description="What the session is about, where that has changed.")
+        ] = None,
+        away: Annotated[list[AwayNews], Field(description="Pauses nobody recorded in time.", max_length=20)] = [],  # noqa: B006
+        session: Reference = "",
+        project: Project = "",
+    ) -> CallToolResult:
+        report = Report.model_construct(
+            agents=agents, tasks=tasks, decisions=decisions, files=files, notes=notes, context=context,
+            progress=progress, summary=summary, edit=[] if edit is None else [edit], away=away,
+        )  # fmt: skip
+        return await self._context.run(
+            project, lambda keeper: _record(self._context.session_for(keeper, session), report)
+        )
+
+
+def _record(session: SessionHandle, report: Report) -> CallToolResult:
+    steps = list(report.steps(session))
+    if not steps:
+        raise Invalid("nothing to record", hint='For instance notes: ["…"], or progress: 0.5.')
+    added: list[str] = []
+    at = ""  # the current entry; the store may fail before the first and after the last
+    with collect_notes(session.keeper) as notes:
+        try:
+            with session.keeper.batch():
+                for where, apply in steps:
+                    at = f"{where}: "
+                    given = apply()
+                    if where.startswith("tasks") and isinstance(given, str):
+                        added.append(given)
+                at = ""
+        except Unreachable:
+            raise  # it says whether this was recorded
+        except HoldfastError as error:
+            error.message = f"nothing of this call was recorded: {at}{error.message}"
+            raise
+    state = session.state()  # not the whole document: this runs after every step
+    context, left = short_context(view.context_of(state))
+    if context.level == "compress":
+        notes.append("The context is nearly full: compress now.")
+    done = Recorded(
+        id=session.id, status=view.status_of(state), progress=view.progress_of(state), recorded=len(steps),
+        tasks=added, context=context, notes=notes, left_out=left,
+    )  # fmt: skip
+    words = [f"Recorded {count(len(steps), 'entry', 'entries')} in {session.id[:8]}."]
+    if added:
+        words.append(f"Tasks added: {', '.join(added)}.")
+    return result(done, " ".join([*words, *notes]))
+
+
+def record_tool(context: McpContext) -> Tool:
+    return make_tool(
+        RecordTool(context).record, Recorded, title="Record what happened",
+        description="Write down what happened in the session: agents (started, progressed, completed, failed…), "
+        "tasks of the plan, decisions with their reasons, files changed, notes, context used, progress, a "
+        "changed goal or scope (edit), pauses after the fact (away). Several at once in one call, which is "
+        "recorded whole or, if anything in it is refused, not at all: then mend that entry and send everything "
+        "again. Call it after each step that whoever goes on needs to know of.",
+    )  # fmt: skip

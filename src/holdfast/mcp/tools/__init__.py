@@ -1,1 +1,0 @@
-"""The tools an agent may call, a few, each for one task."""
