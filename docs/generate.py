@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def events() -> str:
     """Every event type, and what it says."""
     glance = (
-        (_linked(kind.name), str(kind.version), _yes(kind.sign), _code(kind.searched))
+        (_linked(kind.name), str(kind.version), _yes(kind.is_activity), _code(kind.searched_fields))
         for kind in event_types.EVENT_TYPES.values()
     )
     parts = [

@@ -231,7 +231,7 @@ class Stock:
 
 def said(data: EventData) -> Said:
     kind = TYPE_OF[type(data)]
-    found = split_words(searched_text(kind, data)) if kind.searched else []
+    found = split_words(searched_text(kind, data)) if kind.searched_fields else []
     return Said(data, kind.name, kind.version, canonical_json(msgspec.to_builtins(data)), found)
 
 

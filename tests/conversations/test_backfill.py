@@ -585,7 +585,7 @@ def test_what_hooks_heard_is_not_told_again(speaking: tuple[Past, Speaking]) -> 
 def _read(past: Past, spoken: Speaking) -> list[Session]:
     """What the hooks left, with what the transcripts say of it; oldest first."""
     with spoken.keeper() as keeper:
-        keeper.places = AgentDirs(str(past.where / "person"), str(past.project))
+        keeper.agent_dirs = AgentDirs(str(past.where / "person"), str(past.project))
         keeper.compare()
     return spoken.sessions()
 

@@ -404,7 +404,7 @@ WRITES: dict[str, Callable[[Path, str, Talk], None]] = {
 def _open(where: Path, name: str) -> Keeper:
     wall = Wall(lambda: NOW * 1_000_000)
     keeper = Keeper.open(str(where / "project"), home=str(where / name), actor="anna", wall=wall)
-    keeper.places = AgentDirs(str(where / "person"), str(where / "project"))
+    keeper.agent_dirs = AgentDirs(str(where / "person"), str(where / "project"))
     return keeper
 
 

@@ -44,7 +44,7 @@ def person(root: Path, project: Path | None = None) -> Ground:
     one.places = one.places._replace(system="linux")
     one.home = Path(one.places.data("holdfast"))
     one.keeper = Keeper.open(str(one.project), home=str(one.home))
-    one.keeper.places = one.places
+    one.keeper.agent_dirs = one.places
     return one
 
 
@@ -195,7 +195,7 @@ def test_a_spool_that_is_a_link_is_told(ground: Ground, tmp_path: Path) -> None:
 def test_places_are_not_asked_where_nobody_told_them(ground: Ground) -> None:
     """A library that names no places is told what is remembered, as far as that goes."""
     ground.connect("claude")
-    ground.keeper.places = None
+    ground.keeper.agent_dirs = None
     assert examined(ground).detail == "claude can be heard"
     os.unlink(detect.script_path(str(ground.home)))
     assert str(ground.claude) in examined(ground).detail

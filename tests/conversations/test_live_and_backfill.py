@@ -152,7 +152,7 @@ def _recorded(where: Path, agent: str, conversation: str, *payloads: str) -> lis
     for number, name in enumerate(payloads):
         _hand_over(where, agent, _payload(agent, name, conversation, where), number)
     with _open(where, "live") as keeper:
-        keeper.places = AgentDirs(str(where / "person"), str(where / "project"))
+        keeper.agent_dirs = AgentDirs(str(where / "person"), str(where / "project"))
         keeper.compare()
         return _sessions(keeper)
 
@@ -280,7 +280,7 @@ def test_transcript_is_looked_at_once_when_the_conversation_is_over(
         before = keeper.store().remembered_under("transcript:")
         read: list[Path] = []
         monkeypatch.setattr(details, "_update", lambda *_: read.append(path))
-        keeper.places = AgentDirs(str(tmp_path / "person"), str(tmp_path / "project"))
+        keeper.agent_dirs = AgentDirs(str(tmp_path / "person"), str(tmp_path / "project"))
         keeper.compare()
         assert keeper.store().remembered_under("transcript:") == before
     assert not read

@@ -87,7 +87,7 @@ def test_what_is_no_password_stays_though_its_key_says_so(harmless: str) -> None
     document: Json = {"password": harmless}
     clean = redact_document(document)
     assert clean.value is document
-    assert clean.found == {}
+    assert clean.counts == {}
 
 
 def test_numbers_and_truths_after_such_a_key_stay() -> None:
@@ -100,14 +100,14 @@ def test_what_is_clean_stays_clean(sample: Sample) -> None:
     once = redact_document({"text": sample.text, "password": value(), "list": [sample.text]})
     again = redact_document(once.value)
     assert again.value is once.value
-    assert again.found == {}
+    assert again.counts == {}
 
 
 def test_every_secret_is_counted() -> None:
     kind, make = next(iter(SHAPED.items()))
     chance = random.Random(5)
     document: Json = {"a": make(chance), "b": [make(chance), {"c": f"with {make(chance)} and {make(chance)}"}]}
-    assert redact_document(document).found == {kind: 4}
+    assert redact_document(document).counts == {kind: 4}
 
 
 _WORDS = st.sampled_from(["goal", "a", "note", "Add login", "x: y", "", "é", "2026-01-01T00:00:00Z", "t1"])
@@ -122,14 +122,14 @@ def test_a_document_without_secrets_is_the_same_object(document: Json) -> None:
     before = copy.deepcopy(document)
     clean = redact_document(document)
     assert clean.value is document
-    assert clean.found == {}
+    assert clean.counts == {}
     assert document == before
 
 
 def test_harmless_texts_of_every_kind_stay_as_they_are() -> None:
     document: Json = [item.text for item in benign()]
     clean = redact_document(document)
-    assert clean.value is document, clean.found
+    assert clean.value is document, clean.counts
 
 
 @given(_DOCUMENTS, st.sampled_from(BARE), st.data())

@@ -54,9 +54,9 @@ def test_no_large_part_of_a_secret_survives() -> None:
 def test_shapes_are_called_by_their_own_name() -> None:
     """A token that says where it is from is counted under that kind."""
     misnamed = Counter(
-        (sample.kind, *redact(sample.text).found)
+        (sample.kind, *redact(sample.text).counts)
         for sample in SECRETS
-        if sample.kind in corpus.SHAPED and sample.kind not in redact(sample.text).found
+        if sample.kind in corpus.SHAPED and sample.kind not in redact(sample.text).counts
     )
     assert misnamed == {}
 
@@ -123,7 +123,7 @@ def test_only_the_secret_goes(before: str, after: str) -> None:
     secret = "hunter" + "2"
     result = redact(before.format(secret))
     assert result.text == after.replace("{{", "{").replace("}}", "}")
-    assert sum(result.found.values()) == 1
+    assert sum(result.counts.values()) == 1
 
 
 def test_each_secret_is_counted() -> None:
@@ -131,7 +131,7 @@ def test_each_secret_is_counted() -> None:
     rng = random.Random(1)
     github, slack = corpus.SHAPED["github_token"], corpus.SHAPED["slack_token"]
     result = redact(f"{github(rng)} {slack(rng)} {github(rng)}")
-    assert result.found == {"github_token": 2, "slack_token": 1}
+    assert result.counts == {"github_token": 2, "slack_token": 1}
 
 
 def test_a_quoted_password_with_an_escaped_quote_goes_whole() -> None:
@@ -205,7 +205,7 @@ def test_redacting_again_changes_nothing(text: str) -> None:
     """Any text, lone surrogates and NUL included, is redacted without an error, and once is enough."""
     once = redact(text)
     assert redact(once.text) == (once.text, {})
-    assert set(once.found) <= {kind.name for kind in SECRET_KINDS}
+    assert set(once.counts) <= {kind.name for kind in SECRET_KINDS}
 
 
 @settings(max_examples=200, deadline=None)
@@ -213,8 +213,8 @@ def test_redacting_again_changes_nothing(text: str) -> None:
 def test_the_count_is_the_truth(text: str) -> None:
     """Nothing found means nothing changed, and something found means a mark."""
     result = redact(text)
-    assert bool(result.found) == (result.text != text)
-    assert not result.found or MARK.search(result.text)
+    assert bool(result.counts) == (result.text != text)
+    assert not result.counts or MARK.search(result.text)
 
 
 @settings(max_examples=200, deadline=None)
@@ -258,7 +258,7 @@ _UNITS = [
 def test_text_made_to_be_slow_comes_to_an_end(unit: str) -> None:
     """64 KiB of each awkward beginning is done; were time the square of the size, this run would not end."""
     text = unit * (MIB // 32 // len(unit))
-    assert redact(redact(text).text).found == {}
+    assert redact(redact(text).text).counts == {}
 
 
 @pytest.mark.parametrize("unit", ["a", "=", "password=", "-----BEGIN", "eyJ", ":@"])

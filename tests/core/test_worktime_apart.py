@@ -318,7 +318,7 @@ def test_every_minute_is_what_a_slow_reckoning_says(steps: list[Step]) -> None:
     events = in_log_order(together(*devices))
     past = {name: known for device in devices for name, known in device.past.items()}
     stop = max(_minute(event) for event in events) + 7
-    signs = sorted({_minute(event) for event in events if EVENT_TYPES[event.type].sign})
+    signs = sorted({_minute(event) for event in events if EVENT_TYPES[event.type].is_activity})
     expected = []
     for minute in range(stop):
         quiet = [low for low in [0, *signs] if low <= minute][-1], next((s for s in signs if s > minute), stop)
@@ -338,7 +338,7 @@ def _is_held(events: list[Event], past: dict[str, frozenset[str]], minute: int) 
         unaware = [
             _minute(event)
             for event in events
-            if EVENT_TYPES[event.type].sign
+            if EVENT_TYPES[event.type].is_activity
             and event.writer != pause.writer
             and pause.hash not in past[event.hash]
             and event.hash not in past[pause.hash]
@@ -361,7 +361,7 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
     past = {name: known for device in devices for name, known in device.past.items()}
     pauses = [event for event in everything if event.type in ("session.paused", "session.timed_out")]
     for device in devices:
-        own = [e for e in device.known.values() if e.writer == device.writer and EVENT_TYPES[e.type].sign]
+        own = [e for e in device.known.values() if e.writer == device.writer and EVENT_TYPES[e.type].is_activity]
         for item, two in pairwise(sorted(own, key=lambda event: event.seq)):
             known = fold([*(by_name[name] for name in device.past[two.hash]), two])
             alone = _minutes(known, _minute(two))

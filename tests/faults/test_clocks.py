@@ -240,10 +240,10 @@ def test_a_system_clock_beyond_what_python_can_tell(monkeypatch: pytest.MonkeyPa
     seconds = 300 * 31_557_600.0
     monkeypatch.setattr("holdfast.machine.wall.time.clock_gettime", lambda _: seconds)
     far, known = Wall(), BUILD_DATE + 5 * 86_400_000
-    far.known(known)
+    far.note_time(known)
     assert far.now() == known
     seconds += 60
     assert far.now() == known + 60_000
-    assert "2270-01-03, which is too far in the future" in str(far.trouble())
+    assert "2270-01-03, which is too far in the future" in str(far.problem())
     monkeypatch.delattr("holdfast.machine.wall.time.clock_gettime")  # as on Windows
     assert Wall().now() == BUILD_DATE

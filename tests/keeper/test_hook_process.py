@@ -57,7 +57,7 @@ def session(keeper: Keeper) -> SessionHandle:
 
 def hear(keeper: Keeper, session: str, *heard: TimedEvent, keys: Iterator[str] | None = None) -> State:
     with keeper.store().transaction() as transaction:
-        return keeper.recorder.hear(transaction, session, heard, keys=keys)
+        return keeper.recorder.append_reported(transaction, session, heard, keys=keys)
 
 
 def kinds(keeper: Keeper, session: str) -> list[str]:

@@ -189,7 +189,7 @@ def test_the_caller_hears_the_process_number() -> None:
     heard: list[ProcessIdentity | None] = []
     run_command(["cat", "/dev/null"], started=lambda pid: heard.append(identify(pid)))
     assert heard[0] is not None
-    assert fate(heard[0]) == "gone"
+    assert fate(heard[0]) == "dead"
 
 
 def test_a_caller_that_fails_leaves_no_process() -> None:
@@ -204,7 +204,7 @@ def test_a_caller_that_fails_leaves_no_process() -> None:
 
     with pytest.raises(RuntimeError):
         run_command(["sleep", "60"], started=fail)
-    assert fate(heard[0]) == "gone"
+    assert fate(heard[0]) == "dead"
 
 
 # --- time ------------------------------------------------------------------------------------------

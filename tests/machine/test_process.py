@@ -58,7 +58,7 @@ def test_a_child_is_alive_until_it_is_not(sleeper: subprocess.Popen[bytes]) -> N
     assert fate(who) == "alive"
     sleeper.kill()
     sleeper.wait()
-    assert fate(who) == "gone"
+    assert fate(who) == "dead"
     assert identify(sleeper.pid) is None
 
 
@@ -76,14 +76,14 @@ def test_a_zombie_is_gone() -> None:
     assert fate(who) == "alive"
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert fate(who) == "gone"
+    assert fate(who) == "dead"
     child.communicate()
 
 
 def test_a_reused_number_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
     """The same number with another start time is another process."""
     who = known(sleeper.pid)
-    assert fate(who._replace(started="1")) == "gone"
+    assert fate(who._replace(started="1")) == "dead"
 
 
 def test_another_boot_means_gone(sleeper: subprocess.Popen[bytes]) -> None:
@@ -91,8 +91,8 @@ def test_another_boot_means_gone(sleeper: subprocess.Popen[bytes]) -> None:
     if host.boot_id().startswith("time:"):
         pytest.skip("this system tells boots by the clock only")
     who = known(sleeper.pid)._replace(boot="another")
-    assert fate(who) == "gone"
-    assert fate(who._replace(namespace="pid:[1]")) == "gone"
+    assert fate(who) == "dead"
+    assert fate(who._replace(namespace="pid:[1]")) == "dead"
 
 
 def test_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
@@ -112,7 +112,7 @@ def test_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
 def test_impossible_numbers_are_nobody(pid: int) -> None:
     """Zero and below mean groups to the system, and are never asked about; too large ones do not overflow."""
     assert identify(pid) is None
-    assert fate(known(os.getpid())._replace(pid=pid)) == "gone"
+    assert fate(known(os.getpid())._replace(pid=pid)) == "dead"
 
 
 @linux
@@ -194,7 +194,7 @@ def test_a_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(os, "readlink", missing)
     assert fate(me._replace(namespace="")) == "unknown"
-    assert fate(me._replace(namespace="", pid=2**22 + 1)) == "gone"
+    assert fate(me._replace(namespace="", pid=2**22 + 1)) == "dead"
 
 
 class FakePsutil(types.ModuleType):
@@ -242,14 +242,14 @@ def test_off_linux_psutil_answers(elsewhere: FakePsutil) -> None:
     assert who.started == "1800000000.25"
     assert fate(who) == "alive"
     elsewhere.created += 1
-    assert fate(who) == "gone"
+    assert fate(who) == "dead"
     elsewhere.created -= 1
     elsewhere.state = "zombie"
-    assert fate(who) == "gone"
+    assert fate(who) == "dead"
     elsewhere.failure = FakePsutil.Error()
     assert fate(who) == "unknown"
     elsewhere.failure = FakePsutil.NoSuchProcess()
-    assert fate(who) == "gone"
+    assert fate(who) == "dead"
     assert identify(os.getpid()) is None
 
 
@@ -260,7 +260,7 @@ def test_without_psutil_existence_is_all_that_is_known(
     monkeypatch.setitem(sys.modules, "psutil", None)
     who = known(os.getpid())
     assert fate(who) == "unknown"
-    assert fate(who._replace(pid=2**22 + 1)) == "gone"
+    assert fate(who._replace(pid=2**22 + 1)) == "dead"
 
 
 def test_a_boot_told_by_the_clock_proves_nothing(elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def test_the_real_clock_is_read() -> None:
     wall = Wall()
     read = wall.micros()
     after = time.time_ns()
-    if wall.trouble() is None:
+    if wall.problem() is None:
         assert before // 1000 <= read <= after // 1000
         assert abs(wall.now() * 1000 - read) < 10**9
 
@@ -53,7 +53,7 @@ def test_the_real_clock_is_read() -> None:
 def test_a_possible_clock_is_believed(ms: int) -> None:
     """Even when the store knows a later time: that is for the logical clock to order."""
     wall = Clocks(ms).make()
-    wall.known(LATER + YEAR)
+    wall.note_time(LATER + YEAR)
     assert wall.now() == ms
     assert wall.micros() == ms * 1000
 
@@ -63,7 +63,7 @@ def test_an_absurd_clock_is_replaced_by_the_last_known_time(ms: int) -> None:
     """The last time known from the store, plus what has passed since it was told."""
     clocks = Clocks(ms)
     wall = clocks.make()
-    wall.known(LATER)
+    wall.note_time(LATER)
     assert wall.now() == LATER
     clocks.passed += 1234
     assert wall.now() == LATER + 1234
@@ -84,8 +84,8 @@ def test_an_absurd_known_time_is_ignored(ms: int) -> None:
     """A peer's broken clock must not become ours."""
     clocks = Clocks(0)
     wall = clocks.make()
-    wall.known(LATER)
-    wall.known(ms)
+    wall.note_time(LATER)
+    wall.note_time(ms)
     assert wall.now() == LATER
 
 
@@ -93,13 +93,13 @@ def test_the_known_time_never_goes_back() -> None:
     """An older time told later changes nothing, and what has passed is kept."""
     clocks = Clocks(0)
     wall = clocks.make()
-    wall.known(LATER)
+    wall.note_time(LATER)
     clocks.passed += 1000
-    wall.known(LATER - DAY)
+    wall.note_time(LATER - DAY)
     assert wall.now() == LATER + 1000
-    wall.known(LATER + 500)
+    wall.note_time(LATER + 500)
     assert wall.now() == LATER + 1000
-    wall.known(LATER + 2000)
+    wall.note_time(LATER + 2000)
     assert wall.now() == LATER + 2000
 
 
@@ -107,7 +107,7 @@ def test_a_clock_that_breaks_and_mends_is_followed() -> None:
     """Absurd in the middle of a process, right again after it."""
     clocks = Clocks(LATER)
     wall = clocks.make()
-    wall.known(LATER - 10)
+    wall.note_time(LATER - 10)
     clocks.wall = 0
     clocks.passed += 100
     assert wall.now() == LATER + 90
@@ -119,7 +119,7 @@ def test_a_stopwatch_that_goes_back_is_harmless() -> None:
     """It should not, and some virtual machines do."""
     clocks = Clocks(0)
     wall = clocks.make()
-    wall.known(LATER)
+    wall.note_time(LATER)
     clocks.passed -= 4000
     assert wall.now() == LATER
 
@@ -134,22 +134,22 @@ def test_no_clock_and_no_told_time_leads_to_an_absurd_one(steps: list[tuple[int,
     for shown, told, passed in steps:
         clocks.wall = shown
         clocks.passed += passed
-        wall.known(told)
+        wall.note_time(told)
         assert BUILD_DATE <= wall.now() < BUILD_DATE + 21 * YEAR
 
 
 def test_a_good_clock_is_no_trouble() -> None:
     """Nothing to report, also when the store is a few hours ahead."""
     wall = Clocks(LATER).make()
-    assert wall.trouble() is None
-    wall.known(LATER + DAY // 2)
-    assert wall.trouble() is None
+    assert wall.problem() is None
+    wall.note_time(LATER + DAY // 2)
+    assert wall.problem() is None
 
 
 @pytest.mark.parametrize("ms", ABSURD)
 def test_an_absurd_clock_is_reported_in_a_sentence(ms: int) -> None:
     """Even when the year is too far to be written as a date."""
-    said = Clocks(ms).make().trouble()
+    said = Clocks(ms).make().problem()
     assert said is not None
     assert said.startswith("the clock of this machine says")
     assert "\n" not in said
@@ -157,16 +157,16 @@ def test_an_absurd_clock_is_reported_in_a_sentence(ms: int) -> None:
 
 def test_the_report_names_date_and_direction() -> None:
     """Before the build, or too far ahead."""
-    assert "1970-01-01, which is before Holdfast was built" in (Clocks(0).make().trouble() or "")
-    assert "2126-" in (Clocks(BUILD_DATE + 100 * YEAR).make().trouble() or "")
-    assert "too far in the future" in (Clocks(BUILD_DATE + 100 * YEAR).make().trouble() or "")
+    assert "1970-01-01, which is before Holdfast was built" in (Clocks(0).make().problem() or "")
+    assert "2126-" in (Clocks(BUILD_DATE + 100 * YEAR).make().problem() or "")
+    assert "too far in the future" in (Clocks(BUILD_DATE + 100 * YEAR).make().problem() or "")
 
 
 def test_a_store_from_the_future_is_reported() -> None:
     """A clock days behind what was already recorded: one of the two is wrong."""
     wall = Clocks(LATER).make()
-    wall.known(LATER + 3 * DAY)
-    assert "the store already holds events of" in (wall.trouble() or "")
+    wall.note_time(LATER + 3 * DAY)
+    assert "the store already holds events of" in (wall.problem() or "")
 
 
 # --- zones -------------------------------------------------------------------------------------------

@@ -296,7 +296,7 @@ def test_it_is_no_sign_of_activity(clones: Clones) -> None:
     """Where the work is adds no time to it."""
     from holdfast.core.events import TYPE_OF
 
-    assert not TYPE_OF[GitPositionNoted].sign
+    assert not TYPE_OF[GitPositionNoted].is_activity
 
 
 def test_a_name_that_is_none_is_not_noted(clones: Clones) -> None:

@@ -213,7 +213,7 @@ def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path
     programs.mkdir()
     (programs / "codex").write_text("#!/bin/sh\n")
     (programs / "codex").chmod(0o755)
-    devices.desktop.places = AgentDirs(str(tmp_path), str(devices.there), {"PATH": str(programs)})
+    devices.desktop.agent_dirs = AgentDirs(str(tmp_path), str(devices.there), {"PATH": str(programs)})
     (found,) = devices.desktop.session(begun.id).resume().ground
     assert (found.what, found.blocking) == ("program", False)
     assert "Claude Code" in found.detail

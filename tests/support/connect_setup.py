@@ -34,7 +34,7 @@ class Ground:
         self.project.mkdir()
         self.places = AgentDirs(str(self.me), str(self.project), {"PATH": ""}, sys.platform)
         self.keeper = Keeper.open(str(self.project), home=str(self.home))
-        self.keeper.places = self.places
+        self.keeper.agent_dirs = self.places
         self.claude = self.me / ".claude" / "settings.json"
 
     def have_settings(self, text: str = MINE, mode: int = 0o644) -> bytes:

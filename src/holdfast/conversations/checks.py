@@ -115,11 +115,11 @@ def _seen(ws: Workspace) -> list[AgentSetup]:
     from holdfast.conversations.connect import detect
 
     seen: list[AgentSetup] = []
-    if ws.places is None:
+    if ws.agent_dirs is None:
         return seen
     for name in CONNECTABLE:
         try:
-            seen.append(detect.look(ws, ws.places, name))
+            seen.append(detect.look(ws, ws.agent_dirs, name))
         except (HoldfastError, ImportError):
             continue
     return seen
@@ -130,7 +130,7 @@ def _connect(ws: Workspace, wanted: Iterable[tuple[str, str | None]]) -> str:
     together: dict[str | None, list[str]] = {}
     for name, project in sorted(set(wanted), key=str):
         together.setdefault(project, []).append(name)
-    here = ws.place.root if ws.places is None else ws.places.project
+    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     return "; ".join(
         f"holdfast connect {' '.join(names)}"
         + ("" if project is None else " --scope project")
@@ -181,7 +181,7 @@ def _calling(
     """The agents that call a script of ours, each in its project or in the person's settings, and in which files."""
     from holdfast.conversations.connect import detect
 
-    here = ws.place.root if ws.places is None else ws.places.project
+    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     calling = {
         (connection.agent, connection.project): [file.path for file in connection.files] for connection in standing
     }
@@ -231,7 +231,7 @@ def _server(ws: Workspace, seen: list[AgentSetup]) -> Check | None:
         return None
     told = [f"{server.path} has the MCP server, but {server.missing}, which it calls, is not there"
             for _, server in lost]  # fmt: skip
-    here = ws.place.root if ws.places is None else ws.places.project
+    here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     own = [(name, None) for name, server in lost if server.scope == "user" and server.by_hand is None]
     theirs = [server.path for _, server in lost if server.by_hand is not None]
     fix = f"Put the program on the PATH; {here} shares what it is called."

@@ -254,7 +254,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, story: Transc
     news = [*_news(state, prepared, story), *continued(ws, state, story.agent, story.conversation, story.parent)]
     key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
     keys = (f"{key}:{number}" for number in range(len(news)))
-    ws.recorder.hear(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
+    ws.recorder.append_reported(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
 
 
 def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iterator[EventData]:

@@ -52,14 +52,14 @@ class Ingest(Follower):
 
     def resume_differences(self, ws: Workspace, state: State) -> Iterator[ResumeDifference]:
         """Agent programs with which the session's conversations were held, and that are not here."""
-        if ws.places is None:
+        if ws.agent_dirs is None:
             return
         from shutil import which
 
         from holdfast.conversations.adapters.index import NAMES, agent
         from holdfast.conversations.connect.wiring import wiring
 
-        path = ws.places.environ.get("PATH", "")
+        path = ws.agent_dirs.environ.get("PATH", "")
         for name in sorted({native.agent for native in state.native.values()} & {*NAMES}):
             programs = wiring(name).programs
             if not any(which(program, path=path) for program in programs):

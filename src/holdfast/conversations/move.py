@@ -75,7 +75,7 @@ def move_within(
 
 def meant(ws: Workspace, reference: str) -> str:
     """The one conversation that a native id, a unique prefix of it, or `agent:id` means."""
-    check_text(reference, "the conversation's id", longest=MAX_NAME_LENGTH)
+    check_text(reference, "the conversation's id", max_length=MAX_NAME_LENGTH)
     store = ws.existing_store()
     if store is not None and session_of(ws, reference) is not None:
         return reference

@@ -30,7 +30,7 @@ class AgentTurn(msgspec.Struct, array_like=True, gc=False):
     session: str
     began: int
     # The last that was reported of it.
-    heard: int
+    last_report: int
     ended: int | None = None
     # It ended without an answer: what came after the last report may be the person's.
     broken_off: bool = False
@@ -73,7 +73,7 @@ def _at(turns: Sequence[AgentTurn], at: int) -> Attribution:
     if len(conversations) > 1:
         return Attribution("unknown", None, working)
     turn = working[-1]
-    if turn.broken_off and at > turn.heard:
+    if turn.broken_off and at > turn.last_report:
         return Attribution("unknown", None, working)
     ran = any(command.since <= at for turn in working for command in turn.commands)
     return Attribution("command" if ran else "unknown", turn, working)
@@ -86,7 +86,7 @@ def _moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
     edges = {since, until}
     for turn in turns:
         edges.update(
-            edge for edge in (turn.began, turn.ended, turn.heard) if edge is not None and since < edge < until
+            edge for edge in (turn.began, turn.ended, turn.last_report) if edge is not None and since < edge < until
         )
     ordered = sorted(edges)
     return sorted({*ordered, *((number + two) // 2 for number, two in pairwise(ordered))})
@@ -119,6 +119,6 @@ def maker_of(turns: Sequence[AgentTurn], since: int, until: int) -> CommitMaker:
         return CommitMaker(None, "uncertain", names)
     if only is not None:
         return CommitMaker(only, "certain", ())
-    if any(turn.commands for turn in near) and not any(turn.broken_off and until > turn.heard for turn in near):
+    if any(turn.commands for turn in near) and not any(turn.broken_off and until > turn.last_report for turn in near):
         return CommitMaker(names[0], "likely", ())
     return CommitMaker(None, "uncertain", names)

@@ -29,9 +29,9 @@ class EventType(NamedTuple):
     version: int
     data: type[EventData]
     # Does it count as a sign of activity for work time?
-    sign: bool
+    is_activity: bool
     # Text of it that a search looks at.
-    searched: tuple[str, ...]
+    searched_fields: tuple[str, ...]
 
 
 EVENT_TYPES: dict[str, EventType] = {}
@@ -69,9 +69,9 @@ FREE_TEXT = frozenset(
 _D = TypeVar("_D", bound=type[EventData])
 
 
-def _event(name: str, *, sign: bool = True, searched: str = "", version: int = 1) -> Callable[[_D], _D]:
+def _event(name: str, *, is_activity: bool = True, searched: str = "", version: int = 1) -> Callable[[_D], _D]:
     def register(data: _D) -> _D:
-        kind = EventType(name, version, data, sign, tuple(searched.split()))
+        kind = EventType(name, version, data, is_activity, tuple(searched.split()))
         EVENT_TYPES[name] = kind
         TYPE_OF[data] = kind
         return data
@@ -196,27 +196,27 @@ class SessionAborted(EventData, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("session.timed_out", sign=False)
+@_event("session.timed_out", is_activity=False)
 class SessionTimedOut(EventData, frozen=True, kw_only=True):
     """The working-time limit was reached: a pause that needs an explicit resume. Once per session."""
 
 
-@_event("session.archived", sign=False)
+@_event("session.archived", is_activity=False)
 class SessionArchived(EventData, frozen=True, kw_only=True):
     """Put away: hidden from listings of current work."""
 
 
-@_event("session.unarchived", sign=False)
+@_event("session.unarchived", is_activity=False)
 class SessionUnarchived(EventData, frozen=True, kw_only=True):
     """Taken out again."""
 
 
-@_event("session.deleted", sign=False)
+@_event("session.deleted", is_activity=False)
 class SessionDeleted(EventData, frozen=True, kw_only=True):
     """All data of the session is erased, on every device; only the envelopes stay."""
 
 
-@_event("event.erased", sign=False)
+@_event("event.erased", is_activity=False)
 class EventErased(EventData, frozen=True, kw_only=True):
     """The data of these events is erased, for instance because it held a secret.
 
@@ -227,14 +227,14 @@ class EventErased(EventData, frozen=True, kw_only=True):
     instead: dict[str, Json] = {}
 
 
-@_event("device.joined", sign=False)
+@_event("device.joined", is_activity=False)
 class DeviceJoined(EventData, frozen=True, kw_only=True):
     """The first word of a writer that did not start the session: which device it is."""
 
     device: str
 
 
-@_event("alias.given", sign=False)
+@_event("alias.given", is_activity=False)
 class AliasGiven(EventData, frozen=True, kw_only=True):
     """The id under which one of the four formats knows the session."""
 
@@ -242,7 +242,7 @@ class AliasGiven(EventData, frozen=True, kw_only=True):
     id: str
 
 
-@_event("extra.kept", sign=False)
+@_event("extra.kept", is_activity=False)
 class ExtraKept(EventData, frozen=True, kw_only=True):
     """Something the model has no place for, kept for whoever wrote it."""
 
@@ -260,7 +260,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     machine: str
 
 
-@_event("native.linked", sign=False)
+@_event("native.linked", is_activity=False)
 class NativeLinked(EventData, frozen=True, kw_only=True):
     """The agent program's own id of the conversation, the command that reopens it, and the process it runs in."""
 
@@ -270,7 +270,7 @@ class NativeLinked(EventData, frozen=True, kw_only=True):
     process: Process | None = None
 
 
-@_event("native.closed", sign=False)
+@_event("native.closed", is_activity=False)
 class NativeClosed(EventData, frozen=True, kw_only=True):
     """The agent program said that the conversation was closed. A hint: a crash says nothing, and it may go on."""
 
@@ -279,7 +279,7 @@ class NativeClosed(EventData, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("native.moved", sign=False)
+@_event("native.moved", is_activity=False)
 class NativeMoved(EventData, frozen=True, kw_only=True):
     """The conversation belongs to another session from now on. What was recorded of it here stays here."""
 
@@ -288,7 +288,7 @@ class NativeMoved(EventData, frozen=True, kw_only=True):
     to: str
 
 
-@_event("conversation.updated", sign=False, searched="name")
+@_event("conversation.updated", is_activity=False, searched="name")
 class ConversationUpdated(EventData, frozen=True, kw_only=True):
     """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
 
@@ -310,7 +310,7 @@ class ConversationUpdated(EventData, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-@_event("ground.noted", sign=False)
+@_event("ground.noted", is_activity=False)
 class GitPositionNoted(EventData, frozen=True, kw_only=True):
     """Where the work is in git, when that is another place than the log knew: whoever follows looks for it there.
 
@@ -385,7 +385,7 @@ class ErrorNoted(EventData, frozen=True, kw_only=True):
     agent: str | None = None
 
 
-@_event("reminder.reached", sign=False)
+@_event("reminder.reached", is_activity=False)
 class ReminderReached(EventData, frozen=True, kw_only=True):
     """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Stays true whatever is learned later."""
 
@@ -482,7 +482,7 @@ class AgentAborted(AgentEvent, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("agent.interrupted", sign=False)
+@_event("agent.interrupted", is_activity=False)
 class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
     """It ended without saying so: its process is gone, or its conversation went on without it.
 
@@ -602,7 +602,7 @@ class FileChanged(EventData, frozen=True, kw_only=True):
     among: tuple[str, ...] = ()
 
 
-@_event("commit.recorded", sign=False, searched="message sha")
+@_event("commit.recorded", is_activity=False, searched="message sha")
 class CommitRecorded(EventData, frozen=True, kw_only=True):
     """A commit was made in the work tree of the session, at the time of the event; `message` is its first line.
 
@@ -672,7 +672,7 @@ class ConflictResolved(EventData, frozen=True, kw_only=True):
     value: str | float | None = None
 
 
-@_event("conflict.found", sign=False)
+@_event("conflict.found", is_activity=False)
 class ConflictDetected(EventData, frozen=True, kw_only=True):
     """Someone set a field in a file without having seen its latest value: both stand until a person chooses.
 
@@ -686,13 +686,13 @@ class ConflictDetected(EventData, frozen=True, kw_only=True):
 
 def is_activity(kind: EventType, data: EventData | None) -> bool:
     """Whether an event is a sign of activity: by its type, unless it corrects hours. Erased data is None."""
-    return kind.sign and (not isinstance(data, (AwayRecorded, WorkedRecorded)) or data.activity)
+    return kind.is_activity and (not isinstance(data, (AwayRecorded, WorkedRecorded)) or data.activity)
 
 
 def searched_text(kind: EventType, data: EventData) -> str:
     """The text of an event that a search looks at."""
     parts: list[str] = []
-    for name in kind.searched:
+    for name in kind.searched_fields:
         value = getattr(data, name)
         if isinstance(value, str):
             parts.append(value)

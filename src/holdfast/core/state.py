@@ -189,7 +189,7 @@ class PauseMark(msgspec.Struct, array_like=True, gc=False):
     seq: int = 0
     saw: dict[str, int] = {}
     # Of a pause: other writers that learned of it, each with the number and the time of its first event that knew.
-    heard: dict[str, tuple[int, int]] = {}
+    learned: dict[str, tuple[int, int]] = {}
 
 
 class ActivitySpan(msgspec.Struct, array_like=True, gc=False):

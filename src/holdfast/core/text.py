@@ -17,12 +17,12 @@ _RAW_CONTROL = re.compile(b"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-def check_text(value: str, what: str, *, longest: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
+def check_text(value: str, what: str, *, max_length: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
     """`value` itself if it can be stored and shown as text; otherwise an `Invalid` that says why."""
     if not empty and not value.strip():
         raise Invalid(f"{what} is empty")
-    if len(value) > longest:
-        raise Invalid(f"{what} is {len(value):,} characters long", hint=f"The limit is {longest:,} characters.")
+    if len(value) > max_length:
+        raise Invalid(f"{what} is {len(value):,} characters long", hint=f"The limit is {max_length:,} characters.")
     if not value.isascii() and _SURROGATE.search(value):
         raise Invalid(f"{what} is not valid UTF-8", hint="A byte in it stands for no character.")
     if "\0" in value:
@@ -43,7 +43,7 @@ def check_identifier(value: str, what: str) -> str:
 
 def check_relative_path(value: str) -> str:
     """A path inside the project, with forward slashes; anything that points elsewhere is refused."""
-    check_text(value, "the path", longest=MAX_PATH_LENGTH)
+    check_text(value, "the path", max_length=MAX_PATH_LENGTH)
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise Invalid("the path holds control characters")
     parts = value.replace("\\", "/").split("/")
@@ -62,10 +62,10 @@ def slug(value: str, words: int = 4) -> str:
     return "-".join(parts[:words])[:60].strip("-") or "session"
 
 
-def shorten(value: str, longest: int) -> str:
-    """One line of at most `longest` characters."""
+def shorten(value: str, max_length: int) -> str:
+    """One line of at most `max_length` characters."""
     line = " ".join(value.split())
-    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+    return line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…"
 
 
 def escaped_json(data: bytes) -> bytes:

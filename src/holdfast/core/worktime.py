@@ -31,7 +31,7 @@ Span = tuple[int, int]
 
 _KINDS: dict[str, PauseKind] = {"manual": "manual", "idle": "idle", "task": "task", "timeout": "timeout"}
 _PAUSED: Final[dict[str, PauseKind]] = {"manual": "manual", "timeout": "timeout"}
-_HELD: Final = frozenset(_PAUSED)
+_STOPPING_KINDS: Final = frozenset(_PAUSED)
 
 
 class ForegroundRun(NamedTuple):
@@ -143,7 +143,7 @@ def _are_joined(time: TimeState, end: int, since: int) -> bool:
 
 def add_mark(time: TimeState, mark: PauseMark) -> None:
     """Note what opens, ends or corrects a pause."""
-    if mark.kind in _HELD:
+    if mark.kind in _STOPPING_KINDS:
         insort(time.pauses.setdefault(mark.writer, []), (mark.seq, len(time.marks)))
     if mark.pause == "task" and mark.until == mark.at:
         insort(time.task_begins, mark.at)
@@ -169,9 +169,11 @@ def add_writer_activity(time: TimeState, event: Event, since: int, until: int) -
 
 def pause_mark(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
     """A pause, with what its writer had seen; who claims to have seen it before it was there knew of it always."""
-    heard = {writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq}
+    learned = {
+        writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq
+    }
     saw = dict(state.seen.get(event.writer, {}))
-    return PauseMark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
+    return PauseMark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, learned=learned)
 
 
 def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
@@ -182,8 +184,8 @@ def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now
     pauses = time.pauses.get(other, ())
     for place in range(bisect_right(pauses, before, key=_first), bisect_right(pauses, now, key=_first)):
         mark = time.marks[pauses[place][1]]
-        if event.writer not in mark.heard:
-            mark.heard[event.writer] = (event.seq, event.at)
+        if event.writer not in mark.learned:
+            mark.learned[event.writer] = (event.seq, event.at)
             own = time.signs.get(event.writer)
             if own:
                 own[-1].marks = -1  # nothing is added to what it did before it knew
@@ -302,9 +304,9 @@ def _marked(
             paused, _ = found.pop()
             found.append((paused, max(mark.at, paused[0].at)))
             is_open = False
-        elif mark.kind in _HELD and is_open:  # two devices paused at once: it is one pause
+        elif mark.kind in _STOPPING_KINDS and is_open:  # two devices paused at once: it is one pause
             found[-1][0].append(mark)
-        elif mark.kind in _HELD:
+        elif mark.kind in _STOPPING_KINDS:
             found.append(([mark], None))
             is_open = True
     for paused, until in reversed(found):
@@ -347,7 +349,7 @@ def _unaware(time: TimeState, mark: PauseMark, stretches: Sequence[ForegroundRun
     for writer, signs in time.signs.items():
         if writer == mark.writer or not mark.writer:
             continue
-        number, when = mark.heard.get(writer, (None, None))
+        number, when = mark.learned.get(writer, (None, None))
         own: list[Span] = []
         for place in range(bisect_right(signs, mark.saw.get(writer, 0), key=lambda one: one.last), len(signs)):
             one = signs[place]

@@ -260,7 +260,7 @@ class _Contract:
         return self._held(node, lambda: check_identifier(value, what))
 
     def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
-        return self._held(node, lambda: check_text(value, what, longest=longest))
+        return self._held(node, lambda: check_text(value, what, max_length=longest))
 
     def _held(self, node: YamlNode, check: Callable[[], _T]) -> _T:
         """What is wrong with a value, with the place where it stands."""
@@ -329,7 +329,7 @@ class _Checklist:
     def _item(self, heading: str, words: str, status: str) -> None:
         if len(self._found) >= MOST_TASKS:
             raise Invalid(f"there are more than {MOST_TASKS:,} tasks")
-        phase = self._phase(check_text(heading, "the heading", longest=MAX_NAME_LENGTH)) if heading else None
+        phase = self._phase(check_text(heading, "the heading", max_length=MAX_NAME_LENGTH)) if heading else None
         after, ahead = _ID_AFTER.search(words), _ID_BEFORE.match(words)
         place = self._places[phase] = self._places.get(phase, 0) + 1
         text, id_ = words, f"{phase or 'plan'}-{place}"

@@ -145,7 +145,7 @@ def _leftovers(ws: Workspace) -> list[str]:
 
 
 def _clock(ws: Workspace, _: Store | None) -> Check:
-    wrong = ws.wall.trouble()
+    wrong = ws.wall.problem()
     if wrong is None:
         return Check("clock", "ok", "the clock of this machine is plausible")
     return Check("clock", "warning", wrong, "Set the clock of this machine.")
@@ -218,7 +218,7 @@ def _agents(_: Workspace, store: Store | None) -> Check:
             if process is None or agents.status_of(agent) != "running":
                 continue
             who = ProcessIdentity(process.pid, process.started, process.boot, process.namespace, process.machine)
-            if fate(who) == "gone":
+            if fate(who) == "dead":
                 dead.append(f"{agent.id} (session {row.id[:8]})")
     if not dead:
         return Check("agents", "ok", "every agent at work has its process")

@@ -49,10 +49,10 @@ class Keeper(Workspace):
 
         self.collect()
         compare_due(self, only_here=True)
-        if self.places is not None:
+        if self.agent_dirs is not None:
             from holdfast.conversations.details import update_due
 
-            update_due(self, self.places)
+            update_due(self, self.agent_dirs)
 
     def why(self, what: str) -> WhyAnswer:
         """Which sessions and conversations made a commit, a file or a line (`FILE:LINE`), and how sure that is."""

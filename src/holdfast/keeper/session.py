@@ -208,7 +208,7 @@ class SessionHandle(Work):
             if value is not None:
                 check_text(value, f"the {name}")
         for tag in tags:
-            check_text(tag, "the tag", longest=MAX_NAME_LENGTH)
+            check_text(tag, "the tag", max_length=MAX_NAME_LENGTH)
         edited = SessionEdited(
             goal=goal, mode=mode, progress=None if progress is None else fraction(progress), scope=scope,
             summary=summary, tags=tuple(tags), model=model,

@@ -397,12 +397,12 @@ def abandoned_temporaries(directory: str, now: int) -> list[str]:
     for path in temporaries(directory):
         fate = _fate(os.path.basename(path))
         with contextlib.suppress(FileNotFoundError):
-            if fate == "gone" or (fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _LONG_AGO):
+            if fate == "dead" or (fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _LONG_AGO):
                 found.append(path)
     return found
 
 
-def _fate(name: str) -> Literal["alive", "gone", "unknown"]:
+def _fate(name: str) -> Literal["alive", "dead", "unknown"]:
     """What became of the process that a temporary file's name tells of."""
     _, _, label = name.removeprefix(PREFIX).rpartition(SUFFIX)[0].partition(".")
     numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]

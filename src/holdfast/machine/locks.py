@@ -85,7 +85,7 @@ def holder(path: str) -> Holder | None:
         os.close(fd)
     # A holder that was killed leaves its name behind.
     life = process.ProcessIdentity(told.pid, told.started, told.boot, told.namespace, told.machine)
-    return None if process.fate(life) == "gone" else told
+    return None if process.fate(life) == "dead" else told
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:

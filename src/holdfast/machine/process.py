@@ -80,7 +80,7 @@ def command_line_of(pid: int) -> list[str]:
         return []
 
 
-def fate(identity: ProcessIdentity) -> Literal["alive", "gone", "unknown"]:
+def fate(identity: ProcessIdentity) -> Literal["alive", "dead", "unknown"]:
     """What became of it, as far as can be known from here: elsewhere than where it ran, nothing can."""
     boot = host.boot_id()
     # The id of a boot is random: who shares it shares the machine, and the machine's own id need not be asked for.
@@ -90,15 +90,15 @@ def fate(identity: ProcessIdentity) -> Literal["alive", "gone", "unknown"]:
     # Boot first: namespaces are numbered anew with every boot, and nothing outlives one. A boot known only
     # by the clock proves nothing, because the clock may have been set; the start time decides then.
     if identity.boot and boot and identity.boot != boot and not boot.startswith("time:"):
-        return "gone"
+        return "dead"
     if identity.namespace != host.pid_namespace():
         return "unknown"
     entry = _entry(identity.pid)
     if entry is None or entry.dead:
-        return "gone"
+        return "dead"
     if not entry.started or not identity.started:
         return "unknown"
-    return "alive" if entry.started == identity.started else "gone"
+    return "alive" if entry.started == identity.started else "dead"
 
 
 def _entry(pid: int) -> _Entry | None:

@@ -62,7 +62,7 @@ class StopSignals:
             os.close(self._pipe[0])
             os.close(self._pipe[1])
 
-    def heard(self) -> int | None:
+    def received(self) -> int | None:
         """The first signal to stop that came, if one did."""
         if self._pipe is not None and self._number is None:
             os.write(self._pipe[1], b"\0")  # so that reading never blocks
@@ -76,7 +76,7 @@ class StopSignals:
             seconds = 0
         until = monotonic() + seconds
         while True:
-            number = self.heard()
+            number = self.received()
             if number is not None:
                 raise SignalReceived(number)
             left = until - monotonic()

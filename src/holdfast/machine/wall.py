@@ -54,8 +54,8 @@ class Wall:
         self._read = read
         self._elapsed = elapsed
         self._known = BUILD_DATE * 1000  # µs: it is surely not earlier than that
-        self._told_at = elapsed()
-        self._told = False
+        self._known_since = elapsed()
+        self._is_confirmed = False
 
     def now(self) -> int:
         """Milliseconds since 1970, UTC."""
@@ -66,15 +66,15 @@ class Wall:
         read = self._read() // 1000
         return read if _possible(read // 1000) else self._reckoned()
 
-    def known(self, ms: int) -> None:
+    def note_time(self, ms: int) -> None:
         """Hear of a time that has certainly passed: the latest in the store. Absurd ones are ignored."""
         reckoned = self._reckoned()
         if _possible(ms) and ms * 1000 > reckoned:
             reckoned = ms * 1000
-            self._told = True
-        self._known, self._told_at = reckoned, self._elapsed()
+            self._is_confirmed = True
+        self._known, self._known_since = reckoned, self._elapsed()
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong with the clock, in a sentence, or None."""
         read = self._read() // 1_000_000
         if not _possible(read):
@@ -84,7 +84,7 @@ class Wall:
                 "Holdfast goes on from the last time it knows"
             )
         known = self._known // 1000
-        if self._told and read < known - _DAY:
+        if self._is_confirmed and read < known - _DAY:
             return (
                 f"the clock of this machine says {_day(read)}, "
                 f"but the store already holds events of {_day(known)}: one of them is wrong"
@@ -92,7 +92,7 @@ class Wall:
         return None
 
     def _reckoned(self) -> int:
-        return self._known + max(0, self._elapsed() - self._told_at) // 1000
+        return self._known + max(0, self._elapsed() - self._known_since) // 1000
 
 
 def local_offset(ms: int) -> timedelta:

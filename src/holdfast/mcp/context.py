@@ -211,7 +211,7 @@ class McpContext:
             )
         keeper = Keeper.open(directory, home=options.home, store=options.store, actor=options.actor)
         keeper.environ = options.environ
-        keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, options.environ, sys.platform)
+        keeper.agent_dirs = AgentDirs(os.path.expanduser("~"), keeper.place.root, options.environ, sys.platform)
         return keeper
 
     # ── which project ────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +225,7 @@ class McpContext:
                     hint="Say which project you mean: the argument `project`, an absolute path.",
                 )
             return self.options.directory
-        check_text(project, "the project", longest=MAX_PATH_LENGTH)
+        check_text(project, "the project", max_length=MAX_PATH_LENGTH)
         full = os.path.join(own or os.sep, os.path.expanduser(project))
         if not os.path.isdir(full):
             raise Invalid(

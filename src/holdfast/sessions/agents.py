@@ -148,7 +148,7 @@ def start(
     for name in (agent_id, blocking_on):
         if name is not None:
             check_identifier(name, "an agent's id")
-    check_text(type, "the agent's type", longest=100)
+    check_text(type, "the agent's type", max_length=100)
     if task is not None:
         check_text(task, "the task")
 

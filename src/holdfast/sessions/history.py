@@ -69,7 +69,7 @@ _LOOKED_AT = 20  # sessions that are asked whether they are over, for the latest
 
 def meant(store: Store | None, reference: str) -> str:
     """The id of the one session that a UUID, a unique prefix or else an alias means."""
-    check_text(reference, "the session's id", longest=MAX_NAME_LENGTH)
+    check_text(reference, "the session's id", max_length=MAX_NAME_LENGTH)
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
     # Whoever begins a session chooses its id: what is printed of an own one's can be the whole of somebody else's.

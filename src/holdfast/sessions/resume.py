@@ -101,7 +101,7 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
         how = "unknown" if agent.process is None else fate(ProcessIdentity(*astuple(agent.process)))
-        if how == "gone":
+        if how == "dead":
             gone.append(_lost(agent))
         elif how == "unknown":
             unseen.append(_lost(agent))
@@ -201,7 +201,7 @@ def broken(state: State) -> list[Broken]:
         for native in state.native.values()
         if native.closed_at is None
         and native.process is not None
-        and fate(ProcessIdentity(*astuple(native.process))) == "gone"
+        and fate(ProcessIdentity(*astuple(native.process))) == "dead"
     ]
 
 

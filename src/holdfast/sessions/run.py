@@ -129,7 +129,7 @@ def run(
         check_identifier(agent_id, "an agent's id")
     if task is not None:
         check_text(task, "the task")
-    kind = check_text(TYPE if type is None else type, "the agent's type", longest=100)
+    kind = check_text(TYPE if type is None else type, "the agent's type", max_length=100)
     with StopSignals(sleep) as signals:
         one = _Run(
             ws, session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce,
@@ -188,7 +188,7 @@ class _Run:
         self._gone: dict[tuple[str, Process], float] = {}
         # Redacted before it is cut: half a secret would not be recognised any more.
         found = redact(_line(argv))
-        self._secrets = found.found
+        self._secrets = found.counts
         self._command = found.text if len(found.text) <= LONGEST_COMMAND else found.text[: LONGEST_COMMAND - 1] + "…"
         self.id, self._ref, self._retries = self._queue(
             agent_id, shorten(found.text, LONGEST_TASK) if task is None else task, retries
@@ -310,7 +310,7 @@ class _Run:
 
     def _at_work(self, agent: AgentState) -> bool:
         """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
-        if agent.process is None or fate(identity(agent.process)) != "gone":
+        if agent.process is None or fate(identity(agent.process)) != "dead":
             return True
         first = self._gone.setdefault((agent.ref, agent.process), monotonic())
         return monotonic() - first < _SETTLES
@@ -345,7 +345,7 @@ class _Run:
 
     def _end(self, outcome: CommandOutcome) -> Category | None:
         """Record how an attempt ended; the category of its failure, or None when nothing failed by itself."""
-        number = self._signals.heard()
+        number = self._signals.received()
         end: AgentEvent
         category: Category | None = None
         if outcome.code == 0:

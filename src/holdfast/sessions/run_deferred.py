@@ -97,7 +97,7 @@ def take_in(ws: Workspace, later: Later, patience: float) -> None:
         if transaction.knows(later.session, f"{later.key}:0"):
             return
         found = course(transaction.state(later.session), later.agent, later.ref, said)
-        ws.recorder.hear(
+        ws.recorder.append_reported(
             transaction, later.session, ((later.at, data) for data in found),
             keys=numbered(later.key), actor=later.actor,
         )  # fmt: skip

@@ -103,7 +103,7 @@ def _check(wanted: SessionStarted) -> None:
         if value is not None:
             check_text(value, f"the {name}")
     for tag in wanted.tags:
-        check_text(tag, "the tag", longest=MAX_NAME_LENGTH)
+        check_text(tag, "the tag", max_length=MAX_NAME_LENGTH)
 
 
 def new_id() -> str:

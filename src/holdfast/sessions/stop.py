@@ -55,7 +55,7 @@ def still_at_work(state: State) -> tuple[str, ...]:
     return tuple(
         agent.id
         for agent in agents.running(state)
-        if agent.process is None or fate(ProcessIdentity(*astuple(agent.process))) != "gone"
+        if agent.process is None or fate(ProcessIdentity(*astuple(agent.process))) != "dead"
     )
 
 
@@ -153,7 +153,7 @@ def ended_with(state: State) -> Iterator[EventData]:
     for agent in state.agents.values():
         if agents.status_of(agent) not in ("pending", "running", "paused"):
             continue
-        if agent.process is not None and fate(ProcessIdentity(*astuple(agent.process))) == "gone":
+        if agent.process is not None and fate(ProcessIdentity(*astuple(agent.process))) == "dead":
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
         else:
             yield AgentAborted(id=agent.id, ref=agent.ref, reason="The session ended")

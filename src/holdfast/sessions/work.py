@@ -183,7 +183,9 @@ class Work:
             given.append(chosen)
             added: list[EventData] = []
             # An id is stored as it is, so it is cleaned here as its name will be.
-            phase_id = None if phase is None else redact(check_text(phase, "the phase", longest=MAX_NAME_LENGTH)).text
+            phase_id = (
+                None if phase is None else redact(check_text(phase, "the phase", max_length=MAX_NAME_LENGTH)).text
+            )
             if phase is not None and phase_id is not None and phase_id not in state.phases:
                 added.append(PhaseAdded(id=phase_id, name=phase))
             by = None if agent is None else _agent_id(state, agent)
@@ -300,7 +302,7 @@ class Work:
         return self._record(ContextCompressed(tokens=left), at=at)
 
     def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:
-        check_text(scope, "the scope", longest=MAX_NAME_LENGTH)
+        check_text(scope, "the scope", max_length=MAX_NAME_LENGTH)
         place = int(number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)
 

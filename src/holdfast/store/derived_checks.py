@@ -92,7 +92,7 @@ def _added_up(
         else:
             data = read_data(counted)
             apply(state, counted, data, clock=clocks.get(event.hash))
-            if data is not None and TYPE_OF[type(data)].searched:
+            if data is not None and TYPE_OF[type(data)].searched_fields:
                 indexed.update(split_words(searched_text(TYPE_OF[type(data)], data)))
         count = state.count
         if count in stored.snapshots and count not in sound and _same(stored.snapshots[count], state):

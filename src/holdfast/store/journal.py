@@ -399,7 +399,7 @@ def _impossible(event: Event) -> str | None:
 
 def _words(data: EventData) -> list[str]:
     kind = TYPE_OF[type(data)]
-    return split_words(searched_text(kind, data)) if kind.searched else []
+    return split_words(searched_text(kind, data)) if kind.searched_fields else []
 
 
 def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ...]:

@@ -322,7 +322,7 @@ def rename(ws: Workspace, name: str) -> list[str]:
     from holdfast.workspace import settings
     from holdfast.workspace.keys import key_files
 
-    name = check_text(name.strip(), "the device's name", longest=100)
+    name = check_text(name.strip(), "the device's name", max_length=100)
     open_vault.keys(ws)
     key_files.set_name(ws.home.path, name)
     settings.change(ws.home.config, settings.find_setting("device.name"), name)

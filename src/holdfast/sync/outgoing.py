@@ -155,7 +155,7 @@ def look(event: Event, kind_of: KindOf) -> EventWithSecrets | None:
     data = data_of(event)
     if not isinstance(data, dict):
         # No event of ours, and nobody can read it: it is text.
-        found = redact(event.data.decode(errors="replace")).found
+        found = redact(event.data.decode(errors="replace")).counts
         return EventWithSecrets(event, None, found) if found else None
     made = cut(event.type, data, kind_of)
     for entry in made.found.values():

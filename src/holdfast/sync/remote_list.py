@@ -98,7 +98,7 @@ def named(home: Home, name: str) -> KnownRemote:
 
 def free(home: Home, name: str) -> str:
     """The name, if no remote has it yet."""
-    check_text(name, "the remote's name", longest=60)
+    check_text(name, "the remote's name", max_length=60)
     if not name.isprintable() or name.startswith("-"):
         raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits, dashes.")
     if any(remote.name == name for remote in load(home)):

@@ -89,27 +89,27 @@ class Recorder:
         actor: str,
         device: Callable[[], str],
         wall: Wall,
-        whereabouts: Callable[[State, bool], EventData | None] = lambda _state, _here: None,
+        git_position: Callable[[State, bool], EventData | None] = lambda _state, _here: None,
         allowed: Callable[[str], None] = lambda _session: None,
         limit_rule: Callable[[], LimitRule] = LimitRule,
     ) -> None:
         self._transaction = transaction
-        self.actor = check_text(actor, "the actor's name", longest=MAX_NAME_LENGTH)
+        self.actor = check_text(actor, "the actor's name", max_length=MAX_NAME_LENGTH)
         self.device = device
         self.wall = wall
-        self._whereabouts = whereabouts
+        self._git_position = git_position
         # Raises where a person may not record: in what others share to be read.
         self._allowed = allowed
         self._limit_rule = limit_rule
         self.tally = Tally()
 
     def through(
-        self, transaction: OpenTransaction, whereabouts: Callable[[State, bool], EventData | None]
+        self, transaction: OpenTransaction, git_position: Callable[[State, bool], EventData | None]
     ) -> Recorder:
         """The same recorder for another way to write."""
         other = copy.copy(self)
         other._transaction = transaction  # noqa: SLF001 (it is one of us)
-        other._whereabouts = whereabouts  # noqa: SLF001
+        other._git_position = git_position  # noqa: SLF001
         return other
 
     def record(
@@ -157,27 +157,27 @@ class Recorder:
         for data in build(state):
             if not noted and TYPE_OF[type(data)].name in _FOLLOWED:
                 noted = True
-                self._note_ground(transaction, state, moment, writer, here=here)
+                self._note_git_position(transaction, state, moment, writer, here=here)
             key = None if keys is None else next(keys)
             self._append(transaction, state, self.prepare(data), moment, writer, key)
         return state
 
-    def note_ground(self, transaction: Transaction, session: str) -> None:
+    def note_git_position(self, transaction: Transaction, session: str) -> None:
         """Tell a session where its work is by now, if it is in this place: as of the last that was recorded here."""
         state, writer = transaction.state(session), transaction.writer()
         if writer in state.latest:
-            self._note_ground(transaction, state, state.latest[writer], writer, here=False)
+            self._note_git_position(transaction, state, state.latest[writer], writer, here=False)
 
-    def _note_ground(self, transaction: Transaction, state: State, at: int, writer: str, *, here: bool) -> None:
-        news = self._whereabouts(state, here)
+    def _note_git_position(self, transaction: Transaction, state: State, at: int, writer: str, *, here: bool) -> None:
+        news = self._git_position(state, here)
         if news is not None:
             self._append(transaction, state, news, at, writer)
 
-    def hear(
+    def append_reported(
         self,
         transaction: Transaction,
         session: str,
-        heard: Iterable[tuple[int, EventData]],
+        events: Iterable[tuple[int, EventData]],
         *,
         keys: Iterator[str] | None,
         actor: str | None = None,
@@ -188,11 +188,11 @@ class Recorder:
             raise NotFound("there is no such session", session=session)
         writer = transaction.writer()
         active = False
-        for at, data in heard:
+        for at, data in events:
             active |= is_activity(TYPE_OF[type(data)], data)
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
-            self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True, actor=actor)
+            self._append(transaction, state, self.prepare(data), moment, writer, key, reported=True, actor=actor)
         # Only at the end: what a document tells belongs together, and a limit reached in between must not break it.
         if active:
             self._remind(transaction, state, state.updated_at)
@@ -226,7 +226,7 @@ class Recorder:
         writer: str,
         key: str | None = None,
         *,
-        heard: bool = False,
+        reported: bool = False,
         actor: str | None = None,
     ) -> None:
         session = state.session
@@ -242,7 +242,7 @@ class Recorder:
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
         self.tally.matters = self.tally.matters or kind.name not in _NOT_SENT_ALONE
-        if is_activity(kind, data) and not heard:
+        if is_activity(kind, data) and not reported:
             self._remind(transaction, state, at)
 
     def _remind(self, transaction: Transaction, state: State, at: int) -> None:
@@ -312,6 +312,6 @@ def _without_secrets(value: str, name: str, counts: dict[str, int]) -> str:
     from holdfast.core.secrets.patterns import redact
 
     found = redact(check_text(value, f"the {name}", empty=True))
-    for kind, count in found.found.items():
+    for kind, count in found.counts.items():
         counts[kind] = counts.get(kind, 0) + count
-    return found.text if found.found else value
+    return found.text if found.counts else value

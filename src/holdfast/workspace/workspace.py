@@ -98,7 +98,7 @@ class Workspace:
         # A command reads mirrored files once; a program that runs for long, before everything it does.
         self.collects: Literal["once", "each"] = "each"
         # Told by the surface, for the doctor: where agents keep their things.
-        self.places: AgentDirs | None = None
+        self.agent_dirs: AgentDirs | None = None
         # Told by the surface, for remotes: the library reads no environment.
         self.environ: Mapping[str, str] = {}
         # Told by the surface: whether to look for the conversation that this process runs in.
@@ -107,7 +107,7 @@ class Workspace:
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
-            whereabouts=lambda state, here: git_position.changed_position(self, state, here=here),
+            git_position=lambda state, here: git_position.changed_position(self, state, here=here),
             allowed=self.refuse_reading, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
@@ -167,7 +167,7 @@ class Workspace:
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.through(
             other.transaction,
-            whereabouts=lambda state, here: git_position.changed_position(other, state, here=here),
+            git_position=lambda state, here: git_position.changed_position(other, state, here=here),
         )
         return other
 
@@ -207,7 +207,7 @@ class Workspace:
             )  # fmt: skip
             latest = opened.latest_time()
             if latest is not None:
-                self.wall.known(latest)
+                self.wall.note_time(latest)
         return self._open.store
 
     def existing_store(self) -> Store | None:

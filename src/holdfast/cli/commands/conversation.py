@@ -10,7 +10,7 @@ from holdfast.core.model import Conversation
 
 
 def list_(call: Call) -> None:
-    call.keeper.places = places(call)
+    call.keeper.agent_dirs = places(call)
     call.keeper.compare()
     session = call.session_to_read()
     found = session.document(at=call.at).conversations

@@ -19,7 +19,7 @@ _INDENT = 20
 
 def run(call: Call) -> int:
     asked = call.parsed.flag("repair")
-    call.keeper.places = places(call)
+    call.keeper.agent_dirs = places(call)
     checks, done = call.keeper.doctor(repair=asked)
     repaired = done if asked else None
     document: dict[str, object] = {"checks": checks}

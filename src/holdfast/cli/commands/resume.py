@@ -131,7 +131,7 @@ def _go_on(
     force: bool = False,
     file: ProjectFile | None = None,
 ) -> None:
-    call.keeper.places = places(call)
+    call.keeper.agent_dirs = places(call)
     before = call.keeper.current() if file is not None else None
     session, resumed, continued = session.take_up(device=device, force=force, at=call.at)
     notes = project_files.notes(call.keeper, at_work=True) if file is None else _mirrored(call, file, session, before)

@@ -9,7 +9,7 @@ from holdfast.cli.clock import Clock
 
 def run(call: Call) -> None:
     at = call.at
-    call.keeper.places = places(call)
+    call.keeper.agent_dirs = places(call)
     call.keeper.compare()
     session = call.session_to_read()
     document = session.document(at=at)

@@ -44,5 +44,5 @@ def _keeper(call: Call, where: AgentDirs) -> Keeper:
     """One more keeper of the same place; it looks at mirrored files before everything it does."""
     keeper = call.open_keeper()
     keeper.collects = "each"
-    keeper.places = where
+    keeper.agent_dirs = where
     return keeper

@@ -35,7 +35,7 @@ def _prepare(call: Call, keeper: Keeper) -> None:
     """A keeper for a long life, that knows where agents keep their things."""
     from holdfast.workspace.agent_dirs import AgentDirs
 
-    keeper.places = AgentDirs(os.path.expanduser("~"), keeper.place.root, call.environ, sys.platform)
+    keeper.agent_dirs = AgentDirs(os.path.expanduser("~"), keeper.place.root, call.environ, sys.platform)
 
 
 def _once(call: Call, only: str | None) -> None:

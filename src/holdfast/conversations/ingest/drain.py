@@ -187,7 +187,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
             else:
                 silent.append(payload.entry)
         for session in sorted(told):
-            ws.recorder.note_ground(transaction, session)
+            ws.recorder.note_git_position(transaction, session)
         if recorded and ws.place.git:
             from holdfast.conversations.ingest import turn_signals
 
@@ -220,7 +220,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, one: Payload,
     said = events.events_of(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
     numbers, key = counting(), _key(one, 0, count)
-    ws.recorder.hear(
+    ws.recorder.append_reported(
         transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
     )
     return next(numbers) > 0

@@ -126,7 +126,9 @@ class Belonging:
             self.linked[name] = found
         if known is not None and found != known.session and not self._is_closed(known):
             moved = NativeMoved(agent=heard.agent, id=heard.conversation, to=found)
-            self._ws.recorder.hear(self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent)
+            self._ws.recorder.append_reported(
+                self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent
+            )
         return found
 
     def _left(self, known: State, name: str, at: int) -> bool:
@@ -248,7 +250,7 @@ class Belonging:
 
             plan = carried(continues, self._transaction.writer(), ws.device())
             keys = (f"{key}:carried:{number}" for number in counting())
-            ws.recorder.hear(
+            ws.recorder.append_reported(
                 self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=heard.agent
             )
         self._transaction.remember_project(project)

@@ -68,13 +68,13 @@ def _note(tree: TreeTurns, conversation: str, session: str, signal: AnySignal, a
             since = turn.began if signal.took_ms is None else max(turn.began, at - signal.took_ms - _SLACK)
             makes_commits = "git" in signal.command and re.search(_COMMITS, signal.command) is not None
             turn.commands = [*turn.commands, RanCommand(since, at, makes_commits)][-limits.MAX_TURN_COMMANDS :]
-            turn.heard = max(turn.heard, at)
+            turn.last_report = max(turn.last_report, at)
             return
         case Measured():  # a status line speaks by itself
             return
         case _:
             if turn is not None:
-                turn.heard = max(turn.heard, at)
+                turn.last_report = max(turn.last_report, at)
             return
     tree.due = at
 

@@ -13,7 +13,7 @@ _LONGEST_VALUE: Final = 500
 
 class RedactedDocument(NamedTuple):
     value: Json
-    found: dict[str, int]
+    counts: dict[str, int]
 
 
 def redact_document(value: Json) -> RedactedDocument:
@@ -51,14 +51,14 @@ def _key(name: str, of: dict[str, Json], made: dict[str, Json], found: dict[str,
 
 def _text(value: str, key: str | None, found: dict[str, int]) -> str:
     clean = redact(value)
-    if clean.found:
-        _count(clean.found, found)
+    if clean.counts:
+        _count(clean.counts, found)
         value = clean.text  # and what is left may still be what the key says: redacting again changes nothing
     if key and len(value) <= _LONGEST_VALUE and "\n" not in value:
         before = f"{key}: "
         named = redact(before + value)
-        if named.found and named.text.startswith(before):
-            _count(named.found, found)
+        if named.counts and named.text.startswith(before):
+            _count(named.counts, found)
             return named.text.removeprefix(before)
     return value
 

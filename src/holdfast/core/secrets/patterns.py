@@ -32,7 +32,7 @@ class RedactedText(NamedTuple):
     """A text without its secrets, and how many of each kind were in it."""
 
     text: str
-    found: dict[str, int]
+    counts: dict[str, int]
 
 
 class SecretKind(NamedTuple):

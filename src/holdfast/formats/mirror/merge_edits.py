@@ -70,7 +70,7 @@ def absorb(
     left_out = _left_out(ours, theirs, rules, versions)
     if left_out.moved:
         heard = _of_moved(state, left_out.moved, ground.now)
-        recorder.hear(transaction, session, heard, keys=_keys(f"{rules.name}:{source}:moved"))
+        recorder.append_reported(transaction, session, heard, keys=_keys(f"{rules.name}:{source}:moved"))
         ours = shown(state, rules)
     together = merged(base, ours, theirs, rules)
     arranged = _arranged(together.document, base, theirs, rules, ())
@@ -82,7 +82,7 @@ def absorb(
     changes = rules.changes(ours, together.document, state, ground)
     changes += [event for event in counted if event not in changes]
     found = [TimedEvent(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    recorder.hear(transaction, session, [*changes, *found], keys=_keys(f"{rules.name}:{source}"))
+    recorder.append_reported(transaction, session, [*changes, *found], keys=_keys(f"{rules.name}:{source}"))
     _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
     return Absorbed(state.count - before, len(found), left_out)
 
@@ -133,7 +133,7 @@ def _hear_lines(
         for name, ran in commands(theirs)
         if name not in here and (key := f"file:contract:{name}") not in known
     }
-    recorder.hear(transaction, session, new.values(), keys=iter(new))
+    recorder.append_reported(transaction, session, new.values(), keys=iter(new))
 
 
 def _keep_the_rest(
@@ -160,7 +160,7 @@ def _keep_the_rest(
             meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
     rest = keep(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
     if rest is not None:
-        recorder.hear(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
+        recorder.append_reported(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
 
 
 def _broken_keys(document: Document, rules: Format) -> set[str]:

@@ -241,7 +241,7 @@ class _Settling:
             return False
         with ws.transaction(about=session) as transaction:
             at = min(max(deleted, transaction.state(session).updated_at), ws.now())
-            ws.recorder.hear(transaction, session, [(at, SessionPaused(reason=FILE_DELETED))], keys=None)
+            ws.recorder.append_reported(transaction, session, [(at, SessionPaused(reason=FILE_DELETED))], keys=None)
         self._desk.forget_log()
         return True
 

@@ -282,8 +282,8 @@ class _Recording:
         process = None if native is None else native.process
         if self._ending is not None and self._ending.session == turn.session:
             turn.ended, turn.broken_off = max(self._ending.at, turn.began), True
-        elif process and fate(ProcessIdentity(*astuple(process))) == "gone":
-            turn.ended, turn.broken_off = turn.heard, True
+        elif process and fate(ProcessIdentity(*astuple(process))) == "dead":
+            turn.ended, turn.broken_off = turn.last_report, True
         return turn
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
@@ -349,7 +349,9 @@ class _Recording:
             return
         if self._ws.is_read_only(session) or (key and self._transaction.knows(session, key)):
             return
-        self._ws.recorder.hear(self._transaction, session, said, keys=iter([key]) if key else None, actor="holdfast")
+        self._ws.recorder.append_reported(
+            self._transaction, session, said, keys=iter([key]) if key else None, actor="holdfast"
+        )
 
 
 def _recorded(commit: GitCommit, branch: str | None) -> CommitRecorded:

@@ -137,7 +137,7 @@ def _git(address: str) -> str:
         if scheme.lower() not in ("https", "ssh", "file"):
             raise Invalid(f"{scheme[:40]!a} is not a safe way to reach a git repository", hint=hint)
         user, at, _ = rest.partition("/")[0].rpartition("@")
-        if at and (":" in user or redact(user).found):
+        if at and (":" in user or redact(user).counts):
             # A token may stand where a name does. Without the address: an error is printed, and may be kept in a log.
             raise Invalid(
                 "the address of the git: remote holds a password or a token, which would be kept and shown with it",

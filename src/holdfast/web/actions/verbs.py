@@ -59,7 +59,7 @@ def nearest(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
         there = at_its_place(keeper, session)
     except Refused:
         return keeper, session
-    there.places = keeper.places
+    there.agent_dirs = keeper.agent_dirs
     return there, session
 
 
@@ -136,7 +136,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
     heard = _others_first(keeper)
     there = at_its_place(keeper, session)
-    there.places = keeper.places
+    there.agent_dirs = keeper.agent_dirs
     try:
         found = there.session(session).resume(force=form.get("force") == "yes")
     except Refused as error:
@@ -167,7 +167,7 @@ def _differences(there: Keeper, session: str) -> tuple[ResumeDifference, ...]:
 def before_resuming(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
     there = at_its_place(keeper, session.id)
-    there.places = keeper.places
+    there.agent_dirs = keeper.agent_dirs
     return {"session": session.document(), "differences": _differences(there, session.id)}
 
 

@@ -137,7 +137,7 @@ def set_name(home: str, name: str) -> None:
 
 
 def _name(name: str) -> str:
-    name = check_text(name.strip(), "the device's name", longest=MAX_DEVICE_NAME_LENGTH)
+    name = check_text(name.strip(), "the device's name", max_length=MAX_DEVICE_NAME_LENGTH)
     if not name.isprintable():
         raise Invalid("the device's name holds characters that cannot be shown", hint="Use letters, digits, dashes.")
     return name

@@ -136,7 +136,7 @@ def _command(spec_file: str, agent: str | None) -> str:
 
 
 def _agent(name: str) -> str:
-    plain = check_text(name, "the agent's name", longest=MAX_NAME_LENGTH).strip()
+    plain = check_text(name, "the agent's name", max_length=MAX_NAME_LENGTH).strip()
     if not plain.isprintable():
         raise Invalid("the agent's name holds control characters", hint="Use one line of plain text.")
     return plain
