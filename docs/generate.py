@@ -225,8 +225,8 @@ def _default(value: object) -> str:
 
 
 _WORDS = {
-    "str": "text", "Whole": "whole number", "float": "number", "bool": "true or false", "Json": "anything",
-    "tuple[str, ...]": "list of text", "dict[str, str]": "text by name", "dict[str, Whole]": "whole numbers by name",
+    "str": "text", "SafeInteger": "whole number", "float": "number", "bool": "true or false", "Json": "anything",
+    "tuple[str, ...]": "list of text", "dict[str, str]": "text by name", "dict[str, SafeInteger]": "whole numbers by name",
 }  # fmt: skip
 
 
