@@ -226,7 +226,8 @@ def _default(value: object) -> str:
 
 _WORDS = {
     "str": "text", "SafeInteger": "whole number", "float": "number", "bool": "true or false", "Json": "anything",
-    "tuple[str, ...]": "list of text", "dict[str, str]": "text by name", "dict[str, SafeInteger]": "whole numbers by name",
+    "tuple[str, ...]": "list of text", "dict[str, str]": "text by name",
+    "dict[str, SafeInteger]": "whole numbers by name",
 }  # fmt: skip
 
 
