@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.commands.backfill import _Bar
+from holdfast.cli.commands.conversations import _BackfillBar
 from holdfast.cli.paint import Paint
 from tests.support.command_line import Calling
 
@@ -97,7 +97,7 @@ def test_nothing_to_read(call: Calling) -> None:
 
 def test_the_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """It fills one line of the standard error, changes only with the percentage, and goes when it is done."""
-    bar = _Bar.__new__(_Bar)
+    bar = _BackfillBar.__new__(_BackfillBar)
     bar._paint, bar._wanted, bar._shown = Paint(width=60, tty=True), True, ""
     for done in range(1001):
         bar.draw(done, 1000, "/work/\x1b[31m/talk.jsonl")

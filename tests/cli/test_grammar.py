@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.cli import table
 from holdfast.cli.grammar import GLOBALS, Argument, Command, Option, Parsed, parse, wants_json
 from holdfast.cli.help import help_text, usage
 from holdfast.cli.paint import Paint
 from holdfast.cli.spelling import meant
-from holdfast.cli.table_checks import faults
 from holdfast.core.errors import HoldfastError, Invalid, Usage
+from tests.cli.table_checks import faults
 
 MODES = ("debug", "default", "optimize", "release")
 START = Command(
@@ -29,7 +32,7 @@ START = Command(
         Option(("-o", "--output"), "where to", kind="path"),
         Option(("-b",), "a short one", kind="flag", name="brief"),
     ),
-    "holdfast.cli.commands.start:run",
+    "lifecycle:start",
     writes=True,
     group="Sessions",
 )
@@ -141,7 +144,7 @@ def test_verbs_are_found_below_their_command() -> None:
 
 
 def test_a_command_with_verbs_may_run_without_one() -> None:
-    """With a run_path of its own the verb is optional, and a word that is no verb is its argument."""
+    """With a handler of its own the verb is optional, and a word that is no verb is its argument."""
     assert read("device").path == ("device",)
     assert read("device", "laptop").text("name") == "laptop"
     assert read("device", "--long", "list").path == ("device", "list")
@@ -416,6 +419,17 @@ def test_the_table_of_these_tests_is_sound() -> None:
     assert faults(COMMANDS) == []
 
 
+def test_program_table_is_sound_and_names_functions_that_exist() -> None:
+    """No declaration contradicts another, and every handler is a function of its module in `cli/commands`."""
+    assert faults(table.COMMANDS) == []
+    pending = list(table.COMMANDS)
+    for command in pending:
+        pending += command.verbs
+        if command.handler:
+            module, _, function = command.handler.partition(":")
+            assert callable(getattr(import_module(f"holdfast.cli.commands.{module}"), function)), command.handler
+
+
 def test_contradictions_in_a_table_are_found() -> None:
     """Each kind of mistake in a declaration has its sentence."""
     table = (
@@ -433,7 +447,7 @@ def test_contradictions_in_a_table_are_found() -> None:
         "a: nothing runs it",
         "a: X takes all, and X follows",
         "a: X is an argument and cannot be a flag",
-        "a: run_path 'no-colon' is not module:function",
+        "a: handler 'no-colon' is not module:function",
         "a: it has no group",
         "a: X may be left out, and Y after it not",
         "-b: its name cannot be typed",

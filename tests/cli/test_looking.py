@@ -127,10 +127,10 @@ def drawn(name: str, where: Path, session: str, width: int, **how: Any) -> str:
         state = keeper.state(session, at=NOW)
         found = keeper.session(session).document(at=NOW)
     if name == "timeline":
-        from holdfast.cli.commands import timeline
+        from holdfast.cli.commands import views
         from holdfast.core import view
 
-        return str(chart(paint, timeline._line(state, view.worktime(state, NOW), NOW)))
+        return str(chart(paint, views._timeline_chart(state, view.worktime(state, NOW), NOW)))
     draw = render_status if name == "glance" else whole
     return str(draw(paint, found, Clock(NOW))).replace(session[:8], "01234567")
 

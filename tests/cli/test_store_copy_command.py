@@ -12,7 +12,7 @@ import pytest
 if os.name != "posix":
     pytest.skip("only POSIX systems run the server", allow_module_level=True)
 
-from holdfast.cli.commands import store_copy
+from holdfast.cli.commands import store as store_commands
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
 from holdfast.store import store_copy as store_copy_module
@@ -77,7 +77,7 @@ def test_what_is_said_meanwhile(member: Member, tmp_path: Path, monkeypatch: pyt
     ]  # fmt: skip
     assert told[3].startswith("To go on there: export HOLDFAST_STORE=sqlite:///")
     assert member("store", "copy", "home", next(others), "--quiet") == (0, "", "")
-    monkeypatch.setattr(store_copy, "terminal", lambda *_, **__: Paint(60, tty=True))
+    monkeypatch.setattr(store_commands, "terminal", lambda *_, **__: Paint(60, tty=True))
     drawn = member("store", "copy", "home", next(others)).err
     assert "100%  copying their events" in drawn
     assert drawn.rpartition("\r\x1b[2K")[2].startswith("To go on there")

@@ -212,7 +212,7 @@ def test_a_long_sync_shows_how_far_it_is(several: Several) -> None:
     for drawn_after, drawn in ((60.0, False), (-1.0, True)):
         several.session("note", "one more")
         screen = Screen()
-        several.patch.setattr("holdfast.cli.commands.sync._DRAWN_AFTER", drawn_after)
+        several.patch.setattr("holdfast.cli.commands.remotes._DRAWN_AFTER", drawn_after)
         with several.patch.context() as patch:
             patch.setattr("sys.stderr", screen)
             assert several("sync", "--no-color").code == 0

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.commands import ui
 from tests.support.command_line import Calling
 
 
@@ -45,9 +44,11 @@ def test_a_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
 def test_without_its_extra_it_says_how_to_get_it(cli: Calling) -> None:
     """In the words of every extra."""
 
-    def found(name: str) -> ModuleSpec | None:
-        return None if name == "uvicorn" else importlib.util.find_spec(name)
+    find_spec = importlib.util.find_spec
 
-    cli.patch.setattr(ui, "find_spec", found)
+    def find_all_but_uvicorn(name: str) -> ModuleSpec | None:
+        return None if name == "uvicorn" else find_spec(name)
+
+    cli.patch.setattr("importlib.util.find_spec", find_all_but_uvicorn)
     error = cli.refused(1, "ui", "--no-open")
     assert error["hint"] == "Install it: pip install 'holdfast[ui]' (from a clone: pip install '.[ui]')"

@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.watch.bindings import Deed, press
-from holdfast.cli.watch.keys import KeyPress
-from holdfast.cli.watch.line_edit import EditedLine
+from holdfast.cli.watch.keys import EditedLine, KeyPress
 from holdfast.cli.watch.loop import Screen
-from holdfast.cli.watch.scene import ActionResult, Asking, Happening, Scene, ticks
+from holdfast.cli.watch.scene import ActionResult, Asking, Deed, Happening, Scene, press, ticks
 from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
 from holdfast.core.agents import FailedAgents

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from holdfast.cli.cells import clusters, width_of
 from holdfast.cli.paint import Paint
 from holdfast.cli.watch import keys as reading
-from holdfast.cli.watch import line_edit
-from holdfast.cli.watch.keys import KeyPress, KeyReader
-from holdfast.cli.watch.line_edit import EditedLine, edit, shown
+from holdfast.cli.watch.keys import EditedLine, KeyPress, KeyReader, edit, shown
 
 BYTES = st.lists(
     st.one_of(
@@ -153,7 +151,7 @@ def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: st
         looked_at.append(len(text))
         return clusters(text)
 
-    monkeypatch.setattr(line_edit, "clusters", counting)
+    monkeypatch.setattr(reading, "clusters", counting)
     for name in ("left", "left", "backspace", "right", "delete"):
         line = edit(line, KeyPress(name))
         drawn, cursor = shown(Paint(80), line, 60)

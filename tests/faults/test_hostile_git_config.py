@@ -349,7 +349,7 @@ def _leaves(commands: tuple[Command, ...], before: tuple[str, ...] = ()) -> Iter
         path = (*before, command.name)
         if command.verbs:
             yield from _leaves(command.verbs, path)
-        if command.run_path and path not in ENDLESS:
+        if command.handler and path not in ENDLESS:
             yield path, command
 
 

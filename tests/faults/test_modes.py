@@ -190,7 +190,7 @@ def test_damage_set_aside_is_private(
     assert main(["status"]) == 6
     assert main(["doctor", "--repair"]) == 0
     assert len(list((home / "aside").iterdir())) == 2
-    monkeypatch.setattr("holdfast.cli.commands.status.run", lambda call: 1 / 0)
+    monkeypatch.setattr("holdfast.cli.commands.views.status", lambda call: 1 / 0)
     assert main(["status"]) == 1
     assert (home / "errors.log").exists()
     assert wide(home) == []

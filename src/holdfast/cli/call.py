@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.errors import HoldfastError
     from holdfast.keeper.session import SessionHandle
+    from holdfast.workspace.agent_dirs import AgentDirs
 
 VERSION = 1
 
@@ -89,6 +90,12 @@ class Call:
         from holdfast.machine.wall import local_offset
 
         return parse_typed_time(written, now=self.keeper.now(), local=local_offset)
+
+    def agent_dirs(self, keeper: Keeper | None = None) -> AgentDirs:
+        """Where agent programs keep their files, according to the environment of this call."""
+        from holdfast.workspace.agent_dirs import AgentDirs
+
+        return AgentDirs(os.path.expanduser("~"), (keeper or self.keeper).place.root, self.environ, sys.platform)
 
     def session_to_read(self) -> SessionHandle:
         """The one that is asked for; else the current one, else the latest of the project, which is then named."""
@@ -256,6 +263,17 @@ def let_go(stream: TextIO) -> None:
         os.close(nowhere)
     except (OSError, ValueError):
         return
+
+
+def public_path(path: str) -> str:
+    """A path as JSON can hold it: a name that is not UTF-8 is escaped, as on the screen."""
+    from holdfast.machine.os_errors import display_path
+
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return display_path(path)
+    return path
 
 
 def encode(document: object) -> str:

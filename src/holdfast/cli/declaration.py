@@ -84,19 +84,20 @@ _METAVARS = {
 
 
 class Command:
-    """A command, or a verb of one. With verbs and no `run_path` of its own, one of the verbs must follow.
+    """A command, or a verb of one. With verbs and no `handler` of its own, one of the verbs must follow.
 
-    `rest` collects everything after `--` untouched; `either` names options of which at most one may be given.
+    `handler` is `module:function` in `holdfast.cli.commands`. `rest` collects everything after `--` untouched;
+    `either` names options of which at most one may be given.
     """
 
     __slots__ = (
         "description",
         "either",
         "group",
+        "handler",
         "name",
         "params",
         "rest",
-        "run_path",
         "summary",
         "verbs",
         "writes",
@@ -107,7 +108,7 @@ class Command:
         name: str,
         summary: str,
         params: tuple[Argument | Option, ...] = (),
-        run_path: str = "",
+        handler: str = "",
         *,
         description: str = "",
         verbs: tuple[Command, ...] = (),
@@ -119,7 +120,7 @@ class Command:
         self.name = name
         self.summary = summary
         self.params = params
-        self.run_path = run_path
+        self.handler = handler
         self.description = description
         self.verbs = verbs
         self.rest = rest

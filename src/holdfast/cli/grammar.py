@@ -182,7 +182,7 @@ class _Line:
         command, values = self.parsed.command, self.parsed.values
         if command is None:
             raise self._usage("no command was given")
-        if command.verbs and not command.run_path:
+        if command.verbs and not command.handler:
             verbs = ", ".join(verb.name for verb in command.verbs)
             raise self._usage(f"{command.name} needs one of: {verbs}")
         for param in command.params:
@@ -260,7 +260,7 @@ class _Line:
                 self._enter(verb)
                 return
         command = self.parsed.command
-        if command is None or (command.verbs and not command.run_path):
+        if command is None or (command.verbs and not command.handler):
             what = "command" if command is None else f"verb of {command.name}"
             raise self._usage(
                 f"unknown {what} {shown(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])

@@ -51,7 +51,7 @@ def usage(path: Sequence[str], command: Command) -> str:
     words = [PROGRAM, *path]
     if command.verbs:
         verb = "|".join(verb.name for verb in command.verbs)
-        words.append(f"[{verb}]" if command.run_path else verb)
+        words.append(f"[{verb}]" if command.handler else verb)
     words += [_argument(argument) for argument in command.arguments]
     grouped = {flag for names in command.either for flag in names}
     optional = [option for option in command.options if not option.required and option.label not in grouped]

@@ -54,8 +54,9 @@ def _run(call: Call) -> int:
     from importlib import import_module
 
     assert call.parsed.command is not None
-    module, _, function = call.parsed.command.run_path.partition(":")
-    run = getattr(import_module(module), function)
+    # Only the module of the command's topic is loaded.
+    module, _, function = call.parsed.command.handler.partition(":")
+    run = getattr(import_module(f"holdfast.cli.commands.{module}"), function)
     code = run(call)
     call.tell_of_mirrors()
     call.tell_of_settings()

@@ -1,64 +1,154 @@
-"""`holdfast connect AGENT… [--scope user|project] [--no-mcp]`, `disconnect AGENT…`: Holdfast's hooks and server
-in agents' own settings.
-"""
+"""Commands that detect agent programs, and edit their settings: `agents`, `connect`, `disconnect`, `uninstall`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator, Sequence
 
-from holdfast.cli.agent_dirs import places
-from holdfast.cli.call import Call
-from holdfast.cli.connect_view import painted, public
-from holdfast.cli.paint import Paint, Painted
-from holdfast.conversations.adapters.index import SERVED
+from holdfast.cli.call import Call, public_path
+from holdfast.cli.paint import Column, Paint, Painted, wrap
+from holdfast.core.wording import count, one_line
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import Scope
-    from holdfast.conversations.connect.apply import Connected
+    from holdfast.conversations.connect.apply import Connected, Touched
+    from holdfast.conversations.connect.detect import AgentSetup
+    from holdfast.conversations.connect.uninstall import Uninstalled
+
+# ── agents ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run(call: Call) -> None:
+_WAYS = {"user": "for you", "project": "for this project", "plugin": "by its plugin"}
+
+
+def agents(call: Call) -> None:
+    from holdfast.conversations.connect.detect import find
+
+    found = find(call.keeper, call.agent_dirs())
+    call.answer({"agents": [public_agent(setup) for setup in found]}, lambda paint: _paint_agents(paint, found))
+
+
+def public_agent(one: AgentSetup) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "found": one.found,
+        "connected": one.connected,
+        "script_missing": one.silent,
+        "server": None if one.server is None else {
+            "scope": one.server.scope,
+            "path": public_path(one.server.path),
+            "missing": None if one.server.missing is None else public_path(one.server.missing),
+        },
+        "program": None if one.program is None else public_path(one.program),
+        "obstacles": list(one.obstacles),
+        "leftovers": [
+            {"path": public_path(left.path), "home": public_path(left.home), "gone": left.gone}
+            for left in one.leftovers
+        ],
+    }  # fmt: skip
+
+
+def agents_table(paint: Paint, found: list[AgentSetup]) -> Painted:
+    rows = [
+        [
+            paint.bold(setup.name),
+            setup.title,
+            _way(paint, setup),
+            _server(paint, setup),
+            setup.program or ("used here" if setup.found else paint.dim("not found")),
+        ]
+        for setup in found
+    ]
+    return paint.table(
+        rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Server"), Column("Found", weight=1)]
+    )
+
+
+def _way(paint: Paint, one: AgentSetup) -> Painted:
+    if one.connected is None:
+        return paint.dim("no")
+    if one.silent:
+        return paint.yellow(f"{_WAYS[one.connected]}, script missing")
+    return paint.green(_WAYS[one.connected])
+
+
+def _server(paint: Paint, one: AgentSetup) -> Painted:
+    if one.server is None:
+        return paint.dim("no")
+    if one.server.missing is not None:
+        return paint.yellow("missing")
+    return paint.green("yes" if one.server.by_hand is None else "by hand")
+
+
+def _paint_agents(paint: Paint, found: list[AgentSetup]) -> Painted:
+    from holdfast.conversations.connect.detect import commands
+
+    lines: list[str] = [agents_table(paint, found)]
+    for setup in found:
+        told = list(setup.obstacles) if setup.connected else []
+        if setup.silent:
+            told.append(f"Hooks stand in {setup.files[0]}, but Holdfast's script is not in this home yet.")
+        if setup.server is not None and setup.server.missing is not None:
+            told.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
+        told += [
+            f"{left.path} calls {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
+            for left in setup.leftovers
+        ]
+        for sentence in told:
+            lines += [paint.yellow(line) for line in wrap(paint.plain(f"{setup.name}: {sentence}"), paint.width)]
+    lines += [paint.dim(command) for command in commands(found)]
+    return Painted("\n".join(lines))
+
+
+# ── connect ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def connect(call: Call) -> None:
     from holdfast.conversations.connect.apply import connect
 
     asked = call.parsed.text("scope")
     scope: Scope = "project" if asked == "project" else "user"
     wanted = not call.parsed.flag("no_mcp")
-    agents = [name for name in call.parsed.texts("agents") if name != "git"]
-    done = connect(call.keeper, places(call), agents, scope, server=wanted) if agents else []
+    names = [name for name in call.parsed.texts("agents") if name != "git"]
+    done = connect(call.keeper, call.agent_dirs(), names, scope, server=wanted) if names else []
     if "git" in call.parsed.texts("agents"):
         from holdfast.conversations.connect import git_trailer
 
-        done.append(git_trailer.connect(call.keeper, places(call), scope if asked else None))
+        done.append(git_trailer.connect(call.keeper, call.agent_dirs(), scope if asked else None))
     call.answer(
-        {"connections": [public(connected) for connected in done]},
-        lambda paint: Painted("") if call.quiet else _connected(paint, done),
+        {"connections": [public_connection(connected) for connected in done]},
+        lambda paint: Painted("") if call.quiet else _paint_connected(paint, done),
     )
 
 
 def disconnect(call: Call) -> None:
     from holdfast.conversations.connect.apply import disconnect as take_out
 
-    agents = [name for name in call.parsed.texts("agents") if name != "git"]
-    done = take_out(call.keeper, places(call), agents) if agents else []
+    names = [name for name in call.parsed.texts("agents") if name != "git"]
+    done = take_out(call.keeper, call.agent_dirs(), names) if names else []
     if "git" in call.parsed.texts("agents"):
         from holdfast.conversations.connect import git_trailer
 
         done.append(git_trailer.disconnect(call.keeper))
     call.answer(
-        {"connections": [public(connected) for connected in done]},
-        lambda paint: Painted("") if call.quiet else _disconnected(paint, done),
+        {"connections": [public_connection(connected) for connected in done]},
+        lambda paint: Painted("") if call.quiet else _paint_disconnected(paint, done),
     )
 
 
-def _connected(paint: Paint, done: list[Connected]) -> Painted:
+def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
-        where = _where(connected)
-        lines += painted(
+        where = _where_connected(connected)
+        lines += _paint_connection(
             paint,
             connected,
             f"connected {where}" if connected.is_new or connected.revived else f"is connected already, {where}",
         )
+    from holdfast.conversations.adapters.index import SERVED
+
     names = " ".join(connected.agent for connected in done if connected.agent not in (*SERVED, "git"))
     lines.append(paint.plain(""))
     if all(connected.agent == "git" for connected in done):
@@ -71,16 +161,143 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _where(one: Connected) -> str:
+def _where_connected(one: Connected) -> str:
     if one.agent == "git":
         return "for this repository" if one.scope == "project" else "for all your repositories"
+    from holdfast.conversations.adapters.index import SERVED
+
     if one.agent in SERVED:
         return "for you, with the MCP server and nothing else"  # it knows of no projects
     return "for this project" if one.scope == "project" else "for you, in every project"
 
 
-def _disconnected(paint: Paint, done: list[Connected]) -> Painted:
+def _paint_disconnected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
-        lines += painted(paint, connected, "disconnected" if connected.is_new else "was not connected", lines=False)
+        lines += _paint_connection(
+            paint, connected, "disconnected" if connected.is_new else "was not connected", lines=False
+        )
     return Painted("\n".join(lines))
+
+
+# ── uninstall ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_UNINSTALL_PROGRAM = "pip uninstall holdfast"
+
+
+def uninstall(call: Call) -> int:
+    from holdfast.conversations.connect.uninstall import uninstall
+
+    done = uninstall(call.keeper, call.agent_dirs())
+    home = call.keeper.home.path
+    call.answer(
+        {
+            "connections": [public_connection(connected) for connected in done.connections],
+            "removed": [public_path(path) for path in done.removed],
+            "problems": [error.message for error in done.problems],
+            "home": public_path(home),
+        },
+        lambda paint: Painted("") if call.quiet else _paint_uninstalled(paint, done, home),
+        error=done.problems[0] if done.problems else None,
+    )
+    call.failed(done.problems)
+    return 1 if done.problems else 0
+
+
+def _paint_uninstalled(paint: Paint, done: Uninstalled, home: str) -> Painted:
+    lines: list[Painted] = []
+    for connected in done.connections:
+        where = "" if connected.project is None else f" from {connected.project}"
+        lines += _paint_connection(paint, connected, f"disconnected{where}", lines=False)
+    lines += [paint.join(paint.green("Removed "), path) for path in done.removed]
+    if done.problems:
+        lines.append(paint.yellow("Not everything could be taken out; put that right and run it again."))
+        return Painted("\n".join(lines))
+    if not lines:
+        lines.append(paint.plain("No agent was connected."))
+    lines.append(paint.plain(f"What was recorded stays in {home}; mirrored files stay as they are."))
+    lines.append(
+        paint.dim(
+            f"The program goes with `{_UNINSTALL_PROGRAM}`, or as you installed it; the data by deleting {home}."
+        )
+    )
+    return Painted("\n".join(lines))
+
+
+# ── connect_view ───────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_LINES = 8
+_MAX_ALIKE = 3
+
+
+def public_connection(one: Connected) -> dict[str, object]:
+    return {
+        "agent": one.agent,
+        "scope": one.scope,
+        "project": None if one.project is None else public_path(one.project),
+        "files": [
+            {"path": public_path(file.path), "change": file.change}
+            | ({} if file.aside is None else {"aside": public_path(file.aside)})
+            for file in one.files
+        ],
+        "server": None if one.server is None else public_path(one.server),
+        "obstacles": list(one.obstacles),
+        "notes": list(one.notes),
+    }
+
+
+def _paint_connection(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
+    """One agent: what it is now, its files, what was added to them, what stands in the way."""
+    from holdfast.conversations.adapters.index import title
+
+    out = [paint.join(paint.bold(one.agent if one.agent == "git" else title(one.agent)), "  ", paint.green(verdict))]
+    out += _paint_files(paint, one.files)
+    if one.server is not None:
+        out.append(paint.join("  ", paint.dim("server "), f"{one.server_name} in {one.server}"))
+    if lines:
+        out += _paint_new_lines(paint, one.files)
+    out += [paint.plain(f"  {note}") for note in one.notes]
+    for obstacle in one.obstacles:
+        out += [paint.yellow(f"  {line}") for line in wrap(paint.plain(obstacle), paint.width - 2)]
+    return out
+
+
+def _paint_files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+    """Each file; many that fared alike in one directory are told together."""
+    together: dict[tuple[str, str], list[Touched]] = {}
+    for file in files:
+        together.setdefault((os.path.dirname(file.path), file.change), []).append(file)
+    for (directory, change), alike in together.items():
+        if len(alike) > _MAX_ALIKE:
+            yield paint.join("  ", paint.dim(f"{change} "), f"{count(len(alike), 'file')} in {directory}")
+        else:
+            yield from (paint.join("  ", paint.dim(f"{change} "), file.path) for file in alike)
+    for file in files:
+        if file.aside is not None:
+            yield paint.yellow(f"  {file.path} was changed since, and is kept as {file.aside}")
+
+
+def _paint_new_lines(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+    """The first lines that are new in shared files, each once, without those that only close what others opened."""
+    new = [line for file in files for line in _new_lines(file) if line.strip("+{}[], \t\r")]
+    told = list(dict.fromkeys(f"+ {one_line(line[1:])}" for line in new))[:_MAX_LINES]
+    for line in told:
+        yield paint.cut(paint.join("    ", paint.green(line)), paint.width)
+    if len(new) > len(told):
+        yield paint.dim(f"    and {count(len(new) - len(told), 'more line')} like these")
+
+
+def _new_lines(file: Touched) -> list[str]:
+    if file.change not in ("created", "edited") or not file.path.endswith((".json", ".toml")):
+        return []
+    from difflib import unified_diff
+
+    before, after = ((text or b"").decode(errors="replace").splitlines() for text in (file.before, file.after))
+    return [
+        line
+        for line in unified_diff(before, after, lineterm="", n=0)
+        # Only insertions are made: a line shown as gone is there again, longer.
+        if line[:1] == "+" and line[:3] != "+++"
+    ]

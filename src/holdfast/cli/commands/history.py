@@ -1,22 +1,34 @@
-"""`holdfast history`: past and present sessions, newest first."""
+"""Commands that list sessions and their events, add up hours, and put sessions away."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 
-from holdfast.cli.call import Call
-from holdfast.cli.clock import Clock
+from holdfast.cli.call import Call, put
+from holdfast.cli.clock import Clock, stamp
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.cli.session_parts import status_word
+from holdfast.core.envelope import Event, event_document
+from holdfast.core.errors import Invalid, Refused
 from holdfast.core.model import Row
 from holdfast.core.times import format_duration
 from holdfast.core.view import other_names
 from holdfast.core.wording import count, percent
-from holdfast.formats.archives import FOLDER, Archives, archives
+from holdfast.machine import files
 from holdfast.machine.wall import midnight
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.archives import Archives
+    from holdfast.sessions.hours.table import AgentLine, Line, Table
+    from holdfast.sessions.why import Origin, WhyAnswer
 
-def run(call: Call) -> None:
+# ── history ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def history(call: Call) -> None:
+    from holdfast.formats.archives import FOLDER, Archives, archives
+
     words, keeper, at = call.parsed, call.keeper, call.at
     asked = words.integer("limit")
     limit = round(keeper.settings.number("history.limit")) if asked is None else asked
@@ -27,7 +39,7 @@ def run(call: Call) -> None:
     unreadable = [{"path": path, "reason": reason} for path, reason in beside.unreadable]
     call.answer(
         {"sessions": rows, **({"unreadable": unreadable} if unreadable else {})},
-        lambda paint: _shown(call, paint, rows, beside, everywhere=everywhere),
+        lambda paint: _paint_history(call, paint, rows, beside, everywhere=everywhere),
     )
     if unreadable:
         call.note(f"What is left of it: holdfast recover {unreadable[0]['path']}")
@@ -38,10 +50,10 @@ def run(call: Call) -> None:
         call.note(f"The latest {limit:,} are shown; --limit N shows more.")
 
 
-def _shown(call: Call, paint: Paint, rows: Sequence[Row], beside: Archives, *, everywhere: bool) -> Painted:
+def _paint_history(call: Call, paint: Paint, rows: Sequence[Row], beside: Archives, *, everywhere: bool) -> Painted:
     clock = Clock(call.keeper.now() if call.at is None else call.at)
-    aliases = [_alias(call, row) for row in rows]
-    listed = _table(paint, rows, aliases, clock, everywhere=everywhere) if rows else _nothing(call, paint)
+    aliases = [_alias_of(call, row) for row in rows]
+    listed = _history_table(paint, rows, aliases, clock, everywhere=everywhere) if rows else _no_history(call, paint)
     unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in beside.unreadable]
     return Painted("\n".join([listed, *unread]))
 
@@ -52,7 +64,11 @@ def _since(call: Call) -> int | None:
     return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
-def _table(paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clock, *, everywhere: bool) -> Painted:
+def _history_table(
+    paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clock, *, everywhere: bool
+) -> Painted:
+    from holdfast.cli.session_parts import status_word
+
     columns = [
         Column("Session"), Column("Alias", weight=1, least=17, most=32), Column("Goal", weight=4, least=16),
         Column("Status"), Column("Done", "right"), Column("Worked", "right"),
@@ -71,7 +87,7 @@ def _table(paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clo
     return paint.table(cells, columns)
 
 
-def _alias(call: Call, row: Row) -> str:
+def _alias_of(call: Call, row: Row) -> str:
     """The first id that a format has for it, else the name that a hand-made file gave it."""
     names = (row.aliases.orchestrator, row.aliases.timer, row.aliases.contract, row.aliases.craft)
     known = next((name for name in names if name and name != row.id), None)
@@ -80,7 +96,7 @@ def _alias(call: Call, row: Row) -> str:
     return known or ("" if state is None else next(iter(other_names(state)), ""))
 
 
-def _nothing(call: Call, paint: Paint) -> Painted:
+def _no_history(call: Call, paint: Paint) -> Painted:
     words = call.parsed
     search = words.text("search")
     where = "" if words.flag("all_projects") else " in this project"
@@ -90,3 +106,265 @@ def _nothing(call: Call, paint: Paint) -> Painted:
     if words.text("status") or words.text("since") or words.globals.at:
         return paint.plain(f"No such session{where}{wider}.")
     return paint.join(f"No sessions{where} yet. Start one: ", paint.bold("holdfast start GOAL"))
+
+
+# ── log ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_LINE = 2_000
+
+
+def log(call: Call) -> None:
+    words = call.parsed
+    limit = words.integer("limit")
+    if limit is not None and limit < 1:
+        raise Invalid("the limit must be at least 1")
+    session = call.session_to_read()
+    at, kind = call.at, words.text("type")
+    session.state(at=at)  # a session that is erased, or had not begun, is not found
+    events = [
+        event
+        for event in call.keeper.events(session.id)
+        if (kind is None or event.type == kind) and (at is None or event.at <= at)
+    ]
+    if limit is not None:
+        events = events[-limit:]
+    document = {"events": [event_document(event) for event in events]} if call.json else {}
+    call.answer(document, lambda paint: _log_table(paint, events) if events else paint.plain("No such events."))
+
+
+def _log_table(paint: Paint, events: Sequence[Event]) -> Painted:
+    from holdfast.core.event_line import describe_event
+
+    titles = ("When", "Event", "By", "What") if paint.tty else ("", "", "", "")
+    if not paint.tty:  # whoever filters lines wants them whole, and nothing but them
+        paint = Paint(_MAX_LINE, paint.colour, ascii_only=paint.ascii_only)
+    columns = [
+        Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, most=16),
+        Column(titles[3], weight=6),
+    ]  # fmt: skip
+    rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, describe_event(event)] for event in events]
+    if len({event.actor for event in events}) == 1:
+        del columns[2]
+        for row in rows:
+            del row[2]
+    return paint.table(rows, columns)
+
+
+# ── stats ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_NONE = "(none)"
+
+
+def stats(call: Call) -> None:
+    by = call.parsed.text("by") or "scope"
+    found = call.keeper.hours(by, at=call.at)
+    if call.parsed.flag("csv") and not call.json:
+        from holdfast.sessions.hours.table import csv_of
+
+        put(csv_of(found.by, found.lines, type(found.total)))
+        return
+    call.answer(
+        {"by": by, "lines": found.lines, "total": found.total},
+        lambda paint: _paint_hours(paint, found) if found.lines else _no_hours(paint, by),
+    )
+
+
+def _no_hours(paint: Paint, by: str) -> Painted:
+    return paint.plain("No agents were recorded here yet." if by == "agent" else "No sessions here yet.")
+
+
+def _paint_hours(paint: Paint, found: Table) -> Painted:
+    from holdfast.sessions.hours.table import AgentLine, Line, worked_days
+
+    total = found.total
+    if isinstance(total, AgentLine):
+        return _agent_hours(paint, [line for line in found.lines if isinstance(line, AgentLine)], total, found.names)
+    lines = [line for line in found.lines if isinstance(line, Line)]
+    shown = worked_days(lines) if found.by == "day" else lines
+    left_out = len(lines) - len(shown)
+    rest = "\n" + paint.dim(count(left_out, "day") + " without worked time not shown") if left_out else ""
+    return Painted(_session_hours(paint, found.by, shown, total) + rest)
+
+
+def _session_hours(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
+    most = max((line.working_ms for line in lines), default=0) or 1
+    columns = [
+        Column(by.capitalize(), weight=2, least=10), Column("Sessions", "right"), Column("Worked", "right"),
+        Column("", least=12), Column("Kept", "right"), Column("Discarded", "right"), Column("Hill"),
+    ]  # fmt: skip
+    rows: list[list[str]] = [
+        [line.key or _NONE, f"{line.sessions:,}", format_duration(line.working_ms),
+         paint.bar(line.working_ms / most, 12) if paint.tty else "",
+         f"{line.kept:,}" if line.kept else "", f"{line.discarded:,}" if line.discarded else "",
+         "" if line.hill is None else _hill(paint, line.hill)]
+        for line in lines
+    ]  # fmt: skip
+    rows.append([
+        paint.bold("Total"), f"{total.sessions:,}", paint.bold(format_duration(total.working_ms)), "",
+        f"{total.kept:,}" if total.kept else "", f"{total.discarded:,}" if total.discarded else "", "",
+    ])  # fmt: skip
+    return _without_empty(paint, rows, columns)
+
+
+def _agent_hours(paint: Paint, lines: Sequence[AgentLine], total: AgentLine, names: Mapping[str, str]) -> Painted:
+    columns = [
+        Column("Type", weight=2, least=8), Column("Agents", weight=2, least=6), Column("Sessions", "right"),
+        Column("Runs", "right"), Column("Time", "right"), Column("Tokens", "right"), Column("Failures", "right"),
+    ]  # fmt: skip
+    rows: list[list[str]] = [
+        [line.key or _NONE, ", ".join(names.get(id_, id_) for id_ in line.agents), f"{line.sessions:,}",
+         f"{line.runs:,}", format_duration(line.running_ms), f"{line.tokens:,}", f"{line.failures:,}"]
+        for line in lines
+    ]  # fmt: skip
+    rows.append([
+        paint.bold("Total"), "", f"{total.sessions:,}", f"{total.runs:,}",
+        paint.bold(format_duration(total.running_ms)), f"{total.tokens:,}", f"{total.failures:,}",
+    ])  # fmt: skip
+    return _without_empty(paint, rows, columns)
+
+
+def _without_empty(paint: Paint, rows: list[list[str]], columns: list[Column]) -> Painted:
+    keep = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def _hill(paint: Paint, position: int) -> str:
+    """Where on its hill a scope is: up to 5 finding out, then making it happen."""
+    words = "not started" if position == 0 else "done" if position >= 10 else "crest" if position == 5 else (
+        "uphill" if position < 5 else "downhill"
+    )  # fmt: skip
+    return paint.join(f"{position:>2} ", paint.dim(words))
+
+
+# ── report ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report(call: Call) -> None:
+    call.keeper.compare()
+    form = call.parsed.text("format") or "md"
+    text = call.session_to_read().report(form, at=call.at)
+    if call.json:
+        call.answer({"format": form, "report": text}, lambda _: "")
+    else:
+        put(text)
+
+
+# ── project ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def project_list(call: Call) -> None:
+    from holdfast.workspace import projects
+
+    store = call.keeper.existing_store()
+    found = [] if store is None else projects.list_projects(store)
+    rows = [
+        (
+            project.name,
+            str(project.sessions),
+            ", ".join(map(files.display_path, project.paths)) or "on another device",
+        )
+        for project in found
+    ]
+    columns = [Column("Project", least=12), Column("Sessions", "right"), Column("Where", weight=1)]
+    call.answer(
+        {"projects": [project._asdict() for project in found]},
+        lambda paint: paint.table(rows, columns) if rows else paint.dim("There are no sessions yet."),
+    )
+
+
+def project_reconnect(call: Call) -> None:
+    from holdfast.workspace import projects
+
+    found = projects.reconnect(call.keeper, call.parsed.need("old_path"))
+    number = count(sum(project.sessions for project in found), "session")
+    here = files.display_path(call.keeper.place.main)
+    call.answer(
+        {"projects": [project._asdict() for project in found], "path": call.keeper.place.main},
+        lambda paint: "" if call.quiet else paint.plain(f"Reconnected: {number} of this project, now at {here}"),
+    )
+
+
+# ── archive ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def archive(call: Call) -> None:
+    found = call.keeper.archive(call.parsed.need("id"), at=call.at)
+    call.done(found.document(), lambda paint: paint.join("Archived ", paint.bold(found.id[:8])))
+
+
+def unarchive(call: Call) -> None:
+    found = call.keeper.unarchive(call.parsed.need("id"), at=call.at)
+    call.done(found.document(), lambda paint: paint.join("Taken out ", paint.bold(found.id[:8])))
+
+
+# ── delete ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def delete(call: Call) -> None:
+    from holdfast.sessions.stop import needs_force
+
+    found = call.keeper.session(call.parsed.need("id"))
+    force = call.parsed.flag("force")
+    if not (call.parsed.flag("confirm") or call.parsed.globals.yes):
+        unfinished = needs_force(call.keeper, found.state())
+        goal = found.document().goal
+        answer = call.ask(
+            f"{goal!r} is unfinished ({found.document().status}). Erase it for good, as it is? Type yes:"
+            if unfinished
+            else f"Erase {goal!r} for good? Type yes:"
+        )
+        if answer != "yes":
+            flags = "--confirm --force" if unfinished else "--confirm"
+            raise Refused(
+                "nothing was deleted", hint=f"Say it: holdfast delete {found.id[:8]} {flags}", session=found.id
+            )
+        force = True  # the question said that it is unfinished
+    deleted = call.keeper.delete(found.id, force=force, at=call.at)
+    call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))
+    call.tell_of_mirrors()
+
+
+# ── why ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def why(call: Call) -> None:
+    found = call.keeper.why(_project_path(call.parsed.need("what"), call.keeper.place.root))
+    document = {
+        "commit": found.commit, "file": found.file, "line": found.line,
+        "sessions": [session._asdict() for session in found.sessions],
+    }  # fmt: skip
+    call.answer(document, lambda paint: _paint_why(paint, found))
+
+
+def _project_path(what: str, root: str) -> str:
+    """A path as the project has it; the name of a commit stays as it is."""
+    from holdfast.cli.commands.work import inside
+
+    path, colon, number = what.rpartition(":")
+    if colon and number.isdecimal() and os.path.lexists(path):
+        return f"{inside(path, root)}:{number}"
+    return inside(what, root) if os.path.lexists(what) else what
+
+
+def _paint_why(paint: Paint, found: WhyAnswer) -> Painted:
+    lines: list[str] = [paint.cut(paint.bold(found.about), paint.width)]
+    for session in found.sessions:
+        lines += ["", *_paint_origin(paint, session)]
+    if not found.sessions:
+        lines.append(paint.plain("Nothing that is recorded says who made it."))
+    return Painted("\n".join(lines))
+
+
+def _paint_origin(paint: Paint, one: Origin) -> list[str]:
+    word = {"certain": paint.green, "likely": paint.plain}.get(one.certainty, paint.yellow)(one.certainty)
+    head = paint.join("  ", word, "  ", paint.bold(one.goal), "  ", paint.dim(one.id[:8]))
+    talk = f"conversation {one.conversation}" if one.conversation else "no conversation"
+    return [paint.cut(head, paint.width), *(f"    {line}" for line in _wrapped(paint, f"{talk}; {one.because}"))]
+
+
+def _wrapped(paint: Paint, words: str) -> list[str]:
+    from holdfast.cli.cells import wrap
+
+    return list(wrap(paint.plain(words), paint.width - 4))

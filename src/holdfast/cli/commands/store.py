@@ -1,21 +1,33 @@
-"""`holdfast store show|init|admit|dismiss|share|unshare|partition`: where sessions are kept, and by whom."""
+"""Commands that administer the store: `store`, `backup`, `restore`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import sys
+from collections.abc import Sequence
 
 from holdfast.cli.call import Call
 from holdfast.cli.home_location import home
-from holdfast.cli.paint import Paint, Painted
-from holdfast.core.errors import Usage
-from holdfast.core.wording import count
+from holdfast.cli.paint import Paint, Painted, terminal
+from holdfast.core.errors import HoldfastError, Interrupted, Usage
+from holdfast.core.text import shorten
+from holdfast.core.wording import count, one_line
 from holdfast.keeper import store_admin
+from holdfast.keeper.restore import DISPLACES, ERASES, SPEAKS
+from holdfast.machine.wall import monotonic
+from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import NotCopied
 from holdfast.workspace.home import Home
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.store.address import Address
+    from holdfast.store.store_copy import Progress
+
+# ── store ──────────────────────────────────────────────────────────────────────────────────────────────
+
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _RIGHTS = {True: "reads and writes", False: "reads"}
@@ -24,14 +36,14 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def show(call: Call) -> None:
+def store_show(call: Call) -> None:
     found = store_admin.show(call.keeper)
-    call.answer({"store": _public(found)}, lambda paint: _shown(paint, found))
+    call.answer({"store": _store_document(found)}, lambda paint: _paint_store(paint, found))
     for warning in found.warnings:
         call.note(warning)
 
 
-def _public(found: store_admin.StoreStatus) -> dict[str, object]:
+def _store_document(found: store_admin.StoreStatus) -> dict[str, object]:
     where = found.address
     return {
         "kind": where.kind, "url": where.url, "there": found.there, "version": found.version,
@@ -42,15 +54,15 @@ def _public(found: store_admin.StoreStatus) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _shown(paint: Paint, found: store_admin.StoreStatus) -> Painted:
+def _paint_store(paint: Paint, found: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
     title = paint.bold(found.address.url)
     if not found.there:
         return Painted(f"{title}\n{paint.dim('There is no store yet: the first session makes it.')}")
-    return Painted(f"{title}\n{paint.pairs(_facts(found), indent=2)}")
+    return Painted(f"{title}\n{paint.pairs(_store_facts(found), indent=2)}")
 
 
-def _facts(found: store_admin.StoreStatus) -> list[tuple[str, str]]:
+def _store_facts(found: store_admin.StoreStatus) -> list[tuple[str, str]]:
     if found.server is None:
         return [
             ("kind", f"SQLite, tables of version {found.version}"), ("sessions", f"{found.sessions:,}"),
@@ -60,13 +72,13 @@ def _facts(found: store_admin.StoreStatus) -> list[tuple[str, str]]:
     return [
         ("kind", f"PostgreSQL {found.server}, tables of version {found.version}"),
         ("vault", found.vault or ""), ("person", found.person or ""), ("people", ", ".join(found.people)),
-        ("line", _line(found)), ("sessions", f"{found.sessions:,} that you see"),
+        ("line", _connection(found)), ("sessions", f"{found.sessions:,} that you see"),
         ("events", f"{events}, in {count(found.partitions or 0, 'partition')}"),
         ("size", f"{_size(found.bytes or 0)} in all vaults"),
     ]  # fmt: skip
 
 
-def _line(found: store_admin.StoreStatus) -> str:
+def _connection(found: store_admin.StoreStatus) -> str:
     if found.local:
         return "within this machine"
     if not found.encrypted:
@@ -84,7 +96,7 @@ def _size(size: int) -> str:
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def init(call: Call) -> None:
+def store_init(call: Call) -> None:
     parsed = call.parsed
     made = store_admin.init(
         Home(home(call.environ)), call.url(parsed.need("url")), vault=parsed.text("vault"),
@@ -92,12 +104,12 @@ def init(call: Call) -> None:
     )  # fmt: skip
     call.answer(
         {"store": {"kind": made.address.kind, "url": made.address.url, "vault": made.vault}, "done": made.done},
-        lambda paint: "" if call.quiet else _made(paint, made),
+        lambda paint: "" if call.quiet else _paint_created(paint, made),
     )
-    call.note(_next(made))
+    call.note(_next_step(made))
 
 
-def _made(paint: Paint, made: store_admin.SetUpResult) -> Painted:
+def _paint_created(paint: Paint, made: store_admin.SetUpResult) -> Painted:
     where = made.address.path or made.address.url
     if not made.done:
         return paint.join("All of it was there: ", paint.bold(where))
@@ -107,16 +119,16 @@ def _made(paint: Paint, made: store_admin.SetUpResult) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _next(made: store_admin.SetUpResult) -> str:
+def _next_step(made: store_admin.SetUpResult) -> str:
     if made.address.path is not None:
-        return f"Use it: {switching(made.address)}"
+        return f"Use it: {_switch_command(made.address)}"
     return (
         f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(made.address)}'\n"
         "Their passwords belong into ~/.pgpass. To bring along what is here: holdfast store copy home URL"
     )
 
 
-def switching(target: Address) -> str:
+def _switch_command(target: Address) -> str:
     """What to type so that commands use a store from now on; a password is nobody's to print."""
     import shlex
 
@@ -126,7 +138,7 @@ def switching(target: Address) -> str:
 # ── people ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def admit(call: Call) -> None:
+def store_admit(call: Call) -> None:
     person = call.parsed.need("person")
     new = store_admin.admit(call.keeper, person)
     call.answer(
@@ -137,7 +149,7 @@ def admit(call: Call) -> None:
     )  # fmt: skip
 
 
-def dismiss(call: Call) -> None:
+def store_dismiss(call: Call) -> None:
     person = call.parsed.need("person")
     to = call.parsed.text("hand_over_to")
     given = store_admin.dismiss(call.keeper, person, to)
@@ -149,7 +161,7 @@ def dismiss(call: Call) -> None:
     call.note(f"{left}, and they see nothing of it. Their role still lets them into the database.")
 
 
-def partition(call: Call) -> None:
+def store_partition(call: Call) -> None:
     parts = call.parsed.integer("parts")
     assert parts is not None
     before = store_admin.partition(call.keeper, parts)
@@ -164,16 +176,16 @@ def partition(call: Call) -> None:
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def share(call: Call) -> None:
+def store_share(call: Call) -> None:
     done = store_admin.share(
         call.keeper, call.parsed.need("id"), _whom(call), writes=not call.parsed.flag("read_only")
     )
-    call.answer(_document(done), lambda paint: "" if call.quiet else _shared(paint, done))
+    call.answer(_shares_document(done), lambda paint: "" if call.quiet else _paint_shares(paint, done))
 
 
-def unshare(call: Call) -> None:
+def store_unshare(call: Call) -> None:
     done = store_admin.unshare(call.keeper, call.parsed.need("id"), _whom(call))
-    call.answer(_document(done), lambda paint: "" if call.quiet else _shared(paint, done))
+    call.answer(_shares_document(done), lambda paint: "" if call.quiet else _paint_shares(paint, done))
     call.note("What they have read by now, they have read.")
 
 
@@ -187,19 +199,178 @@ def _whom(call: Call) -> str | None:
     return person
 
 
-def _document(done: store_admin.StoreShares) -> dict[str, object]:
+def _shares_document(done: store_admin.StoreShares) -> dict[str, object]:
     shares = [
         {"person": given.person, "everyone": given.person is None, "write": given.writes} for given in done.shares
     ]
     return {"session": done.session, "shares": shares}
 
 
-def _shared(paint: Paint, done: store_admin.StoreShares) -> Painted:
+def _paint_shares(paint: Paint, done: store_admin.StoreShares) -> Painted:
     name = paint.bold(done.goal or done.session[:8])
     if not done.shares:
         return paint.join(name, " is shared with nobody")
-    return paint.join(name, " is shared with ", ", ".join(_given(done.shares)))
+    return paint.join(name, " is shared with ", ", ".join(_share_words(done.shares)))
 
 
-def _given(shares: Sequence[store_admin.ShareGrant]) -> list[str]:
+def _share_words(shares: Sequence[store_admin.ShareGrant]) -> list[str]:
     return [f"{given.person or 'everyone in the vault'} ({_RIGHTS[given.writes]})" for given in shares]
+
+
+# ── store_copy ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+_BAR_WIDTH = 30
+_DRAWN_EVERY = 0.05
+_STEPS = {
+    "checking": "checking {} of the source",
+    "copying": "copying their events",
+    "comparing": "comparing {} with the copy",
+}
+
+
+def store_copy(call: Call) -> int:
+    own = Home(home(call.environ))
+    source, target = call.url(call.parsed.need("source")), call.url(call.parsed.need("target"))
+    bar = _CopyBar(call)
+    try:
+        done = store_admin.copy(own, source, target, bar.draw)
+    except KeyboardInterrupt:
+        bar.clear()
+        raise Interrupted(
+            "interrupted: nothing of the source was changed, and what was copied by then is whole",
+            hint="The same command goes on from there.",
+        ) from None
+    finally:
+        bar.clear()
+    left = done.copied.left_out
+    error = store_admin.incomplete(left, "copied", "run the same command again", file=done.target.url)
+    call.answer(
+        {"copied": {
+            "from": done.source.url, "to": done.target.url, "sessions": done.copied.sessions,
+            "events": done.copied.events,
+        }, "verified": done.copied.sessions, "left_out": _left_out_documents(left)},
+        lambda paint: "" if call.quiet else _paint_copy(paint, done),
+        error=error,
+    )  # fmt: skip
+    _note_how_to_switch(call, own, done)
+    return _end_with(call, left, error)
+
+
+def _paint_copy(paint: Paint, done: store_admin.MoveResult) -> Painted:
+    events, sessions = done.copied.events, done.copied.sessions
+    first = paint.green(f"Copied {count(events, 'event')}") if events else paint.plain("Nothing new to copy")
+    same = f"; {count(sessions, 'session')} compared, the same in both" if sessions else ""
+    return paint.join(first, same, paint.dim(f"  {done.target.url}"))
+
+
+def _note_how_to_switch(call: Call, own: Home, done: store_admin.MoveResult) -> None:
+    target = done.target
+    how = "unset HOLDFAST_STORE" if target.path == own.store else _switch_command(target)
+    call.note(f"To go on there: {how}")
+    if isinstance(target, PostgresAddress) and target.hides:
+        call.note("Its password belongs into ~/.pgpass, not into this line.")
+    agents = store_admin.connected_agents(own)
+    if agents:
+        call.note(
+            f"Hooks of agents stay with the store they were connected to; then: holdfast connect {' '.join(agents)}"
+        )
+
+
+class _CopyBar:
+    """On a terminal one line that fills up, elsewhere a line for each step; nothing with `--quiet` or `--json`."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._wanted = not call.json and not call.quiet
+        self._said: set[str] = set()
+        self._shown = False
+        self._next = 0.0
+
+    def draw(self, far: Progress) -> None:
+        if not self._wanted:
+            return
+        step = _STEPS[far.doing].format(count(far.of, "session"))
+        if not self._paint.tty:
+            if far.doing not in self._said:
+                self._said.add(far.doing)
+                self._call.note(step)
+            return
+        now = monotonic()
+        if now < self._next and far.done < far.of:
+            return
+        self._next = now + _DRAWN_EVERY
+        share = far.done / far.of if far.of else 1.0
+        paint = self._paint
+        whole = paint.join(paint.bar(share, _BAR_WIDTH), f" {int(share * 100):3d}%  ", paint.dim(step))
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(whole, paint.width - 1)}")
+        sys.stderr.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            self._shown = False
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+# ── backup ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def backup(call: Call) -> int:
+    path = os.path.abspath(call.parsed.need("file"))
+    left = call.keeper.backup(path)
+    size = os.path.getsize(path)
+    error = store_admin.incomplete(left, "backed up", "make another backup", file=path)
+    call.answer(
+        {"file": path, "bytes": size, "left_out": _left_out_documents(left)},
+        lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
+        error=error,
+    )
+    return _end_with(call, left, error)
+
+
+def restore(call: Call) -> int:
+    path = os.path.abspath(call.parsed.need("file"))
+    done = call.keeper.restore(path, erase=call.parsed.globals.yes)
+    erasing = [copied for copied in done.left_out if copied.reason in (ERASES, DISPLACES, SPEAKS)]
+    if erasing:
+        named = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
+        question = (
+            f"The backup deletes, erases or displaces something in {named}, or speaks for your devices. "
+            "Do that here, too? Type yes:"
+        )
+        if call.ask(question) == "yes":
+            more = call.keeper.restore(path, erase=True)
+            done = more._replace(events=done.events + more.events)
+        else:
+            call.note("To obey the backup in this: the same command with --yes")
+    error = store_admin.incomplete(done.left_out, "restored", "run the same command again", file=path)
+    call.answer(
+        {"file": path, "restored": done.events, "left_out": _left_out_documents(done.left_out)},
+        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(done.events, "event")),
+        error=error,
+    )
+    return _end_with(call, done.left_out, error)
+
+
+# ── left_out ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _left_out_documents(left: Sequence[NotCopied]) -> list[dict[str, str]]:
+    return [{"session": rest.session, "reason": rest.reason} for rest in left]
+
+
+def _end_with(call: Call, left: Sequence[NotCopied], error: HoldfastError | None) -> int:
+    """A line for each, with `--quiet` too; then the error, of which a JSON document has told already."""
+    if error is None:
+        return 0
+    if call.json:
+        return error.exit_code
+    paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+    for rest in left:
+        goal = f"  {one_line(rest.goal)}" if rest.goal else ""
+        line = paint.join(paint.yellow("left out "), paint.plain(f"{rest.session}{goal}: {one_line(rest.reason)}"))
+        sys.stderr.write(f"{line}\n")
+    raise error

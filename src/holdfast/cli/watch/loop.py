@@ -9,12 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.watch.actions import asks_others
-from holdfast.cli.watch.background import BackgroundCall
-from holdfast.cli.watch.bindings import Deed, press
+from holdfast.cli.watch.actions import BackgroundCall, asks_others
 from holdfast.cli.watch.data import WatchData
 from holdfast.cli.watch.keys import KeyReader
-from holdfast.cli.watch.scene import ActionResult, Scene, ticks
+from holdfast.cli.watch.scene import ActionResult, Deed, Scene, press, ticks
 from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause

@@ -1,11 +1,13 @@
-"""What is shown at one moment: the sessions, the selected one, and what the person is doing."""
+"""What is shown at one moment, and what a key makes of it: another scene, perhaps an action. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 
-from holdfast.cli.watch.line_edit import EditedLine
+from holdfast.cli.watch.keys import EditedLine, KeyPress, edit
+from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.text import MAX_TEXT_LENGTH
 from holdfast.core.wording import open_pause
 
 if TYPE_CHECKING:
@@ -75,3 +77,107 @@ def ticks(glance: SessionCard) -> bool:
     rest = open_pause(session)
     working = session.status == "in_progress" and rest is None
     return working or any(agent.status == "running" and agent.id not in glance.gone for agent in session.agents)
+
+
+_MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
+_TOO_LONG: Final = ActionResult(
+    "That is too long, and was not added to the line.", f"The limit is {MAX_TEXT_LENGTH:,} characters.", wrong=True
+)
+_LETTERS: Final = {
+    "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",
+}  # fmt: skip
+
+
+class Deed(NamedTuple):
+    """Something to do that drawing alone does not."""
+
+    verb: Literal["pause", "resume", "note", "quit"]
+    session: str = ""
+    text: str = ""
+
+
+def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, Deed | None]:
+    """`page` is how many lines of the detail are seen at once."""
+    if scene.asking is not None:
+        return _write(scene, scene.asking, key)
+    if key.name != "text":
+        return _command(scene._replace(said=None), key.name, page)
+    if len(key.text) > _MOST_AT_ONCE:
+        return scene, None
+    for place, char in enumerate(key.text):
+        scene, deed = _command(scene._replace(said=None), _LETTERS.get(char, char), page)
+        if deed is not None:
+            return scene, deed
+        if scene.asking is not None:
+            rest = key.text[place + 1 :]
+            return _write(scene, scene.asking, KeyPress("text", rest)) if rest else (scene, None)
+    return scene, None
+
+
+def _write(scene: Scene, asking: Asking, key: KeyPress) -> tuple[Scene, Deed | None]:
+    if key.name == "escape":
+        return scene._replace(asking=None, said=None), None
+    if key.name == "enter":
+        return scene, Deed(asking.verb, asking.session, asking.line.text)
+    line = edit(asking.line, key)
+    if key.name == "flood" or line.length > MAX_TEXT_LENGTH:
+        return scene._replace(said=_TOO_LONG), None
+    said = None if scene.said is _TOO_LONG else scene.said
+    return scene._replace(asking=asking._replace(line=line), said=said), None
+
+
+def _command(scene: Scene, name: str, page: int) -> tuple[Scene, Deed | None]:
+    if name == "q":
+        return scene, Deed("quit")
+    if name == "?":
+        return scene._replace(page="list" if scene.page == "help" else "help"), None
+    if scene.page == "help":
+        return (scene._replace(page="list") if name in ("escape", "enter", "left") else scene), None
+    verb: Verb | None = next((verb for verb in get_args(Verb) if verb[0] == name), None)
+    if verb is not None:
+        return _verb(scene, verb)
+    return (_in_detail(scene, name, page) if scene.page == "detail" else _in_list(scene, name)), None
+
+
+def _verb(scene: Scene, verb: Verb) -> tuple[Scene, Deed | None]:
+    glance = scene.glance
+    if glance is None:
+        return scene._replace(
+            said=ActionResult("There is no session here yet.", "Start one: holdfast start GOAL")
+        ), None
+    session = glance.session
+    if verb == "resume":
+        return scene, Deed("resume", session.id)
+    if verb == "pause" and not session_allows(session.status, "session.paused"):
+        # Nobody is asked for the reason of what cannot be done.
+        error = refusal("the session", session.status, "session.paused", session.id)
+        return scene._replace(said=ActionResult(error.message, error.hint or "", wrong=True)), None
+    return scene._replace(asking=Asking(verb, session.id)), None
+
+
+def _in_list(scene: Scene, name: str) -> Scene:
+    if name in ("enter", "right"):
+        return scene._replace(page="detail", scroll=0) if scene.glances else scene
+    steps = {
+        "down": 1,
+        "up": -1,
+        "page down": 5,
+        "page up": -5,
+        "home": -len(scene.glances),
+        "end": len(scene.glances),
+    }
+    step = steps.get(name, 0)
+    if not step or not scene.glances:
+        return scene
+    place = min(max(scene.place + step, 0), len(scene.glances) - 1)
+    chosen = scene.glances[place].session.id
+    return scene if chosen == scene.chosen else scene._replace(chosen=chosen, events=())
+
+
+def _in_detail(scene: Scene, name: str, page: int) -> Scene:
+    if name in ("escape", "left"):
+        return scene._replace(page="list", scroll=0)
+    far = 1 << 30
+    step = {"down": 1, "up": -1, "page down": page, "page up": -page, "home": -far, "end": far}.get(name, 0)
+    # Drawing knows where the end is, and puts it right.
+    return scene._replace(scroll=max(scene.scroll + step, 0))

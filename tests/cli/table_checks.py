@@ -31,10 +31,10 @@ def _command(command: Command, *, top: bool) -> list[str]:
         found.append("its name cannot be typed")
     if not command.summary:
         found.append("it has no summary")
-    if not (command.run_path or command.verbs):
+    if not (command.handler or command.verbs):
         found.append("nothing runs it")
-    if command.run_path and (command.run_path.count(":") != 1 or " " in command.run_path):
-        found.append(f"run_path {command.run_path!r} is not module:function")
+    if command.handler and (command.handler.count(":") != 1 or " " in command.handler):
+        found.append(f"handler {command.handler!r} is not module:function")
     if top and not command.group:
         found.append("it has no group")
     labels = {option.label for option in command.options}

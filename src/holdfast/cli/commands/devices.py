@@ -1,19 +1,25 @@
-"""`holdfast device show|list|rename|approve|remove|admit|recovery-code`: this device, and those it belongs with."""
+"""Commands about devices and people: `device`, `people`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import format_time
 from holdfast.core.wording import ago, count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.sync.accept_late import TakenIn
     from holdfast.sync.devices import KnownDevice
+    from holdfast.sync.people import Person
     from holdfast.sync.remote_setup import Met
+
+# ── device ─────────────────────────────────────────────────────────────────────────────────────────────
+
 
 _STATUSES = {
     "member": "belongs here", "recovery": "a code on paper", "guest": "a guest", "removed": "was removed",
@@ -22,12 +28,12 @@ _STATUSES = {
 }  # fmt: skip
 
 
-def show(call: Call) -> None:
-    document, human = _this(call)
+def device_show(call: Call) -> None:
+    document, human = _this_device(call)
     call.answer({"device": document}, lambda _: human)
 
 
-def _this(call: Call) -> tuple[dict[str, object], Painted]:
+def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     from holdfast.sync import devices, remote_setup
 
     keys, name = devices.public(call.keeper), call.keeper.device()
@@ -48,11 +54,11 @@ def _this(call: Call) -> tuple[dict[str, object], Painted]:
         paint.join(paint.dim("  signing      "), keys.signing.hex()),
     ]
     for item in met:
-        lines += _vault(paint, item)
+        lines += _paint_vault(paint, item)
     return document, Painted("\n".join(lines))
 
 
-def _vault(paint: Paint, one: Met) -> list[str]:
+def _paint_vault(paint: Paint, one: Met) -> list[str]:
     lines: list[str] = [
         paint.join(paint.dim("  vault        "), one.words),
         paint.join("               ", paint.dim(f"at {one.remote.name}: "), _STATUSES[one.status]),
@@ -73,15 +79,15 @@ def _confirming(one: Met) -> str:
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def list_(call: Call) -> None:
+def device_list(call: Call) -> None:
     from holdfast.sync import devices
 
     found, failed = devices.known(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"devices": [_public(device) for device in found],
+        {"devices": [_device_document(device) for device in found],
          "notes": [f"{name}: {error.message}" for name, error in failed.items()]},
-        lambda paint: _listed(paint, found, now),
+        lambda paint: _paint_devices(paint, found, now),
     )  # fmt: skip
     for name, error in failed.items():
         call.note(
@@ -94,7 +100,7 @@ def list_(call: Call) -> None:
         call.note("To accept what is held back: holdfast device admit NAME")
 
 
-def _public(one: KnownDevice) -> dict[str, object]:
+def _device_document(one: KnownDevice) -> dict[str, object]:
     return {
         "remote": one.remote, "name": one.name, "fingerprint": one.fingerprint, "status": one.status,
         "admin": one.admin, "this": one.this,
@@ -103,7 +109,7 @@ def _public(one: KnownDevice) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _listed(paint: Paint, found: Sequence[KnownDevice], now: int) -> Painted:
+def _paint_devices(paint: Paint, found: Sequence[KnownDevice], now: int) -> Painted:
     from holdfast.sync.accept_late import held_back
 
     if not found:
@@ -130,12 +136,12 @@ def _listed(paint: Paint, found: Sequence[KnownDevice], now: int) -> Painted:
 # ── changing them ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def rename(call: Call) -> None:
+def device_rename(call: Call) -> None:
     from holdfast.sync import devices
 
     name = call.parsed.need("name").strip()
     later = devices.rename(call.keeper, name)
-    document, _ = _this(call)
+    document, _ = _this_device(call)
     call.answer(
         {"device": {**document, "name": name}, "later": later},
         lambda paint: "" if call.quiet else paint.join("This device is called ", paint.bold(name), " from now on"),
@@ -144,7 +150,7 @@ def rename(call: Call) -> None:
         call.note(f"Sent with the next sync: {', '.join(later)}.")
 
 
-def approve(call: Call) -> None:
+def device_approve(call: Call) -> None:
     from holdfast.sync import devices
 
     done = devices.approve(call.keeper, call.parsed.need("fingerprint"), admin=call.parsed.flag("admin"))
@@ -157,7 +163,7 @@ def approve(call: Call) -> None:
     call.note("It learns this at its next: holdfast sync")
 
 
-def remove(call: Call) -> None:
+def device_remove(call: Call) -> None:
     from holdfast.sync import devices
 
     done = devices.remove(call.keeper, call.parsed.need("name"))
@@ -172,11 +178,11 @@ def remove(call: Call) -> None:
         call.note("What it wrote until now stays; it can read nothing that is written from now on.")
 
 
-def admit(call: Call) -> None:
+def device_admit(call: Call) -> None:
     from holdfast.sync import accept_late
 
     done = accept_late.admit(call.keeper, call.parsed.need("name"))
-    call.answer({"admitted": done._asdict()}, lambda paint: _admitted(paint, done, quiet=call.quiet))
+    call.answer({"admitted": done._asdict()}, lambda paint: _paint_admitted(paint, done, quiet=call.quiet))
     if done.left:
         which = "1 push of it was" if done.left == 1 else f"{done.left:,} pushes of it were"
         call.note(
@@ -185,7 +191,7 @@ def admit(call: Call) -> None:
         )
 
 
-def _admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
+def _paint_admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
     if quiet:
         return ""
     if not done.events:
@@ -196,7 +202,7 @@ def _admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
     )
 
 
-def recovery_code(call: Call) -> None:
+def device_recovery_code(call: Call) -> None:
     from holdfast.sync import devices
 
     made = devices.recovery_code(call.keeper, call.parsed.text("remote"))
@@ -206,3 +212,52 @@ def recovery_code(call: Call) -> None:
         f"When all devices are gone: holdfast remote add {made.remote} URL --recover"
         + ("\nThe earlier code is void." if made.renewed else "")
     )
+
+
+# ── people ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def people_add(call: Call) -> None:
+    from holdfast.sync import people
+
+    person = people.add(call.keeper.home, call.parsed.need("email"), call.parsed.need("key"))
+    known = len(person.keys) + len(person.devices)
+    more = f", with {known} keys" if known > 1 else ""
+    call.answer(
+        {"person": _person_document(person)},
+        lambda paint: "" if call.quiet else paint.join(paint.bold(person.email), f" is known{more}"),
+    )
+    if person.keys:
+        call.note(f"Share a session with them: holdfast share ID --with {person.email}")
+
+
+def people_list(call: Call) -> None:
+    from holdfast.sync import people
+
+    found = people.load(call.keeper.home)
+    call.answer({"people": [_person_document(person) for person in found]}, lambda paint: _paint_people(paint, found))
+
+
+def _person_document(person: Person) -> dict[str, object]:
+    return {
+        "email": person.email,
+        "keys": person.keys,
+        "devices": [_fingerprint(device) for device in person.devices],
+    }
+
+
+def _fingerprint(device: str) -> str:
+    from holdfast.workspace.keys.words import spell
+
+    return spell(bytes.fromhex(device))
+
+
+def _paint_people(paint: Paint, found: Sequence[Person]) -> Painted:
+    if not found:
+        return paint.dim("Nobody is known yet: holdfast people add EMAIL KEY")
+    lines: list[str] = []
+    for person in found:
+        lines.append(paint.bold(person.email))
+        lines += [paint.join("  ", paint.dim(key)) for key in person.keys]
+        lines += [paint.join("  offers from ", paint.dim(_fingerprint(device))) for device in person.devices]
+    return Painted("\n".join(lines))

@@ -1,0 +1,226 @@
+"""Commands about agents' conversations, and those that agent programs start themselves: hooks, status line, MCP."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+from holdfast.cli.home_location import home
+from holdfast.cli.paint import Column, Paint, Painted, terminal
+from holdfast.core.model import Conversation
+from holdfast.core.times import format_duration
+from holdfast.core.wording import count
+from holdfast.machine.wall import midnight
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.conversations.backfill.run import Backfilled
+
+# ── conversation ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def conversation_list(call: Call) -> None:
+    call.keeper.agent_dirs = call.agent_dirs()
+    call.keeper.compare()
+    session = call.session_to_read()
+    found = session.document(at=call.at).conversations
+    clock = Clock(call.keeper.now() if call.at is None else call.at)
+    call.answer({"conversations": found}, lambda paint: _conversations_table(paint, found, clock))
+
+
+def conversation_move(call: Call) -> None:
+    from holdfast.conversations.move import move as moved_to
+
+    session = call.keeper.session(call.parsed.need("to"))
+    moved = moved_to(call.keeper, call.parsed.need("conversation"), session.id, at=call.at)
+    document = session.document(at=call.at)
+    call.done(
+        document,
+        lambda paint: paint.join(
+            paint.green("Moved "), moved.conversation, " to ", paint.bold(session.id[:8]), "  ", document.goal
+        ),
+        moved=moved._asdict(),
+    )
+
+
+def _conversations_table(paint: Paint, found: list[Conversation], clock: Clock) -> Painted:
+    if not found:
+        return paint.dim("The session has no conversations.")
+    columns = [
+        Column("Agent"), Column("Conversation"), Column("Title", weight=3, least=12),
+        Column("Model", weight=1, least=8), Column("Started"), Column("Prompts", "right"), Column("Tokens", "right"),
+        Column("Cost", "right"),
+    ]  # fmt: skip
+    rows = [
+        [conversation.agent, conversation.id[:8], conversation.title or "", conversation.model or "",
+         clock.at(conversation.started_at) if conversation.started_at else "",
+         "" if conversation.prompts is None else str(conversation.prompts), _tokens_of(conversation),
+         "" if conversation.cost_usd is None else f"{conversation.cost_usd:,.2f} USD"]
+        for conversation in found
+    ]  # fmt: skip
+    keep = [n for n in range(len(columns)) if n < 3 or any(row[n] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def _tokens_of(one: Conversation) -> str:
+    used = one.tokens
+    known = [number for number in (used.input, used.output, used.cache_read, used.cache_write) if number]
+    return f"{sum(known):,}" if known else ""
+
+
+# ── backfill ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_PROBLEMS = 10
+_BAR_WIDTH = 30
+
+
+def backfill(call: Call) -> int:
+    from holdfast.conversations.adapters.index import NAMES, agent
+    from holdfast.conversations.backfill.run import backfill, unread
+
+    names = call.parsed.texts("agents")
+    for name in names:
+        if name not in NAMES:
+            agent(name)  # says so, before anything is read
+    bar = _BackfillBar(call)
+    try:
+        found = backfill(call.keeper, call.agent_dirs(), names, since=_since(call), progress=bar.draw)
+    finally:
+        bar.clear()
+    shown = [backfilled for backfilled in found if backfilled.sources or names or backfilled.unread]
+    failed = unread(found)
+    call.answer(
+        {"backfill": [_backfill_document(backfilled) for backfilled in found]},
+        lambda paint: Painted("") if call.quiet else _paint_backfill(paint, shown),
+        error=failed[0] if failed else None,
+    )
+    code = call.failed(failed)
+    problems = [problem for backfilled in found for problem in backfilled.problems]
+    for problem in problems[:_MAX_PROBLEMS]:
+        call.note(f"Not all could be read: {problem}")
+    if len(problems) > _MAX_PROBLEMS:
+        call.note(f"… and {len(problems) - _MAX_PROBLEMS:,} more; --json names them.")
+    call.tell()
+    return code
+
+
+def _since(call: Call) -> int | None:
+    written = call.parsed.text("since")
+    return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
+
+
+def _backfill_document(one: Backfilled) -> dict[str, object]:
+    return {
+        "agent": one.agent, "sources": one.sources, "read": one.read, "conversations": one.conversations,
+        "sessions": one.sessions, "grown": one.grown, "events": one.events, "working_ms": one.worked,
+        "problems": one.problems, "unread": one.unread,
+    }  # fmt: skip
+
+
+def _paint_backfill(paint: Paint, found: list[Backfilled]) -> Painted:
+    if not found:
+        return paint.plain("No agent has kept any conversations here.")
+    columns = [
+        Column("Agent"), Column("Files", "right"), Column("Read", "right"), Column("New sessions", "right"),
+        Column("Grown", "right"), Column("Events", "right"), Column("Worked", "right"),
+    ]  # fmt: skip
+    cells: list[list[str]] = [
+        [paint.bold(backfilled.agent), f"{backfilled.sources:,}", f"{backfilled.read:,}", f"{backfilled.sessions:,}",
+         f"{backfilled.grown:,}", f"{backfilled.events:,}",
+         format_duration(backfilled.worked) if backfilled.worked else ""]
+        for backfilled in found
+    ]  # fmt: skip
+    new = sum(backfilled.sessions for backfilled in found)
+    grown = sum(backfilled.grown for backfilled in found)
+    if new or grown:
+        told = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
+        verdict = paint.green(f"{told}. holdfast history --all-projects shows them.")
+    elif any(backfilled.unread for backfilled in found):
+        verdict = paint.plain("Nothing new in what could be read.")
+    else:
+        verdict = paint.plain("Nothing new.")
+    return Painted(f"{paint.table(cells, columns)}\n\n{verdict}")
+
+
+class _BackfillBar:
+    """One line on the terminal that fills up; nothing anywhere else."""
+
+    def __init__(self, call: Call) -> None:
+        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._wanted = self._paint.tty and not call.json and not call.quiet
+        self._shown = ""
+
+    def draw(self, done: int, total: int, name: str) -> None:
+        if not self._wanted:
+            return
+        share = done / total if total else 1.0
+        line = f"{int(share * 100):3d}%"
+        if line == self._shown:
+            return
+        self._shown = line
+        paint = self._paint
+        where = paint.dim(os.path.basename(name))
+        whole = paint.cut(paint.join(paint.bar(share, _BAR_WIDTH), f" {line}  ", where), paint.width - 1)
+        sys.stderr.write(f"\r\x1b[2K{whole}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+# ── hook ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def hook(call: Call) -> int:
+    from holdfast.cli import hooking
+
+    return 2 if hooking.main([call.parsed.text("agent") or ""]) == hooking.BLOCKED else 0
+
+
+# ── statusline ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def statusline(call: Call) -> int:
+    agent = call.parsed.text("agent") or "claude"
+    if not call.json:
+        from holdfast.cli import hooking
+
+        return hooking.main(["status", agent])
+    from holdfast.cli.statusline import document
+
+    call.answer(document(home(call.environ), agent, call.store or ""), lambda _: "")
+    return 0
+
+
+# ── mcp ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mcp(call: Call) -> int:
+    from importlib.util import find_spec
+
+    from holdfast.core import extras
+
+    if find_spec("mcp") is None:
+        raise extras.missing_extra("the MCP server needs", "mcp")
+    from holdfast.mcp import streams
+
+    by_hand = sys.stdin.isatty()
+    wires = streams.take()
+    if by_hand:
+        call.note(
+            "Waiting for an agent to speak MCP on standard input; holdfast connect AGENT has it started for you."
+        )
+    from holdfast.mcp.context import ServerOptions
+    from holdfast.mcp.server import serve
+
+    words, environ = call.parsed.globals, call.environ
+    options = ServerOptions(
+        directory=words.project or ".", home=home(environ), environ=environ,
+        store=call.store, actor=environ.get("HOLDFAST_ACTOR") or None,
+    )  # fmt: skip
+    return serve(options, wires)

@@ -1,0 +1,430 @@
+"""Commands for documents of other programs: import, export, convert, validate, recover, migrate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.cli.call import Call, public_path, put
+from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.core.errors import Failed, HoldfastError, Invalid, Usage
+from holdfast.core.wording import count, one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.base import FormatNote
+    from holdfast.formats.import_ import Imported
+    from holdfast.formats.migrate import Migrated
+    from holdfast.formats.recover import Rescue
+    from holdfast.formats.validate import FileProblem, FileVerdict
+
+# ── import ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def import_(call: Call) -> int:
+    from holdfast.formats.import_ import import_files
+
+    paths, name = call.parsed.texts("paths"), call.parsed.text("format")
+    found = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
+    notes = [note for imported in found for note in imported.notes]
+    failed = _combined_error(imported.error for imported in found)
+    call.answer(
+        {"files": [_import_document(imported) for imported in found], "notes": _notes_document(notes),
+         "sessions": list(dict.fromkeys(imported.session for imported in found if imported.session is not None))},
+        lambda paint: _paint_imports(paint, found, quiet=call.quiet),
+        error=failed[0] if failed else None,
+    )  # fmt: skip
+    code = call.failed(failed)
+    for imported in found:
+        _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(found) > 1 else "")
+    # The notes have said so, file by file.
+    call.keeper.recorder.tally.redacted.clear()
+    call.tell()
+    return code
+
+
+def _import_document(one: Imported) -> dict[str, object]:
+    return {
+        "path": public_path(one.path), "format": one.format, "session": one.session, "result": one.result,
+        "events": one.events, "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint, "notes": _notes_document(one.notes),
+    }  # fmt: skip
+
+
+def _paint_imports(paint: Paint, found: list[Imported], *, quiet: bool) -> Painted:
+    """A line for each file; those that went well need no confirmation with `--quiet`."""
+    lines = []
+    for imported in found:
+        if imported.error is not None:
+            lines.append(paint.join(paint.red("not read"), f"  {_failure(imported.error, imported.path)}"))
+        elif not quiet:
+            assert imported.session is not None
+            what = paint.dim(f"{imported.format or 'hand-made'} → {imported.session[:8]}")
+            lines.append(paint.join(imported.result, f"  {_named(imported.path)} ", what))
+    return Painted("\n".join(lines))
+
+
+# ── export ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def export(call: Call) -> None:
+    from holdfast.formats import registry
+    from holdfast.formats.export import exported
+    from holdfast.formats.export import put as put_file
+    from holdfast.formats.import_context import configured, models
+
+    rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
+    session = call.session_to_read()
+    state = session.state(at=call.at)
+    document, notes = exported(call.keeper, state, rules)
+    out = call.parsed.text("out")
+    paths = [] if out is None or out == "-" else put_file(out, document, rules)
+    if call.json:
+        call.answer(
+            {"id": session.id, "format": rules.name, "document": document, "paths": paths,
+             "notes": _notes_document(notes)}, lambda _: "",
+        )  # fmt: skip
+    elif paths:
+        call.note(f"Written: {', '.join(paths)}")
+    else:
+        put(rules.write(document).decode())
+    _print_notes(call, notes)
+    call.tell_of_mirrors()
+
+
+# ── convert ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def convert(call: Call) -> None:
+    from holdfast.formats import registry
+    from holdfast.formats.convert import convert
+    from holdfast.formats.discover import one_source
+    from holdfast.formats.export import is_layout
+    from holdfast.formats.export import put as put_file
+
+    target = registry.named(call.parsed.need("to"))
+    source = one_source(call.parsed.need("path"), call.parsed.text("from_"))
+    out = call.parsed.text("out")
+    one_file = not is_layout(out, target)
+    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=one_file)
+    paths = [] if out is None or out == "-" else put_file(out, document, target)
+    if call.json:
+        call.answer(
+            {"from": source.rules.name, "to": target.name, "document": document, "paths": paths,
+             "notes": _notes_document(notes)}, lambda _: "",
+        )  # fmt: skip
+    elif not paths:
+        put(target.write(document).decode())
+    _print_notes(call, notes)
+    if paths:
+        call.note(f"Written: {', '.join(paths)}")
+
+
+# ── validate ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+_INVALID = 4
+# A blank at which no line is broken, while lines are broken.
+_GLUE = "\ue000"
+
+
+def validate(call: Call) -> int:
+    paths, schema = call.parsed.texts("paths"), call.parsed.text("schema")
+    if schema is not None:
+        if paths:
+            raise Usage("--schema prints a schema and takes no PATH", hint="See holdfast validate --help.")
+        _print_schema(call, schema)
+        return 0
+    if call.parsed.text("draft") is not None:
+        raise Usage("--draft goes with --schema", hint="See holdfast validate --help.")
+    if not paths:
+        raise Usage("PATH is missing", hint="Name session files or directories, or - for standard input.")
+    from holdfast.formats.validate import Validator
+    from holdfast.machine.wall import Wall, local_offset
+
+    validator = Validator(
+        format_name=call.parsed.text("format"), lenient=call.parsed.flag("lenient"), now=Wall().now(),
+        offset=local_offset,
+    )  # fmt: skip
+    verdicts = validator.check(paths)
+    for verdict in verdicts:
+        verdict.path = public_path(verdict.path)
+        for found in verdict.problems:
+            found.file = verdict.path
+    call.answer({"files": verdicts}, lambda paint: _paint_verdicts(paint, verdicts, quiet=call.quiet))
+    return 0 if all(verdict.valid for verdict in verdicts) else _INVALID
+
+
+def _print_schema(call: Call, name: str) -> None:
+    from holdfast.formats.published_schemas import schema_of
+
+    text = schema_of(name, call.parsed.text("draft") or "2020-12")
+    if call.json:
+        import json
+
+        call.answer({"format": name, "schema": json.loads(text)}, lambda _: "")
+    else:
+        put(text.decode())
+
+
+def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -> Painted:
+    lines: list[Painted] = []
+    for verdict in verdicts:
+        if verdict.problems:
+            lines.append(
+                paint.join(
+                    paint.bold(_named(verdict.path)),
+                    paint.dim(f"  {verdict.format or 'no format'}"),
+                )
+            )
+            for found in verdict.problems:
+                lines += _paint_problem(paint, found)
+    wrong = sum(not verdict.valid for verdict in verdicts)
+    if wrong:
+        lines.append(paint.red(f"{wrong} of {count(len(verdicts), 'file')} {'is' if wrong == 1 else 'are'} invalid."))
+    elif not quiet:
+        lines.append(paint.green(f"{count(len(verdicts), 'file')} checked: valid."))
+    return Painted("\n".join(lines))
+
+
+def _paint_problem(paint: Paint, found: FileProblem) -> list[Painted]:
+    mark = paint.red("error  ") if found.severity == "error" else paint.yellow("warning")
+    where = found.path
+    if found.line is not None and not found.message.startswith(f"line {found.line}:"):
+        where += f" (line {found.line})"
+    where, message, cells = paint.plain(where), paint.plain(found.message), paint.width - 11
+    glued = f"{where}  ".replace(" ", _GLUE)
+    if paint.width_of(glued + message.partition(" ")[0]) > cells:
+        broken = [*wrap(where, cells), *wrap(message, cells)]
+    else:
+        broken = wrap(glued + message, cells)
+    first, *rest = (Painted(line.replace(_GLUE, " ")) for line in broken)
+    return [paint.join("  ", mark, "  ", first), *(Painted(" " * 11 + line) for line in rest)]
+
+
+# ── recover ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def recover(call: Call) -> int:
+    from holdfast.formats.recover import recover
+
+    path = call.parsed.need("path")
+    found = recover(call.keeper, path)
+    if not any(rescue.something for rescue in found):
+        raise _nothing_recovered(path, found)
+    sessions, more, failed = _start_sessions(call, found) if call.parsed.flag("start") else ({}, {}, {})
+    if failed and not sessions and len(found) == 1:
+        raise failed[0]
+    files = [_rescue_document(rescue, more.get(number, [])) for number, rescue in enumerate(found)]
+    call.answer(
+        {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
+        lambda paint: _paint_rescues(paint, path, found, sessions, quiet=call.quiet),
+    )
+    for number, rescue in enumerate(found):
+        about = f"{_named(rescue.path)} " if len(found) > 1 else ""
+        _print_notes(call, [*rescue.notes, *more.get(number, [])], about=about)
+        if number in failed:
+            call.note(f"{about}no session was made of it: {failed[number].message}")
+    if call.parsed.flag("start"):
+        call.tell()
+    return 0
+
+
+def _start_sessions(
+    call: Call, found: list[Rescue]
+) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
+    """The session of every file it can be made of. Of a directory, sound files are left alone."""
+    from holdfast.formats.recover import start
+
+    sessions: dict[int, str] = {}
+    more: dict[int, list[FormatNote]] = {}
+    failed: dict[int, HoldfastError] = {}
+    for number, rescue in enumerate(found):
+        if not rescue.something or (rescue.whole and len(found) > 1):
+            continue
+        try:
+            sessions[number], notes = start(call.keeper, rescue)
+        except HoldfastError as error:
+            failed[number] = error
+        else:
+            more[number] = [note for note in notes if note not in rescue.notes]
+    return sessions, more, failed
+
+
+def _nothing_recovered(path: str, found: list[Rescue]) -> HoldfastError:
+    error = next((rescue.error for rescue in found if rescue.error is not None), None)
+    if error is not None and len(found) == 1:
+        return error
+    return Invalid(
+        f"nothing could be recovered from {path}",
+        hint="holdfast history shows what the log knows; holdfast start GOAL --replace starts afresh.",
+        file=path,
+    )
+
+
+def _rescue_document(one: Rescue, more: list[FormatNote]) -> dict[str, object]:
+    return {
+        "path": public_path(one.path), "format": None if one.rules is None else one.rules.name, "whole": one.whole,
+        "document": one.document, "notes": _notes_document([*one.notes, *more]), "lost_from": one.lost_from,
+        "known": one.known, "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint,
+    }  # fmt: skip
+
+
+def _paint_rescues(paint: Paint, path: str, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
+    lines = [_paint_rescue(paint, rescue, sessions.get(number), quiet=quiet) for number, rescue in enumerate(found)]
+    if all(rescue.whole for rescue in found) and not quiet:
+        said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
+        new = not sessions and any(
+            rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in found
+        )
+        them = f"{_named(path)} takes {'it' if len(found) == 1 else 'them'} in"
+        take = f" holdfast import {them}." if new and path != "-" else ""
+        lines.append(paint.plain(f"{said}: nothing needs to be recovered.{take}"))
+    return Painted("\n".join(lines))
+
+
+def _paint_rescue(paint: Paint, one: Rescue, session: str | None, *, quiet: bool) -> Painted:
+    what = "no known format" if one.rules is None else one.rules.name
+    if not one.something:
+        if one.error is not None:
+            # What could not be opened may well be sound.
+            verdict = "not read" if isinstance(one.error, Failed) else "lost"
+            return paint.join(paint.red(verdict), f"  {_failure(one.error, one.path)}")
+        return paint.join(paint.red("lost"), f"  {_named(one.path)}: nothing in it is complete")
+    verdict = paint.green("whole") if one.whole else paint.yellow("recovered")
+    lines = [paint.join(verdict, f"  {_named(one.path)} ", paint.dim(f"({what})"))]
+    if not quiet:
+        lines += [paint.plain(f"  {line}") for line in _rescue_details(one)]
+    if one.known is not None:
+        lines += [paint.plain(f"  {line}") for line in _log_lines(one, started=session is not None)]
+        if one.rules is not None and not one.whole:
+            lines.append(paint.dim(f"  holdfast mirror on {one.rules.name} writes its file again"))
+    elif session is not None:
+        lines.append(paint.plain(f"  session {session}: holdfast show {session[:8]}, holdfast resume {session[:8]}"))
+    return Painted("\n".join(lines))
+
+
+def _log_lines(one: Rescue, *, started: bool) -> list[str]:
+    """What the log knows of the session, and whether the file knows more."""
+    show = f"holdfast show {one.known}"
+    if one.more is None:
+        return [f"the log knows this session{'' if one.whole else ', and there nothing is lost'}: {show}"]
+    if started:
+        return [f"the log knows this session, and now has what only this file told: {show}"]
+    unite = f"holdfast import {_named(one.path)}" if one.whole else f"holdfast recover {_named(one.path)} --start"
+    return [
+        f"the log knows this session ({show}), but this file tells more",
+        f"{unite} unites them",
+    ]
+
+
+def _rescue_details(one: Rescue) -> list[str]:
+    lines = []
+    if one.contents is not None:
+        told = one.contents
+        if told.goal:
+            lines.append(f"goal: {one_line(told.goal)}")
+        lines.append(
+            f"{count(told.agents, 'agent')}, {count(told.tasks, 'task')}, {count(told.decisions, 'decision')}"
+        )
+    elif isinstance(one.document, (dict, list)) and not one.whole:
+        lines.append(
+            count(
+                len(one.document),
+                "field" if isinstance(one.document, dict) else "entry",
+                "entries" if isinstance(one.document, list) else "",
+            )
+        )
+    if one.error is not None:
+        from holdfast.formats.discover import reason
+
+        lines.append(reason(one.error, one.path))
+    if one.lost_from is not None:
+        lines.append(f"lost from byte {one.lost_from:,} (line {one.lost_line or 1:,}) on")
+    elif not one.whole:
+        lines.append("nothing is lost")
+    return lines
+
+
+# ── migrate ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def migrate(call: Call) -> int:
+    from holdfast.formats import migrate
+
+    path = call.parsed.need("path")
+    found = migrate.back(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
+    failed = _combined_error(migrated.error for migrated in found)
+    call.answer(
+        {"files": [_migration_document(migrated) for migrated in found]},
+        lambda paint: _paint_migrations(paint, found, quiet=call.quiet),
+        error=failed[0] if failed else None,
+    )
+    code = call.failed(failed)
+    for migrated in found:
+        _print_notes(call, migrated.notes, about=f"{migrated.path} " if len(found) > 1 else "")
+    return code
+
+
+def _migration_document(one: Migrated) -> dict[str, object]:
+    return {
+        "path": public_path(one.path), "format": one.format, "from": one.version, "result": one.result,
+        "kept": None if one.kept is None else public_path(one.kept),
+        "notes": _notes_document(one.notes), "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint,
+    }  # fmt: skip
+
+
+def _paint_migrations(paint: Paint, found: list[Migrated], *, quiet: bool) -> Painted:
+    """A line for each file; those that went well need no confirmation with `--quiet`."""
+    lines = []
+    for migrated in found:
+        if migrated.error is not None:
+            lines.append(paint.join(paint.red(migrated.result), f"  {_failure(migrated.error, migrated.path)}"))
+        elif not quiet:
+            kept = "" if migrated.kept is None else f"  (kept: {migrated.kept})"
+            lines.append(paint.join(migrated.result, f"  {migrated.path}", paint.dim(kept)))
+    return Painted("\n".join(lines))
+
+
+# ── notes about documents ───────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_NOTES = 50
+
+
+def _named(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _failure(error: HoldfastError, path: str) -> str:
+    """Why a file was not read, and what to do, for a line that has named it."""
+    from holdfast.formats.discover import reason
+
+    message = f"{_named(path)}: {reason(error, path)}"
+    return message if error.hint is None else f"{message}. {error.hint}"
+
+
+def _combined_error(errors: Iterable[HoldfastError | None]) -> list[HoldfastError]:
+    """What went wrong with files that have a line each: the first of it, or invalid input where the codes differ."""
+    failures = [error for error in errors if error is not None]
+    if len({error.exit_code for error in failures}) > 1:
+        first = failures[0]
+        return [Invalid(f"{len(failures)} files failed, the first: {first.message}", file=first.file)]
+    return failures[:1]
+
+
+def _notes_document(notes: Sequence[FormatNote]) -> list[dict[str, str]]:
+    from holdfast.formats import document_paths
+
+    return [{"path": document_paths.written(note.place), "message": note.message} for note in notes]
+
+
+def _print_notes(call: Call, notes: Sequence[FormatNote], *, about: str = "") -> None:
+    """On stderr, one line each; a very long list is cut, and says so."""
+    from holdfast.formats import document_paths
+
+    for note in notes[:_MAX_NOTES]:
+        call.note(f"{about}{document_paths.written(note.place)}: {note.message}")
+    if len(notes) > _MAX_NOTES:
+        call.note(f"{about}and {len(notes) - _MAX_NOTES} more (all of them with --json)")

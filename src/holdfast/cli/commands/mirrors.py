@@ -1,0 +1,159 @@
+"""Commands for what other programs read in the project: mirrored files, the cycle file, the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core.times import format_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.mirror.mirrors import Mirrored
+
+# ── mirror ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mirror_on(call: Call) -> None:
+    name = call.parsed.need("format")
+    call.keeper.mirrors.switch_on(
+        name, current_stays=_keep_current(call, name), gitignore=call.parsed.flag("gitignore")
+    )
+    _report_mirrors(call, f"{name} is mirrored from now on")
+
+
+def _keep_current(call: Call, name: str) -> bool | None:
+    """Where a file holds another session than the current one: whether the current one stays, if somebody says so."""
+    if call.parsed.globals.yes or not call.asks():
+        return None
+    stays = call.keeper.mirrors.current_stays(name)
+    if stays is None:
+        return None
+    which = "was worked on before the current one. Keep the current one" if stays else "is newer. Go on with that one"
+    answer = call.ask(f"The {name} file holds another session, which {which}? [Y/n]")
+    return stays if (answer or "y").lower() in ("y", "yes") else not stays
+
+
+def mirror_off(call: Call) -> None:
+    name = call.parsed.need("format")
+    call.keeper.mirrors.switch_off(name)
+    _report_mirrors(call, f"{name} is no longer mirrored; its files stay as they are")
+
+
+def mirror_status(call: Call) -> None:
+    changed = call.keeper.mirrors.changed_outside()
+    call.keeper.collect()
+    _report_mirrors(call, None, changed)
+
+
+def _report_mirrors(call: Call, line: str | None, changed: Container[str] = ()) -> None:
+    found = call.keeper.mirrors.status(changed)
+    call.answer(
+        {"mirrors": [_mirror_document(mirrored) for mirrored in found]},
+        lambda paint: _paint_mirrors(paint, found, line, quiet=call.quiet and line is not None),
+    )
+    call.tell_of_mirrors()
+
+
+def _mirror_document(one: Mirrored) -> dict[str, object]:
+    return {
+        "format": one.format,
+        "paths": one.paths,
+        "last_written": None if one.last_written is None else format_time(one.last_written),
+        "changed_outside": one.changed_outside,
+        "rejected": [
+            {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": format_time(bad.at)}
+            for bad in one.rejected
+        ],
+        "held": [{"path": path, "reason": reason} for path, reason in one.held.items()],
+        "trouble": one.trouble,
+    }
+
+
+def _paint_mirrors(paint: Paint, found: list[Mirrored], line: str | None, *, quiet: bool) -> Painted:
+    if quiet:
+        return Painted("")
+    lines = [] if line is None else [paint.plain(line)]
+    if not found:
+        if line is None:
+            lines.append(paint.dim("Nothing is mirrored here: holdfast mirror on FORMAT"))
+        return Painted("\n".join(lines))
+    for mirrored in found:
+        when = (
+            "nothing written yet"
+            if mirrored.last_written is None
+            else f"written {format_time(mirrored.last_written)}"
+        )
+        lines.append(paint.heading(mirrored.format, when))
+        shown = mirrored.paths[:8]
+        lines += [paint.join("  ", path) for path in shown]
+        if len(mirrored.paths) > len(shown):
+            lines.append(paint.dim(f"  and {len(mirrored.paths) - len(shown)} more"))
+        if mirrored.changed_outside:
+            lines.append(paint.yellow("  somebody else changed it"))
+        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.held.items()]
+        lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in mirrored.rejected]
+        if mirrored.trouble is not None:
+            lines.append(paint.red(f"  could not be written: {mirrored.trouble}"))
+    return Painted("\n".join(lines))
+
+
+# ── cycle ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cycle(call: Call) -> None:
+    from holdfast.formats import cycle
+
+    out, start, weeks = call.parsed.text("out"), call.parsed.text("start"), call.parsed.integer("weeks")
+    path = None if out in (None, "-") else out
+    # A file is of one cycle, however late it is updated.
+    stands = None if path is None or start is not None or weeks is not None else cycle.in_file(path)
+    if stands is not None:
+        start, weeks = stands
+    found = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=stands is not None, at=call.at)
+    if path is not None:
+        cycle.update(path, found)
+    if call.json:
+        call.answer({"cycle": found, "paths": [] if path is None else [path]}, lambda _: "")
+    elif path is not None:
+        call.note(f"Written: {path}")
+    else:
+        put(cycle.markdown(found))
+
+
+# ── contract ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def contract_acknowledge(call: Call) -> None:
+    from holdfast.formats.contract import commands
+
+    told = commands.acknowledge(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"), at=call.at)
+    call.answer(
+        {"acknowledgment": told},
+        lambda paint: "" if call.quiet else paint.plain(f"{told.agent} acknowledged version {told.version}"),
+    )
+
+
+def contract_verify(call: Call) -> None:
+    from holdfast.formats.contract import commands
+
+    found = commands.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    lines = "\n".join(
+        f"{acknowledgment.agent}: version {acknowledgment.version} holds, acknowledged {acknowledgment.date}"
+        for acknowledgment in found
+    )
+    call.answer(
+        {"valid": True, "acknowledgments": found},
+        lambda paint: "" if call.quiet else paint.plain(lines, lines=True),
+    )
+
+
+def contract_summary(call: Call) -> None:
+    from holdfast.formats.contract import commands
+
+    found = commands.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    if call.json:
+        call.answer({"summary": found}, lambda _: "")
+    else:
+        put(commands.as_markdown(found))

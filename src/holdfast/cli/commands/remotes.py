@@ -1,0 +1,398 @@
+"""Commands about remotes and what they carry: `remote`, `sync`, `conflicts`, `resolve`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Paint, Painted, terminal, wrap
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.times import format_time
+from holdfast.core.wording import ago, count, percent
+from holdfast.machine.wall import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.sessions.conflicts import Disagreement, Side
+    from holdfast.sync.remote_setup import Added, Met
+    from holdfast.sync.sync import Synced
+
+# ── remote ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_CODE_LENGTH = 1000
+_STATUSES = {
+    "member": "this device belongs to the vault", "pending": "this device waits to be let in",
+    "reader": "this device only reads", "removed": "this device was removed",
+    "other-keys": "this device has new keys, and the vault knows it by others",
+    "no-keys": "this device's keys are gone",
+}  # fmt: skip
+
+
+# ── adding ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def remote_add(call: Call) -> None:
+    from holdfast.sync import devices, remote_setup
+
+    parsed = call.parsed
+    done = remote_setup.add(
+        call.keeper, parsed.need("name"), parsed.need("url"), this_project=parsed.flag("this_project"),
+        expected=parsed.text("vault"), code=_recovery_code(call) if parsed.flag("recover") else None,
+    )  # fmt: skip
+    fingerprint = devices.public(call.keeper).words
+    call.answer(
+        {"remote": _remote_document(remote_setup.met(call.keeper, done.remote)), "what": done.what,
+         "held": done.held, "fingerprint": fingerprint},
+        lambda paint: "" if call.quiet else _paint_added(paint, done, fingerprint, recovered=parsed.flag("recover")),
+    )  # fmt: skip
+    for sentence in _next_steps(done):
+        call.note(sentence)
+
+
+def _recovery_code(call: Call) -> str:
+    """The recovery code, from whoever is there: never from the command line, which others can see."""
+    written = (
+        call.ask("Recovery code:") if sys.stdin.isatty() and not call.json else sys.stdin.readline(_MAX_CODE_LENGTH)
+    )
+    if not written or not written.strip():
+        raise Invalid(
+            "no recovery code was given", hint="Type it when asked, or give it as a line of standard input."
+        )
+    return written.strip()
+
+
+def _paint_added(paint: Paint, done: Added, fingerprint: str, *, recovered: bool) -> Painted:
+    name = paint.bold(done.remote.name)
+    if done.what == "founded":
+        first = paint.join(paint.green("Founded a vault"), " at ", name)
+    elif done.what == "asked":
+        first = paint.join(paint.green("Asked to join the vault"), " at ", name)
+    else:
+        first = paint.join(
+            paint.green("Recovered the vault" if recovered else "Joined the vault again"), " at ", name
+        )
+    lines = [first, paint.join(paint.dim("  vault        "), done.words)]
+    if done.what == "asked":
+        lines.append(paint.join(paint.dim("  this device  "), fingerprint))
+        lines.append(paint.plain("On a device that belongs to the vault:"))
+        lines.append(paint.join("  ", paint.cyan(f"holdfast device approve {fingerprint}")))
+    return Painted("\n".join(lines))
+
+
+def _next_steps(done: Added) -> list[str]:
+    from holdfast.sync.remotes.index import caveat
+
+    name = done.remote.name
+    told = {
+        "founded": "holdfast sync sends what is recorded here.\n"
+                   "For the day when all devices are gone: holdfast device recovery-code",
+        "asked": "Once that is done: holdfast sync",
+        "member": "holdfast sync brings what is there.",
+    }  # fmt: skip
+    sentences = [told[done.what]]
+    if (known := caveat(done.remote.url)) is not None:
+        sentences.append(
+            f"{known}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
+        )
+    if done.held:
+        sessions = "1 earlier session stays" if done.held == 1 else f"{done.held:,} earlier sessions stay"
+        sentences.append(
+            f"{sessions} on this device until you have made sure that the vault is yours: compare its words with\n"
+            f"holdfast device show on another of your devices, then: holdfast remote confirm {name} WORDS"
+        )
+    return sentences
+
+
+# ── looking, confirming, removing ────────────────────────────────────────────────────────────────────────
+
+
+def remote_list(call: Call) -> None:
+    from holdfast.sync import remote_setup
+
+    found = remote_setup.all_met(call.keeper)
+    now = call.keeper.now()
+    call.answer(
+        {"remotes": [_remote_document(met) for met in found]}, lambda paint: _paint_remotes(paint, found, now)
+    )
+
+
+def remote_confirm(call: Call) -> None:
+    from holdfast.sync import remote_list, remote_setup
+
+    name, expected = call.parsed.need("name"), call.parsed.text("words")
+    remote = remote_list.named(call.keeper.home, name)
+    if expected is None and not _same_words(call, remote_setup.spelled(remote.vault)):
+        raise Refused(
+            "nothing was confirmed",
+            hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
+        )
+    released = remote_setup.confirm(call.keeper, name, expected)
+    call.answer(
+        {"remote": _remote_document(remote_setup.met(call.keeper, remote)), "released": released},
+        lambda paint: "" if call.quiet else paint.join(
+            paint.green("Confirmed "), paint.bold(name),
+            f": {count(released, 'earlier session')} will be sent" if released else "",
+        ),
+    )  # fmt: skip
+
+
+def _same_words(call: Call, words: str) -> bool:
+    """Ask the person, if there is one."""
+    if call.json or not sys.stdin.isatty():
+        return False
+    call.note(f"The vault there is called\n  {words}")
+    return call.ask("Does holdfast device show say the same on another of your devices? Type yes:") == "yes"
+
+
+def remote_remove(call: Call) -> None:
+    from holdfast.sync import remote_setup
+
+    gone = remote_setup.remove(call.keeper, call.parsed.need("name"))
+    call.answer(
+        {"removed": gone.name, "url": gone.url},
+        lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(gone.name)),
+    )
+    call.note(f"What was sent stays at {gone.url}, and what was received stays here.")
+
+
+def _remote_document(one: Met) -> dict[str, object]:
+    from holdfast.sync.remotes.index import caveat
+
+    return {
+        "name": one.remote.name, "url": one.remote.url, "vault": one.remote.vault, "words": one.words,
+        "status": one.status, "projects": list(one.remote.projects),
+        "last_sync": None if one.last_sync is None else format_time(one.last_sync), "error": one.error,
+        "caveat": caveat(one.remote.url),
+        "kind": one.remote.kind, "session": one.remote.session, "confirmed": one.confirmed, "held": one.held,
+    }  # fmt: skip
+
+
+def _paint_remotes(paint: Paint, found: Sequence[Met], now: int) -> Painted:
+    from holdfast.sync.remote_list import rejoining
+    from holdfast.sync.remotes.index import caveat
+
+    if not found:
+        return paint.dim("No remote is set up: holdfast remote add NAME URL")
+    lines: list[str] = []
+    for met in found:
+        lines.append(paint.join(paint.bold(met.remote.name), "  ", met.remote.url))
+        when = "never synced" if met.last_sync is None else f"synced {ago(now - met.last_sync)}"
+        scope = ", only one project's sessions" if met.remote.projects else ""
+        shared = f", session {met.remote.session[:8]} that was shared with you" if met.remote.session else scope
+        lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(met.status, met.status)}, {when}{shared}")))
+        if met.remote.kind == "vault":
+            lines.append(paint.join("  ", paint.dim(met.words)))
+        if met.held:
+            held = f"{count(met.held, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
+            lines.append(paint.join("  ", paint.yellow(held)))
+        if met.status == "other-keys":
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(met.remote)}")))
+        if (known := caveat(met.remote.url)) is not None:
+            lines += [paint.join("  ", paint.yellow(line)) for line in wrap(known, paint.width - 2)]
+        if met.error:
+            lines.append(paint.join("  ", paint.red(met.error)))
+    return Painted("\n".join(lines))
+
+
+# ── sync ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_SESSIONS = 3
+_BAR_WIDTH = 30
+_DRAWN_AFTER = 0.7  # seconds: what is over sooner needs no bar
+_DRAWN_EVERY = 0.1
+
+
+def sync(call: Call) -> int:
+    from holdfast.sync.sync import sync
+
+    bar = _SyncBar(call)
+    try:
+        done = sync(call.keeper, call.parsed.text("remote"), progress=bar.draw, put_back=call.parsed.flag("put_back"))
+    finally:
+        bar.clear()
+    failed = [_of_remote(name, error) for name, error in done.failed.items()]
+    if not failed or done.reached or call.json:
+        _report_sync(call, done, failed)
+    for error in failed[1:]:
+        call.note(error.message + (f" ({error.hint})" if error.hint else ""))
+    if failed and not call.json:
+        raise failed[0]
+    return failed[0].exit_code if failed else 0
+
+
+def _report_sync(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> None:
+    report = done.report
+    remotes = [{"name": name, "error": None} for name in done.reached]
+    remotes += [{"name": name, "error": error.message} for name, error in done.failed.items()]
+    call.answer(
+        {
+            "pushed": report.pushed, "pulled": report.pulled, "conflicts": done.conflicts,
+            "rejected": [refused._asdict() for refused in report.rejected],
+            "notes": report.notes, "remotes": remotes,
+            "sessions": [session._asdict() for session in done.sessions],
+            "deleted": [{"session": deleted.session, "device": deleted.device} for deleted in report.deleted],
+        },
+        lambda paint: _paint_sync(paint, done, quiet=call.quiet),
+        error=failed[0] if failed else None,
+    )  # fmt: skip
+    for sentence in report.notes:
+        call.note(sentence)
+    if done.conflicts:
+        disputed = [session.id[:8] for session in done.sessions if session.conflicts]
+        where = ", ".join(f"holdfast conflicts {name}" for name in disputed[:_MAX_SESSIONS])
+        more = f", and in {len(disputed) - _MAX_SESSIONS} more sessions" if len(disputed) > _MAX_SESSIONS else ""
+        call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
+    call.tell_of_mirrors()
+
+
+def _paint_sync(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
+    sent, received = done.report.pushed, done.report.pulled
+    lines: list[str] = []
+    if not quiet:
+        told = [f"sent {sent:,}"] if sent else []
+        told += [f"received {received:,}"] if received else []
+        lines.append(paint.plain(f"{', '.join(told).capitalize()}." if told else "Nothing new."))
+        lines += [
+            paint.cut(paint.join("  ", paint.dim(session.id[:8]), "  ", session.goal), paint.width)
+            for session in done.sessions[:_MAX_SESSIONS]
+        ]
+        if len(done.sessions) > _MAX_SESSIONS:
+            lines.append(paint.dim(f"  and {count(len(done.sessions) - _MAX_SESSIONS, 'more session')}"))
+    alike: dict[tuple[str, str], list[str]] = {}
+    for refused in done.report.rejected:
+        alike.setdefault((refused.device, refused.reason), []).append(refused.pack)
+    for (device, reason), packs in alike.items():
+        whose = f" of {device}" if device else ""
+        times = f", {len(packs):,} times" if len(packs) > 1 else ""
+        where = f" ({packs[0]}{', …' if len(packs) > 1 else ''})" if packs[0] else ""
+        lines.append(paint.join(paint.yellow("Not taken in"), whose, ": ", reason, times, paint.dim(where)))
+    return Painted("\n".join(lines))
+
+
+def _of_remote(name: str, error: HoldfastError) -> HoldfastError:
+    """The same error, with the remote it is about."""
+    error.message = f"{name}: {error.message}"
+    error.operation = "sync"
+    return error
+
+
+class _SyncBar:
+    """One line on the terminal that says how far a long sync is; nothing anywhere else."""
+
+    def __init__(self, call: Call) -> None:
+        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._wanted = self._paint.tty and not call.json and not call.quiet
+        self._next = monotonic() + _DRAWN_AFTER
+        self._shown = False
+
+    def draw(self, done: int, total: int, what: str) -> None:
+        now = monotonic()
+        if not self._wanted or now < self._next:
+            return
+        self._next = now + _DRAWN_EVERY
+        paint = self._paint
+        far = paint.join(paint.bar(done / total, _BAR_WIDTH), f" {done:,} of {total:,} ") if total else f"{done:,} "
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(far, paint.dim(what)), paint.width - 1)}")
+        sys.stderr.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+# ── conflicts ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MAX_SESSIONS = 3
+
+
+def conflicts(call: Call) -> None:
+    from holdfast.sessions.conflicts import disputed, worked_on
+
+    reference = call.parsed.text("id")
+    session = call.keeper.session(worked_on(call.keeper, reference, at=call.at))
+    found = session.conflicts(at=call.at)
+    clock = Clock(call.keeper.now() if call.at is None else call.at)
+    call.answer(
+        {
+            "session": session.id,
+            "conflicts": [disagreement.conflict for disagreement in found],
+            "sides": [
+                {"conflict": disagreement.conflict.id, "stands": disagreement.stands,
+                 "values": [None if side is None else side._asdict() for side in disagreement.sides]}
+                for disagreement in found
+            ],
+        },
+        lambda paint: _paint_conflicts(paint, found, clock) if found else paint.plain("No conflicts."),
+    )  # fmt: skip
+    left = next((disagreement.conflict.id for disagreement in found if disagreement.conflict.chosen is None), None)
+    if left is not None:
+        current = call.keeper.current(at=call.at) if reference is None else None
+        which = "" if current is not None else f" {session.id[:8]}"
+        call.note(f"Choose with: holdfast resolve {left} --take N{which}. To go on separately: holdfast fork{which}")
+    elif reference is None and call.at is None and not call.json:
+        others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MAX_SESSIONS]]
+        if others:
+            call.note(f"Open in other sessions: {', '.join(others)}")
+
+
+def _paint_conflicts(paint: Paint, found: Sequence[Disagreement], clock: Clock) -> Painted:
+    return Painted("\n\n".join(str(_paint_conflict(paint, disagreement, clock)) for disagreement in found))
+
+
+def _paint_conflict(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
+    conflict = found.conflict
+    word = paint.red("open") if conflict.chosen is None else paint.green("settled")
+    lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
+    of_each = zip(conflict.values, found.sides, found.devices, strict=True)
+    for number, (item, side, device) in enumerate(of_each, start=1):
+        mark = ("stands" if conflict.chosen is None else "chosen") if number == found.stands else ""
+        source = f"{device}, {clock.ago(item.at)}" + (_side_words(side) if side else "")
+        lines.append(
+            paint.cut(paint.join(f"  {number}. {_spell_value(item.value)}", paint.green(f"  {mark}" if mark else "")),
+                      paint.width)
+        )  # fmt: skip
+        lines.append(paint.cut(paint.join("     ", paint.dim(source)), paint.width))
+    return Painted("\n".join(lines))
+
+
+def _side_words(side: Side) -> str:
+    at_work = f", {', '.join(side.agents)} at work" if side.agents else ""
+    return f", {percent(side.progress)} done there{at_work}"
+
+
+def _spell_value(value: Json) -> str:
+    """A value in a line."""
+    return " ".join(value.split()) if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+# ── resolve ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def resolve(call: Call) -> None:
+    from holdfast.sessions.conflicts import worked_on
+
+    words = call.parsed
+    session = call.keeper.session(worked_on(call.keeper, words.text("id")))
+    take = words.integer("take") or 0
+    conflict = session.resolve(words.need("conflict"), take, at=call.at)
+    call.done(
+        session.document(at=call.at),
+        lambda paint: paint.cut(
+            paint.join(
+                paint.green("Settled "), paint.bold(conflict.id), f"  {conflict.field}: ",
+                _spell_value(conflict.values[take - 1].value),
+            ),
+            paint.width,
+        ),
+        conflict=conflict,
+    )  # fmt: skip

@@ -1,0 +1,396 @@
+"""Commands that set up, configure and check this installation: `init`, `config`, `doctor`, `completion`."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.paint import Column, Paint, Painted, width_of, wrap
+from holdfast.cli.table import COMMANDS, FORMAT_NAMES
+from holdfast.core.errors import HoldfastError, Interrupted
+from holdfast.core.wording import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.paint import Style
+    from holdfast.conversations.adapters.base import Scope
+    from holdfast.conversations.backfill.run import Backfilled
+    from holdfast.conversations.connect.apply import Connected
+    from holdfast.conversations.connect.detect import AgentSetup
+    from holdfast.workspace.followers import Check, CheckStatus
+
+# ── init ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_NONE = "none"
+
+
+class InitChoices(NamedTuple):
+    """What the person chose; None where nobody was asked."""
+
+    connect: list[str] | None
+    mirrors: list[str] | None
+    backfill: bool | None
+
+
+class InitOutcome(NamedTuple):
+    connected: list[Connected]
+    mirrors: list[str]
+    backfilled: list[Backfilled] | None
+    problems: list[HoldfastError]
+    next: list[str]
+
+
+def init(call: Call) -> int:
+    from holdfast.cli.commands.connect import public_agent, public_connection
+    from holdfast.conversations.adapters.index import title
+    from holdfast.conversations.connect.detect import find
+    from holdfast.formats import project_files
+
+    for name in _named_agents(call):
+        title(name)  # says so, before anything is asked or done
+    where = call.agent_dirs()
+    found = find(call.keeper, where)
+    wanted = _choices(call, found)
+    done = _set_up(call, found, wanted)
+    if wanted.connect:
+        found = find(call.keeper, where)
+    notes = project_files.notes(call.keeper, at_work=call.keeper.current() is not None, foreign=True)
+    call.answer(
+        {
+            "agents": [public_agent(setup) for setup in found],
+            "connections": [public_connection(connected) for connected in done.connected],
+            "mirrors": [mirrored.format for mirrored in call.keeper.mirrors.status()],
+            "backfill": None if done.backfilled is None else [
+                {"agent": backfilled.agent, "sessions": backfilled.sessions, "grown": backfilled.grown,
+                 "working_ms": backfilled.worked}
+                for backfilled in done.backfilled
+            ],
+            "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in done.problems],
+            "next": done.next,
+            **({"notes": notes} if notes else {}),
+        },
+        lambda paint: (
+            Painted("") if call.quiet else _paint_outcome(paint, call.keeper.place.root, found, done, notes)
+        ),
+        error=done.problems[0] if done.problems else None,
+    )  # fmt: skip
+    call.failed(done.problems)
+    call.tell_of_mirrors()
+    return 1 if done.problems else 0
+
+
+# ── what is wanted ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _named_agents(call: Call) -> list[str]:
+    """The agents of `--connect`, given one by one or with commas."""
+    words = [word for given in call.parsed.texts("connect") for word in given.split(",") if word]
+    return [] if words == [_NONE] else list(dict.fromkeys(words))
+
+
+def _choices(call: Call, found: list[AgentSetup]) -> InitChoices:
+    from holdfast.cli.commands.connect import agents_table
+
+    yes = call.parsed.globals.yes
+    asks = not yes and not call.json and sys.stdin.isatty()
+    if asks:
+        call.note(agents_table(call.paint, found))
+    ready = [setup.name for setup in found if setup.ready]
+    connect: list[str] | None = None
+    if call.parsed.texts("connect"):
+        connect = _named_agents(call)
+    elif yes:
+        connect = ready
+    elif asks:
+        connect = _ask_which(call, found, ready)
+    mirrors: list[str] | None = None
+    if call.parsed.texts("mirror"):
+        mirrors = [name for name in dict.fromkeys(call.parsed.texts("mirror")) if name != _NONE]
+    elif asks:
+        mirrors = _ask_formats(call)
+    backfill: bool | None = None
+    if call.parsed.text("backfill") is not None:
+        backfill = call.parsed.text("backfill") == "yes"
+    elif yes:
+        backfill = True
+    elif asks:
+        backfill = _says_yes(call, "Take in what these agents did before now? [Y/n]")
+    return InitChoices(connect, mirrors, backfill)
+
+
+def _ask_which(call: Call, found: list[AgentSetup], ready: list[str]) -> list[str]:
+    known = {setup.name for setup in found}
+    if ready:
+        question = f"Connect {', '.join(ready)}? [Y/n, or the names you want]"
+    elif any(setup.connected for setup in found):
+        return []  # everything that is here is connected
+    else:
+        question = "No agent was found. Connect one all the same? [names, or Enter for none]"
+    while True:
+        words = _read_answer(call, question).replace(",", " ").lower().split()
+        if words in ([], ["y"], ["yes"]):
+            return ready
+        if words in (["n"], ["no"], [_NONE]):
+            return []
+        if set(words) <= known:
+            return words
+        call.note(f"Agents are {', '.join(sorted(known))}.")
+
+
+def _ask_formats(call: Call) -> list[str]:
+    on = {mirrored.format for mirrored in call.keeper.mirrors.status()}
+    left = [name for name in FORMAT_NAMES if name not in on]
+    while left:
+        question = f"Keep live files for programs that read them? [{', '.join(left)}; Enter for none]"
+        words = _read_answer(call, question).replace(",", " ").lower().split()
+        if words in ([], ["n"], ["no"], [_NONE]):
+            return []
+        if set(words) <= set(left):
+            return words
+    return []
+
+
+def _says_yes(call: Call, question: str) -> bool:
+    return (_read_answer(call, question) or "y").lower() in ("y", "yes")
+
+
+def _read_answer(call: Call, question: str) -> str:
+    """A line, empty for what is proposed. Whoever ends the input (Ctrl-D) has agreed to nothing."""
+    sys.stderr.write(f"{call.paint.plain(question)} ")
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        raise Interrupted("interrupted: nothing was set up")
+    return line.strip()
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _set_up(call: Call, found: list[AgentSetup], wanted: InitChoices) -> InitOutcome:
+    connected, problems = _connect_agents(call, found, wanted.connect or [])
+    mirrors: list[str] = []
+    on = {mirrored.format for mirrored in call.keeper.mirrors.status()} if wanted.mirrors else set()
+    for name in wanted.mirrors or []:
+        if name in on:
+            continue  # it is wanted, and it is so: whoever runs this again is not told off
+        try:
+            call.keeper.mirrors.switch_on(name)
+            mirrors.append(name)
+        except HoldfastError as error:
+            problems.append(error)
+    backfilled: list[Backfilled] | None = None
+    if wanted.backfill:
+        from holdfast.conversations.backfill.run import backfill, unread
+
+        try:
+            backfilled = [
+                backfilled
+                for backfilled in backfill(call.keeper, call.agent_dirs())
+                if backfilled.sources or backfilled.unread
+            ]
+            problems += unread(backfilled)
+        except HoldfastError as error:
+            problems.append(error)
+    return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(found, wanted))
+
+
+def _connect_agents(
+    call: Call, found: list[AgentSetup], names: list[str]
+) -> tuple[list[Connected], list[HoldfastError]]:
+    """One after the other: an agent that cannot be connected does not keep the others from it."""
+    from holdfast.conversations.connect.apply import connect
+
+    scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
+    # Hooks that came with the project and are not heard yet stay the project's.
+    shared = {setup.name for setup in found if setup.silent and setup.connected == "project"}
+    done: list[Connected] = []
+    problems: list[HoldfastError] = []
+    for name in names:
+        try:
+            done += connect(call.keeper, call.agent_dirs(), [name], "project" if name in shared else scope)
+        except HoldfastError as error:
+            problems.append(error)
+    return done, problems
+
+
+def _next_commands(found: list[AgentSetup], wanted: InitChoices) -> list[str]:
+    """The commands for what was left open."""
+    from holdfast.conversations.connect.detect import commands
+
+    left: list[str] = []
+    if wanted.connect is None:
+        left += commands(found) or ["holdfast connect AGENT"]
+    if wanted.mirrors is None:
+        left.append("holdfast mirror on FORMAT")
+    if wanted.backfill is None:
+        left.append("holdfast backfill")
+    return left
+
+
+# ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _paint_outcome(paint: Paint, root: str, found: list[AgentSetup], done: InitOutcome, notes: list[str]) -> Painted:
+    from holdfast.cli.commands.connect import agents_table
+
+    lines: list[str] = [paint.heading("Holdfast", root), agents_table(paint, found), ""]
+    mark = "*" if paint.ascii_only else "✓"
+    for connected in done.connected:
+        title = next(agent.title for agent in found if agent.name == connected.agent)
+        lines.append(
+            paint.join(
+                paint.green(mark),
+                f" {title} {'is connected' if connected.is_new or connected.revived else 'was connected'}",
+            )
+        )
+        for sentence in connected.obstacles:
+            lines += [paint.yellow(f"  {line}") for line in wrap(paint.plain(sentence), paint.width - 2)]
+    lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]
+    if done.backfilled is not None:
+        sessions = sum(backfilled.sessions for backfilled in done.backfilled)
+        told = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
+        lines.append(paint.join(paint.green(mark), told))
+    lines += [paint.plain(sentence, lines=True) for sentence in notes]
+    if done.next:
+        lines.append(paint.plain("What you can do:"))
+        lines += [paint.join("  ", paint.cyan(command)) for command in done.next]
+    elif not done.problems:
+        lines.append(paint.dim("Work as usual; holdfast status shows where you are."))
+    return Painted("\n".join(lines))
+
+
+# ── config ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def config_get(call: Call) -> None:
+    from holdfast.workspace import settings
+
+    which = settings.find_setting(call.parsed.need("name"))
+    value = _value_of(call, which.name)
+    call.answer({"name": which.name, "value": value}, lambda paint: paint.plain(str(value)))
+
+
+def _value_of(call: Call, name: str) -> int | float | str | bool:
+    """The value that holds here. What the time limit does depends on the timer's mirror, unless it is set."""
+    if name == "timer.timeout_action":
+        return "pause" if call.keeper.limit_rule().pauses else "remind"
+    return call.keeper.settings[name]
+
+
+def config_set(call: Call) -> None:
+    from holdfast.workspace import settings
+
+    which = settings.find_setting(call.parsed.need("name"))
+    value = settings.parse(which, call.parsed.need("value"))
+    settings.change(call.keeper.home.config, which, value)
+    call.answer(
+        {"name": which.name, "value": value},
+        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {value}"),
+    )
+
+
+def config_unset(call: Call) -> None:
+    from holdfast.workspace import settings
+
+    which = settings.find_setting(call.parsed.need("name"))
+    settings.change(call.keeper.home.config, which, None)
+    call.answer(
+        {"name": which.name, "value": which.default},
+        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {which.default}, the default"),
+    )
+
+
+def config_list(call: Call) -> None:
+    from holdfast.workspace import settings
+
+    chosen = {setting.name: _value_of(call, setting.name) for setting in settings.SETTINGS}
+    found = [
+        {"name": setting.name, "value": chosen[setting.name], "default": setting.default, "about": setting.about}
+        for setting in settings.SETTINGS
+    ]
+    problems = [
+        {"file": error.file, "message": error.message, "hint": error.hint}
+        for error in call.keeper.settings_problems()
+    ]
+    rows = [(setting.name, str(chosen[setting.name]), setting.about) for setting in settings.SETTINGS]
+    columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
+    call.answer({"settings": found, "problems": problems}, lambda paint: paint.table(rows, columns))
+
+
+# ── doctor ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_DAMAGED = 6
+_CHECK_STYLES: dict[CheckStatus, Style] = {"ok": "green", "warning": "yellow", "failed": "red"}
+_INDENT = 20
+
+
+def doctor(call: Call) -> int:
+    asked = call.parsed.flag("repair")
+    call.keeper.agent_dirs = call.agent_dirs()
+    checks, done = call.keeper.doctor(repair=asked)
+    repaired = done if asked else None
+    document: dict[str, object] = {"checks": checks}
+    if repaired is not None:
+        document["repaired"] = repaired
+    call.answer(document, lambda paint: _paint_checks(paint, checks, repaired, quiet=call.quiet))
+    return _DAMAGED if any(check.status == "failed" for check in checks) else 0
+
+
+def _paint_checks(paint: Paint, checks: list[Check], repaired: list[str] | None, *, quiet: bool) -> Painted:
+    lines: list[Painted] = []
+    if repaired is not None and not quiet:
+        for sentence in repaired or ["There was nothing to repair."]:
+            lines += [paint.plain(line) for line in wrap(paint.plain(sentence), paint.width)]
+        lines.append(paint.plain(""))
+    for check in checks:
+        if not quiet or check.status != "ok":
+            lines += _paint_check(paint, check)
+    if not quiet:
+        lines.append(_doctor_verdict(paint, checks))
+    return Painted("\n".join(lines))
+
+
+def _paint_check(paint: Paint, check: Check) -> list[Painted]:
+    # Whole: fingerprints and commands are there to be copied.
+    first, *rest = wrap(paint.plain(check.detail, lines=True), paint.width - _INDENT, whole=True) or [""]
+    status = paint.style(check.status, _CHECK_STYLES[check.status])
+    gap = " " * (8 - len(check.status))
+    if width_of(paint.plain(check.name)) >= _INDENT - 8:
+        lines = [paint.join(status, gap, check.name)]
+        rest = [first, *rest]
+    else:
+        lines = [paint.join(status, gap, f"{check.name:<{_INDENT - 8}}", first)]
+    lines += [paint.plain(" " * _INDENT + line) for line in rest]
+    if check.status != "ok" and check.fix:
+        lines += [
+            paint.dim(" " * _INDENT + line)
+            for line in wrap(paint.plain(check.fix, lines=True), paint.width - _INDENT, whole=True)
+        ]
+    return lines
+
+
+def _doctor_verdict(paint: Paint, checks: list[Check]) -> Painted:
+    failed = sum(check.status == "failed" for check in checks)
+    warned = sum(check.status == "warning" for check in checks)
+    if failed:
+        return paint.red(f"{count(failed, 'check')} failed.")
+    return paint.yellow(f"Sound, with {count(warned, 'warning')}.") if warned else paint.green("All is well.")
+
+
+# ── completion ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def completion(call: Call) -> None:
+    from holdfast.cli.completion import script
+
+    shell = call.parsed.need("shell")
+    text = script(shell, COMMANDS)
+    if call.json:
+        call.answer({"shell": shell, "script": text}, lambda _: "")
+    else:
+        put(text)

@@ -1,0 +1,300 @@
+"""Commands that share a session, accept what others share, and show what would be sent."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.spelling import shown, value_of
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.times import LATEST, format_time
+from holdfast.core.wording import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.core.model import Session
+    from holdfast.sync.offers import Offer
+    from holdfast.sync.outgoing import Leaving, OutgoingText
+    from holdfast.sync.shares import Accepted, Offers, ShareResult
+
+# ── share ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def share(call: Call) -> None:
+    from holdfast.sync import shares
+
+    session = call.keeper.session(call.parsed.need("id"))
+    goal = session.document().goal
+    done = shares.share(
+        call.keeper, session.id, call.parsed.need("with_"), write=not call.parsed.flag("read_only"),
+        expires=_expires(call), name=call.parsed.text("remote"),
+    )  # fmt: skip
+    clock = Clock(call.keeper.now())
+    call.answer(
+        {"share": {
+            "session": session.id, "with": done.email, "remote": done.remote, "url": done.url, "write": done.write,
+            "expires": None if done.expires is None else format_time(done.expires),
+        }},
+        lambda paint: "" if call.quiet else _paint_share(paint, done, goal or session.id[:8], clock),
+    )  # fmt: skip
+    call.note(
+        f"There they run: holdfast accept {done.url}\n"
+        "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
+        f"They are shown this device's words, to compare with you: {done.words}"
+    )
+
+
+def _paint_share(paint: Paint, done: ShareResult, goal: str, clock: Clock) -> Painted:
+    how = "to read and write" if done.write else "to read"
+    until = "" if done.expires is None else f", until {clock.at(done.expires)}"
+    return paint.join(paint.green("Shared "), goal, " with ", paint.bold(done.email), f", {how}{until}")
+
+
+def _expires(call: Call) -> int | None:
+    """A length of time from now, a time, or a day: then until it is over here."""
+    written = call.parsed.text("expires")
+    if written is None:
+        return None
+    try:
+        span = value_of("span", (), written, "--expires", "share")
+        assert isinstance(span, int)
+        moment = call.keeper.now() + span
+    except Invalid:
+        try:
+            moment = _end_of_day(written) if _DAY.fullmatch(written) else call.moment(written) or 0
+        except Invalid:
+            raise Invalid(
+                f"--expires: {shown(written)} is neither a length of time nor a time",
+                hint="Write it as 7d, 12h, 30m or 2w, as a day such as 2027-01-31, or as RFC 3339.",
+            ) from None
+    if moment > LATEST:
+        raise Invalid(f"--expires: {shown(written)} is too far away", hint="Leave it out for a share without end.")
+    return moment
+
+
+def _end_of_day(day: str) -> int:
+    from holdfast.machine.wall import local_moment
+
+    return local_moment(f"{day}T23:59:59.999")
+
+
+# ── accept ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_NAME_LENGTH = 16  # characters of an offer's name that are shown to programs
+
+
+def accept(call: Call) -> None:
+    from holdfast.keeper.session import SessionHandle
+    from holdfast.sync import shares
+
+    file = call.parsed.text("identity")
+    keys = [] if file is None else shares.identities(file)
+    url, name = _url_and_name(call)
+    if call.parsed.flag("list"):
+        _list_offers(call, shares.offers(call.keeper, url=url, keys=keys))
+        return
+    if name is None and call.asks():
+        name = _choose_offer(call, shares.offers(call.keeper, url=url, keys=keys))
+    done = shares.accept(call.keeper, url=url, keys=keys, name=name)
+    # By the whole id: what somebody chose for one may be the beginning of another.
+    found = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
+    call.answer(
+        {"sessions": [
+            {"id": accepted.session, "goal": document.goal, "status": document.status, "remote": accepted.remote,
+             "writes": accepted.writes, "admitted": accepted.admitted}
+            for accepted, document in found
+        ]},
+        lambda paint: _paint_accepted(paint, found),
+    )  # fmt: skip
+    if any(accepted.writes and not accepted.admitted for accepted in done):
+        call.note("What you write reaches the others once a device of theirs has synced, and yours after it.")
+    if any(not accepted.writes for accepted in done):
+        call.note("What may only be read stays as the others write it; to go on with it: holdfast fork ID")
+
+
+def _url_and_name(call: Call) -> tuple[str | None, str | None]:
+    """The address, which has a scheme, and the offer's name, in either order."""
+    given = [word for word in (call.parsed.text("url"), call.parsed.text("offer")) if word is not None]
+    urls = [word for word in given if ":" in word]
+    names = [word for word in given if ":" not in word]
+    if len(urls) > 1 or len(names) > 1:
+        raise Invalid(
+            "accept takes one address and one offer", hint="holdfast accept --list shows the offers' names."
+        )
+    return next(iter(urls), None), next(iter(names), None)
+
+
+def _list_offers(call: Call, offers: Offers) -> None:
+    clock = Clock(call.keeper.now())
+    call.answer(
+        {"offers": [
+            {"name": offer.name[:_NAME_LENGTH], "from": offer.sender, "fingerprint": offer.fingerprint,
+             "known": offer.known, "revoked": offer.revoked, "session": offer.session, "goal": offer.goal,
+             "writes": offer.writes, "expires": None if offer.expires is None else format_time(offer.expires),
+             "taken": offer.taken}
+            for offer in offers
+        ]},
+        lambda paint: _paint_offers(paint, offers, clock),
+    )  # fmt: skip
+    _note_unread(call, offers)
+
+
+def _note_unread(call: Call, offers: Offers) -> None:
+    if offers.unread:
+        call.note(
+            f"{count(offers.unread, 'more offer')} here, by nobody you know, not looked at."
+            " Take the one you expect by its name: holdfast accept NAME"
+        )
+
+
+def _choose_offer(call: Call, offers: Offers) -> str | None:
+    """On a terminal a person says which; with one offer, whether."""
+    if not offers:
+        return None  # what was accepted before is looked at again
+    call.note(_paint_offers(call.paint, offers, Clock(call.keeper.now())))
+    _note_unread(call, offers)
+    if call.parsed.globals.yes:
+        if len(offers) == 1:
+            return offers[0].name
+        raise Refused("there are several offers", hint="Take one by its name: holdfast accept NAME")
+    if len(offers) == 1:
+        answer = call.ask("Take part in it? [y/N]")
+        if (answer or "").lower() in ("y", "yes"):
+            return offers[0].name
+    else:
+        answer = call.ask("Which one? Its name, or nothing:")
+        if answer:
+            return answer
+    raise Refused("nothing was accepted", hint="Take one by its name: holdfast accept NAME")
+
+
+def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painted:
+    if not offers:
+        return paint.dim("Nobody offers you a session here.")
+    lines: list[str] = []
+    for offer in offers:
+        how = "to read and write" if offer.writes else "to read"
+        until = "" if offer.expires is None else f", until {clock.at(offer.expires)}"
+        lines.append(
+            paint.join(
+                paint.bold(offer.name[:8]), "  ", offer.goal or offer.session[:8], paint.dim(f"  {how}{until}")
+            )
+        )
+        who = (
+            paint.green(offer.sender) if offer.known else paint.join(paint.yellow("not known: "), repr(offer.sender))
+        )
+        lines.append(paint.join("  from ", who))
+        lines.append(paint.join("  ", paint.dim(offer.fingerprint)))
+        if offer.revoked:
+            lines.append(paint.join("  ", paint.yellow("You took something back from them.")))
+        if offer.taken:
+            lines.append(paint.join("  ", paint.yellow("You have a session of this id: it cannot be taken.")))
+    return Painted("\n".join(lines))
+
+
+def _paint_accepted(paint: Paint, found: Sequence[tuple[Accepted, Session]]) -> Painted:
+    lines: list[str] = []
+    for accepted, document in found:
+        how = "to read and write" if accepted.writes else "to read"
+        lines.append(paint.join(paint.bold(accepted.session[:8]), "  ", document.goal or "", paint.dim(f"  {how}")))
+        lines.append(
+            paint.join("  ", paint.cyan(f"holdfast {'resume' if accepted.writes else 'show'} {accepted.session[:8]}"))
+        )
+    return Painted("\n".join(lines))
+
+
+# ── revoke ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def revoke(call: Call) -> None:
+    from holdfast.sync import shares
+
+    session, email = call.keeper.session(call.parsed.need("id")), call.parsed.need("from_").strip()
+    done = shares.revoke(call.keeper, session.id, email)
+    call.answer(
+        {"revoked": {"session": session.id, "from": email, "remotes": done}},
+        lambda paint: "" if call.quiet else paint.join(
+            "Taken back from ", paint.bold(email), paint.dim(f" at {', '.join(done)}")
+        ),
+    )  # fmt: skip
+    call.note("What they have read, they have read; what is written from now on they cannot open.")
+
+
+# ── redact ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# In the order in which a person wants to see them; the rest follows.
+_ORDER = (
+    "goal", "session", "notes", "decisions", "tasks", "agents", "commands", "files", "project", "device", "actor",
+    "native", "extra",
+)  # fmt: skip
+_MAX_TEXTS = 20  # of one kind; --json has all
+
+
+def redact(call: Call) -> None:
+    from holdfast.sync.outgoing import NEVER, leaving
+
+    session = call.keeper.session(call.parsed.text("id") or "@")
+    call.keeper.state(session.id)  # one that is erased is not found
+    found = leaving(call.keeper, session.id)
+    call.answer(
+        {
+            "session": found.session, "events": found.events, "texts": [text._asdict() for text in found.texts],
+            "found": [secret._asdict() for secret in found.found], "never": NEVER,
+        },
+        lambda paint: _paint_outgoing(paint, found),
+    )  # fmt: skip
+    for remote, reason in found.held.items():
+        call.note(f"Nothing of it goes to {remote}: {reason}.")
+    call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
+
+
+def _paint_outgoing(paint: Paint, found: Leaving) -> Painted:
+    news = sum(not text.sent for text in found.texts)
+    lines = [
+        paint.plain(
+            f"{count(found.events, 'event')} would leave this device with the next sync,"
+            f" with {count(news, 'new text')}."
+            if found.events
+            else "Nothing new would leave this device with the next sync."
+        )
+    ]
+    rows = [row for texts in _grouped(found.texts) for row in _text_rows(texts)]
+    titles = ("What", "", "Text") if paint.tty else ("", "", "")
+    columns = [Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1)]
+    if rows:
+        lines.append(paint.table(rows, columns))
+    if found.found:
+        places = Counter(found.found)
+        told = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
+        lines.append(paint.join(paint.yellow("Would be cut out first: "), told))
+    return Painted("\n".join(lines))
+
+
+def _grouped(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
+    groups: dict[str, list[OutgoingText]] = {name: [] for name in _ORDER}
+    for outgoing in texts:
+        groups.setdefault(outgoing.where.partition(".")[0], []).append(outgoing)
+    return [group for group in groups.values() if group]
+
+
+def _text_rows(texts: list[OutgoingText]) -> list[list[str]]:
+    # The new ones are why somebody looks.
+    ordered = sorted(texts, key=lambda one: one.sent)
+    rows = [
+        [text.where, "sent" if text.sent else "new", " ".join(text.text.split())] for text in ordered[:_MAX_TEXTS]
+    ]
+    if len(ordered) > _MAX_TEXTS:
+        rows.append(
+            [ordered[-1].where.partition(".")[0], "", f"and {len(ordered) - _MAX_TEXTS:,} more (--json has all)"]
+        )
+    return rows

@@ -1,0 +1,396 @@
+"""Commands that show one session, or those at work: on the screen, live, and in the browser."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core import agents, tasks, view
+from holdfast.core.agents import failed as failed_agents
+from holdfast.core.errors import Usage
+from holdfast.core.model import Session
+from holdfast.core.modes import limits
+from holdfast.core.short_names import agent_names, readable
+from holdfast.core.state import AgentState, State
+from holdfast.core.times import format_time
+from holdfast.core.wording import count
+from holdfast.core.worktime import WorkTime
+from holdfast.keeper.keeper import Keeper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.cli.gantt import TimelineChart
+    from holdfast.sessions.overview import SessionCard
+    from holdfast.workspace.agent_dirs import AgentDirs
+
+# ── status ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def status(call: Call) -> None:
+    from holdfast.cli.status_view import render_status
+    from holdfast.formats import project_files
+
+    reference = call.parsed.text("id") or "@"
+    found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
+    files = (
+        project_files.notes(call.keeper, at_work=found is not None) if call.at is None and reference == "@" else []
+    )
+    if found is None:
+        call.keeper.settings  # noqa: B018 (read, so that what is wrong with them is told)
+        gone = _deleted_elsewhere(call) if call.at is None else None
+        notes = [*([] if gone is None else [gone]), *call.keeper.notices, *files]
+        call.answer({"session": None, **_with_notes(notes)}, lambda paint: _no_session(call, paint, files))
+        if gone is not None:
+            call.note(gone)
+        call.tell_of_mirrors()
+        return
+    at = call.at
+    now = call.keeper.now() if at is None else at
+    state = found.state(at=at)
+    document = found.described(state, now)
+    others = _other_sessions(call, state) if at is None and reference == "@" else []
+    agents, ended = _silently_ended(state, document) if at is None else (frozenset[str](), [])
+    silent = _ended_sentences(document, agents, ended)
+    more: dict[str, object] = {"others": others} if others else {}
+    answer = {"session": document, **more, **_with_notes([*call.keeper.notices, *files, *silent])}
+    call.answer(answer, lambda paint: render_status(
+        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
+        failed=failed_agents(state) if state.agents else None,
+    ))  # fmt: skip
+    call.tell_of_mirrors()
+    for sentence in files:
+        call.note(sentence)
+    waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
+    if at is None and waits:
+        call.keeper.send_soon()  # what could not be sent when it was recorded is tried again
+
+
+def _other_sessions(call: Call, shown: State) -> list[dict[str, object]]:
+    """The other sessions that are open in this work tree, with how many of their tasks are."""
+    from holdfast.sessions.work_trees import open_sessions
+
+    now = call.keeper.now()
+    return [
+        {
+            "id": state.session, "goal": view.text_value(state, "goal") or "", "status": view.status_at(state, now),
+            "updated_at": format_time(state.updated_at), "open_tasks": tasks.open_count(state),
+        }
+        for state in open_sessions(call.keeper)
+        if state.session != shown.session
+    ]  # fmt: skip
+
+
+def _with_notes(notes: list[str]) -> dict[str, list[str]]:
+    return {"notes": notes} if notes else {}
+
+
+def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
+    """The agents and the conversations that ended without saying so."""
+    if not document.agents and all(native.closed_at is not None for native in state.native.values()):
+        return frozenset(), []
+    from holdfast.sessions.resume import ended_conversations, lost_agents
+
+    return lost_agents(state, document), ended_conversations(state, document)
+
+
+def _ended_sentences(document: Session, gone: frozenset[str], ended: list[str]) -> list[str]:
+    """The same in sentences, for programs."""
+    agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in gone]
+    return [f"{name} ended without saying so." for name in (*agents, *ended)]
+
+
+def _deleted_elsewhere(call: Call) -> str | None:
+    """That the session one was at here is gone because another device deleted it: said once."""
+    if not os.path.lexists(call.keeper.home.remotes):
+        return None
+    from holdfast.sync.session_status import is_missing_here
+
+    found = is_missing_here(call.keeper)
+    return None if found is None else f"Session {found[0][:8]}, which you were at here, was deleted on {found[1]}."
+
+
+def _last_disputed(call: Call) -> str | None:
+    """The session this work tree was at last, if it was finished elsewhere and not all devices agree on it."""
+    from holdfast.sessions.conflicts import last_here
+
+    last = last_here(call.keeper)
+    if last is None or all(conflict.chosen is not None for conflict in view.conflicts(last)):
+        return None
+    return last.session[:8]
+
+
+def _no_session(call: Call, paint: Paint, files: list[str]) -> Painted:
+    from holdfast.workspace import projects
+
+    lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
+    disputed = _last_disputed(call) if call.at is None else None
+    if disputed is not None:
+        lines.append(
+            paint.join("The last one here has open conflicts: ", paint.bold(f"holdfast conflicts {disputed}"))
+        )
+    store = call.keeper.existing_store()
+    moved = None if store is None or call.at is not None else projects.moved_from(store, call.keeper.place)
+    if moved is not None:
+        import shlex
+
+        command = f"holdfast project reconnect {shlex.quote(moved)}"
+        lines.append(paint.join("If this project was moved here: ", paint.bold(command)))
+    latest = call.keeper.latest_unfinished()
+    if latest is not None:
+        document = latest.document()
+        ago = Clock(call.keeper.now()).ago(document.updated_at)
+        lines += [
+            paint.join("Or go on with the latest: ", paint.bold("holdfast continue")),
+            paint.cut(paint.join("  ", paint.dim(f"{latest.id[:8]}, {ago}  "), document.goal), paint.width),
+        ]
+    lines += [paint.plain(sentence, lines=True) for sentence in files]
+    return Painted("\n".join(lines))
+
+
+# ── show ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def show(call: Call) -> None:
+    at = call.at
+    call.keeper.agent_dirs = call.agent_dirs()
+    call.keeper.compare()
+    session = call.session_to_read()
+    document = session.document(at=at)
+    clock = Clock(call.keeper.now() if at is None else at)
+
+    from holdfast.cli.session_view import whole
+    from holdfast.core.device_names import with_device_labels
+
+    shown = with_device_labels(document, session.state(at=at), session.guests())
+    call.answer({"session": document}, lambda paint: whole(paint, shown, clock, session.other_names()))
+
+
+# ── budget ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def budget(call: Call) -> None:
+    at = call.at
+    document = call.session_to_read().document(at=at)
+    clock = Clock(call.keeper.now() if at is None else at)
+    call.answer(
+        {"id": document.id, "context": document.context, "compress_at_percent": limits(document.mode).compress_at},
+        lambda paint: _paint_budget(paint, document, clock),
+    )
+
+
+def _paint_budget(paint: Paint, session: Session, clock: Clock) -> Painted:
+    from holdfast.cli.status_view import context_line
+
+    context, allowed = session.context, limits(session.mode)
+    last = f", last {clock.ago(context.last_compression)}" if context.last_compression else ""
+    left = allowed.compress_at * context.window // 100 - (context.tokens or 0)
+    due = f"{left:,} tokens until then" if left > 0 else paint.yellow("reached")
+    facts: list[tuple[str, str]] = [
+        ("Context", context_line(paint, session)),
+        ("Compress", paint.join(f"at {allowed.compress_at}% in mode {session.mode}, ", due)),
+        ("So far", paint.plain(count(context.compressions, "compression") + last)),
+    ]
+    blocks = [paint.pairs(facts)]
+    if context.by_agent:
+        blocks.append(Painted(f"{paint.heading('By agent')}\n{_tokens_by_agent(paint, session)}"))
+    return Painted("\n\n".join(blocks))
+
+
+def _tokens_by_agent(paint: Paint, session: Session) -> Painted:
+    from holdfast.cli.session_parts import inset, progress
+
+    by_agent = readable(session).context.by_agent
+    total = max(sum(by_agent.values()), 1)
+    rows = [
+        [agent, f"{tokens:,}", progress(paint, tokens / total, 20)]
+        for agent, tokens in sorted(by_agent.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    columns = [Column("", weight=1, least=8), Column("", "right"), Column("", "left" if paint.tty else "right")]
+    return inset(paint, lambda inner: inner.table(rows, columns))
+
+
+# ── timeline ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def timeline(call: Call) -> None:
+    from holdfast.cli.gantt import chart
+    from holdfast.cli.session_parts import title
+
+    at = call.at
+    now = call.keeper.now() if at is None else at
+    session = call.session_to_read()
+    state = session.state(at=at)
+    work = view.worktime(state, now)
+    stop = _end_of(state, now)
+
+    def human(paint: Paint) -> Painted:
+        goal = title(paint, view.text_value(state, "goal") or "", most=2)
+        return Painted(f"{goal}\n\n{chart(paint, _timeline_chart(state, work, stop))}")
+
+    call.answer({"timeline": _timeline_document(state, work, stop)} if call.json else {}, human)
+
+
+def _end_of(state: State, now: int) -> int:
+    end = view.ended_at(state)
+    return now if end is None else end
+
+
+def _runs_of(agent: AgentState, stop: int) -> tuple[tuple[int, int], ...]:
+    return tuple((run.since, stop if run.until is None else run.until) for run in agent.runs if run.since <= stop)
+
+
+def _timeline_chart(state: State, work: WorkTime, stop: int) -> TimelineChart:
+    from holdfast.cli.gantt import TimelineChart, TimelineLane, TimelinePause
+
+    names = agent_names(state.agents.values())
+    return TimelineChart(
+        since=stop - work.elapsed,
+        until=stop,
+        live=view.ended_at(state) is None,
+        pauses=tuple(
+            TimelinePause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses
+        ),
+        lanes=tuple(
+            TimelineLane(
+                names.get(agent.id, agent.id),
+                agents.status_of(agent),
+                _runs_of(agent, stop),
+                tuple(agent.failed_attempts),
+            )
+            for agent in state.agents.values()
+        ),
+    )
+
+
+def _timeline_document(state: State, work: WorkTime, stop: int) -> dict[str, object]:
+    end = view.ended_at(state)
+    return {
+        "id": state.session,
+        "started_at": format_time(stop - work.elapsed),
+        "ended_at": None if end is None else format_time(end),
+        "elapsed_ms": work.elapsed, "working_ms": work.working, "paused_ms": work.paused,
+        "pauses": [
+            {"kind": rest.kind, "reason": rest.reason, "started_at": format_time(rest.since),
+             "ended_at": None if rest.until is None else format_time(rest.until), "duration_ms": rest.length}
+            for rest in work.pauses
+        ],
+        "agents": [
+            {"id": agent.id, "type": agent.type, "task": agent.task, "status": agents.status_of(agent),
+             "background": agent.background,
+             "runs": [{"started_at": format_time(run.since),
+                       "ended_at": None if run.until is None else format_time(run.until)}
+                      for run in agent.runs]}
+            for agent in state.agents.values()
+        ],
+    }  # fmt: skip
+
+
+# ── watch ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def watch(call: Call) -> None:
+    from holdfast.machine.terminal import can_draw
+
+    if call.parsed.globals.at is not None:
+        raise Usage("watch shows the present, and takes no --at", hint="holdfast status --at TIME shows what was.")
+    reference = call.parsed.text("id")
+    only = None if reference is None else call.keeper.session(reference).id
+    if call.json or not can_draw(call.environ):
+        _show_once(call, only)
+        return
+    from holdfast.cli.watch.loop import watch
+
+    watch(call.open_keeper, call.paint, only=only, prepare=lambda keeper: _know_agent_dirs(call, keeper))
+
+
+def _know_agent_dirs(call: Call, keeper: Keeper) -> None:
+    """A keeper for a long life, that knows where agents keep their things."""
+    keeper.agent_dirs = call.agent_dirs(keeper)
+
+
+def _show_once(call: Call, only: str | None) -> None:
+    from holdfast.sessions import overview
+
+    glances = overview.now(call.keeper) if only is None else [overview.session_card(call.keeper, only)]
+    call.answer(
+        {"sessions": [card.session for card in glances]},
+        lambda paint: _paint_cards(call, paint, glances, alone=only is not None),
+    )
+
+
+def _paint_cards(call: Call, paint: Paint, glances: Sequence[SessionCard], *, alone: bool) -> Painted:
+    """As `status` and `history` show it."""
+    from holdfast.cli.clock import Clock
+
+    clock = Clock(call.keeper.now())
+    if alone:
+        from holdfast.cli.status_view import render_status
+
+        shown = glances[0]
+        return render_status(paint, shown.session, clock, gone=shown.gone, failed=shown.failed, hint=not call.quiet)
+    if not glances:
+        return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))
+    from holdfast.cli.paint import Column
+    from holdfast.cli.session_parts import status_word
+    from holdfast.core.times import format_duration
+    from holdfast.core.wording import percent
+
+    columns = [
+        Column("Session"), Column("Goal", weight=4, least=16), Column("Status"), Column("Done", "right"),
+        Column("Worked", "right"), Column("Project", weight=1, least=8, most=24), Column("Waits for you", weight=3),
+    ]  # fmt: skip
+    rows: list[list[str]] = [
+        [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),
+         percent(card.session.progress), format_duration(card.session.time.working_ms), card.session.project.name,
+         card.attention[0] if card.attention else ""]
+        for card in glances
+    ]  # fmt: skip
+    if not any(row[-1] for row in rows):
+        del columns[-1]
+        rows = [row[:-1] for row in rows]
+    return paint.table(rows, columns)
+
+
+# ── ui ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ui(call: Call) -> None:
+    from importlib.util import find_spec
+
+    from holdfast.core import extras
+
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
+        raise extras.missing_extra("the dashboard needs", "ui")
+    from holdfast.web.serve import Dashboard
+
+    where = call.agent_dirs()
+    with call.open_keeper() as keeper:
+        # What cannot be read is said here, in the terminal: a page would only be empty.
+        keeper.home.refuse_impossible()
+        keeper.existing_store()
+    dashboard = Dashboard(lambda: _dashboard_keeper(call, where), call.parsed.integer("port"))
+    if call.json:
+        api, token = f"{dashboard.plain}/api/v1", dashboard.secrets.token
+        call.answer({"url": dashboard.address, "api": api, "token": token}, lambda _: "")
+    else:
+        put(f"Holdfast's dashboard: {dashboard.address}\n")
+        call.note("The address is yours alone. Ctrl-C ends it.")
+    if call.parsed.flag("no_open"):
+        dashboard.serve()
+        return
+    from holdfast.web import browser
+
+    with browser.opened(dashboard, call.keeper.home.path, call.note):
+        dashboard.serve()
+
+
+def _dashboard_keeper(call: Call, where: AgentDirs) -> Keeper:
+    """One more keeper of the same place; it looks at mirrored files before everything it does."""
+    keeper = call.open_keeper()
+    keeper.collects = "each"
+    keeper.agent_dirs = where
+    return keeper
