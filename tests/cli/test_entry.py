@@ -311,6 +311,6 @@ def test_a_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words:
 
 def test_every_event_an_agent_may_ask_with_is_recognised() -> None:
     """The words by which a hook sees that it may be answered are those of all agents, no more and no fewer."""
-    asking = {name for agent in index.NAMES for name in index.agent(agent).asking}
+    asking = {name for agent in index.NAMES for name in index.load_adapter(agent).asking}
     assert {word.decode().strip('"') for word in hooking._ASKING} == asking
     assert set(hooking._PROMPTS) <= set(hooking._ASKING)

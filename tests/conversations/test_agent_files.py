@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from holdfast.conversations.adapters.database import AgentDatabase
-from holdfast.conversations.adapters.files import directories, files, names, stamp
-from holdfast.conversations.adapters.jsonl import Problems, whole
+from holdfast.conversations.adapters.files import list_directories, list_files, list_names, stamp
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.conversations.connect.settings_files import settings_in
 
 
@@ -24,14 +24,14 @@ def test_a_directory_is_listed_without_links(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     os.symlink(tmp_path / "a.jsonl", tmp_path / "link.jsonl")
     os.symlink(tmp_path / "below", tmp_path / "elsewhere")
-    found = files(str(tmp_path), ".jsonl")
+    found = list_files(str(tmp_path), ".jsonl")
     assert [entry.name for entry in found] == ["a.jsonl", "b.jsonl"]
     assert found[0].stamp == stamp(found[0].path)
     (tmp_path / "a.jsonl").write_text("aa")
     assert found[0].stamp != stamp(found[0].path)
-    assert directories(str(tmp_path)) == [str(tmp_path / "below")]
-    assert directories(str(tmp_path), linked=True) == [str(tmp_path / "below"), str(tmp_path / "elsewhere")]
-    assert names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]
+    assert list_directories(str(tmp_path)) == [str(tmp_path / "below")]
+    assert list_directories(str(tmp_path), linked=True) == [str(tmp_path / "below"), str(tmp_path / "elsewhere")]
+    assert list_names(str(tmp_path)) == ["a.jsonl", "b.jsonl", "below", "c.txt", "elsewhere", "link.jsonl"]
 
 
 def test_stamps_are_of_what_is_meant(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_stamps_are_of_what_is_meant(tmp_path: Path) -> None:
 def test_what_is_not_there_holds_nothing(tmp_path: Path, where: str) -> None:
     """Missing directories, and names that can be none, are empty."""
     path = str(tmp_path / where) if "\0" not in where else where
-    assert (names(path), directories(path), files(path, ".jsonl"), stamp(path)) == ([], [], [], None)
+    assert (list_names(path), list_directories(path), list_files(path, ".jsonl"), stamp(path)) == ([], [], [], None)
     assert settings_in(path) == {}
 
 
@@ -75,9 +75,9 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     """Not even its beginning, and it is said."""
     path = tmp_path / "large"
     path.write_bytes(b"x" * 11)
-    problems = Problems()
-    assert whole(str(path), problems, 11) == b"x" * 11
-    assert whole(str(path), problems, 10) == b""
+    problems = ReadProblems()
+    assert read_whole(str(path), problems, 11) == b"x" * 11
+    assert read_whole(str(path), problems, 10) == b""
     assert problems.sentences() == ["is larger than 0 MiB"]
 
 

@@ -34,7 +34,7 @@ def _starts() -> list[tuple[str, str]]:
     found = set()
     for path in sorted(PAYLOADS.glob("*/*.json")):
         said: dict[str, Any] = json.loads(path.read_text())
-        heard = index.agent(path.parent.name).parse(said["payload"])
+        heard = index.load_adapter(path.parent.name).parse(said["payload"])
         begun = heard is not None and any(
             isinstance(signal, AgentBegan) or (isinstance(signal, Called) and signal.begins)
             for signal in heard.signals

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.conversations.adapters.claude.hooks import AGENT
 from holdfast.conversations.adapters.cline.hooks import tool_signals
-from holdfast.conversations.adapters.codex import hooks as codex
+from holdfast.conversations.adapters.codex import tools as codex
 from holdfast.conversations.adapters.copilot import hooks as copilot
 from holdfast.conversations.adapters.cursor import hooks as cursor
 from holdfast.conversations.adapters.gemini import hooks as gemini

@@ -709,18 +709,18 @@ def test_paths_are_told_from_the_project(
 
 def test_one_bad_reader_spoils_nothing(past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that its reader stumbles over is named; whatever else there is is read."""
-    from holdfast.conversations.adapters.claude import transcripts
+    from holdfast.conversations.adapters.claude import transcript
 
     past.write(past.prompt(0), past.answer(1))
     past.write(past.prompt(0, talk="talk-2"), past.answer(1, talk="talk-2"), talk="talk-2")
-    really = transcripts.read
+    really = transcript._read
 
     def stumbling(source: Any, *more: Any) -> Any:
         if "talk-2" in source.path:
             raise TypeError
         return really(source, *more)
 
-    monkeypatch.setattr(transcripts, "read", stumbling)
+    monkeypatch.setattr(transcript, "_read", stumbling)
     found = past.backfill()
     assert found.sessions == 1
     assert [problem.rpartition(": ")[2] for problem in found.problems] == ["cannot be read (TypeError)"]
@@ -782,7 +782,7 @@ def test_any_story_can_be_told(
         return Transcript(
             agent="claude", conversation=words[0] or "talk", began=min(signs, default=0), ended=max(signs, default=0),
             cwd=words[1], branch=words[2], title=words[3], model=words[4], resume=words[5], parent=words[6],
-            told=[TimedSignal(*line) for line in told], signs=list(signs), input_tokens=tokens, cost_usd=cost,
+            signals=[TimedSignal(*line) for line in told], signs=list(signs), input_tokens=tokens, cost_usd=cost,
         )  # fmt: skip
 
     with past.keeper() as keeper:

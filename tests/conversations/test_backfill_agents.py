@@ -35,7 +35,7 @@ def ended(agent: str | None, took: int = 0) -> AgentEnded:
 def story_of(signals: Sequence[AgentBegan | AgentEnded | Ran]) -> Transcript:
     told = [TimedSignal(BEGAN + place * MINUTE, signal, f"m{place}") for place, signal in enumerate(signals)]
     last = BEGAN + len(told) * MINUTE
-    return Transcript(agent="claude", conversation="talk", began=BEGAN, ended=last, told=told, signs=[BEGAN, last])
+    return Transcript(agent="claude", conversation="talk", began=BEGAN, ended=last, signals=told, signs=[BEGAN, last])
 
 
 def told_of(signals: Signals, window: Window | None = None) -> StoryPart | None:

@@ -17,7 +17,7 @@ def _suite(name: str) -> type:
     where = os.path.join(PAYLOADS, name)
     body: dict[str, object] = {
         "__doc__": f"The suite for {name}.",
-        "agent": index.agent(name),
+        "agent": index.load_adapter(name),
         "samples": samples_in(where) if os.path.isdir(where) else [],
     }
     return type(f"Test{name.capitalize()}", (AgentConformance,), body)
@@ -33,6 +33,6 @@ def test_an_agent_goes_by_its_own_name(name: str) -> None:
     """What the registry gives for a name bears that name and one that people use."""
     if not find_spec(f"holdfast.conversations.adapters.{name}.hooks"):
         pytest.skip(f"{name} has no hooks yet")
-    agent = index.agent(name)
+    agent = index.load_adapter(name)
     assert agent.name == name
     assert agent.title

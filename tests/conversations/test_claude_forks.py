@@ -68,7 +68,7 @@ def test_an_unmarked_fork_is_known_by_the_ids_of_its_records(past: Past) -> None
     fork, original = past.stories()
     assert (original, original.conversation) == (alone, TALK)
     assert (fork.conversation, fork.parent, fork.cost_usd) == (FORK, TALK, 0.5)
-    assert [type(line.signal) for line in fork.told] == [Prompted, Measured]
+    assert [type(line.signal) for line in fork.signals] == [Prompted, Measured]
     assert (fork.messages, len(fork.signs), fork.input_tokens, fork.output_tokens) == (2, 2, 10, 5)
 
 

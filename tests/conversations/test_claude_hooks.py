@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Payload, Reply, Scope
 from holdfast.conversations.adapters.claude import settings as claude_settings
-from holdfast.conversations.adapters.claude import statusline
-from holdfast.conversations.adapters.claude.hooks import AGENT, EVENTS
+from holdfast.conversations.adapters.claude.hooks import AGENT, EVENTS, parse_status
 from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.conformance import samples_in
 from holdfast.conversations.connect.wiring import SettingsEntry, wiring
@@ -138,7 +137,7 @@ def test_copilot_runs_these_hooks_too(path: str) -> None:
 def test_ids_that_are_none(name: Json) -> None:
     """What cannot be an id is of no conversation."""
     assert AGENT.parse({**event("Stop"), "session_id": name}) is None
-    assert statusline.parse({**STATUS, "session_id": name}) is None
+    assert parse_status({**STATUS, "session_id": name}) is None
 
 
 @pytest.mark.parametrize(
@@ -292,7 +291,7 @@ def test_obstacles(places: AgentDirs, tmp_path: Path, file: str, setting: Json) 
 
 def test_a_status_line() -> None:
     """Tokens are counted as the program's percentage is; limits keep their names."""
-    heard = statusline.parse(STATUS)
+    heard = parse_status(STATUS)
     assert heard is not None
     limits: dict[str, Json] = {
         "five_hour": {"used_percentage": 40.5, "resets_at": 1_800_000_000},
@@ -311,7 +310,7 @@ def test_recorded_status_lines() -> None:
     told = []
     for name in ("before_the_first_answer", "after_some_work"):
         with open(os.path.join(PAYLOADS, "statusline", f"{name}.json"), encoding="utf-8") as file:
-            heard = statusline.parse(json.load(file))
+            heard = parse_status(json.load(file))
         assert heard is not None
         told.append(heard.signals)
     assert told == [
@@ -323,7 +322,7 @@ def test_recorded_status_lines() -> None:
 def test_a_status_line_before_the_first_answer() -> None:
     """Where nothing was asked yet, no size is told."""
     context: dict[str, Json] = {"total_input_tokens": 0, "context_window_size": 200_000, "current_usage": None}
-    heard = statusline.parse({"session_id": ID, "context_window": context})
+    heard = parse_status({"session_id": ID, "context_window": context})
     assert heard is not None
     assert heard.signals == ()
 
@@ -336,7 +335,7 @@ def test_a_status_line_before_the_first_answer() -> None:
 )
 def test_any_status_line(changed: dict[str, Json]) -> None:
     """Whatever stands in its fields, nothing is raised."""
-    heard = statusline.parse({**STATUS, **changed})
+    heard = parse_status({**STATUS, **changed})
     assert heard is None or len(heard.signals) <= 2
 
 

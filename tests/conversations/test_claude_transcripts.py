@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.claude.transcripts import READER
+from holdfast.conversations.adapters.claude.transcript import READER
 from holdfast.conversations.adapters.transcript import TranscriptSource
 from holdfast.conversations.signals import (
     AgentBegan,
@@ -129,7 +129,7 @@ def test_tools_leave_edits_commands_and_plans(past: Past) -> None:
     assert (made.path, made.action) == ("/work/app/b.py", "created")
     assert [(item.command, item.code) for item in only(story, Ran)] == [("make test", 2), ("ls", 0)]
     assert [item.todos for item in only(story, Planned)] == [(Todo("Test", "in_progress"),)]
-    assert len({told.mark for told in story.told}) == len(story.told)
+    assert len({told.mark for told in story.signals}) == len(story.signals)
 
 
 def test_a_subagent_is_told_from_its_own_file(past: Past) -> None:

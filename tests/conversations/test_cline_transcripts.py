@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.cline.transcripts import READER
+from holdfast.conversations.adapters.cline.transcript import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Edited, Measured, Prompted, Ran
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -103,7 +103,7 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     )
     assert (story.messages, story.cost_usd, story.problems) == (11, 0.25, [])
     assert (story.began, story.ended) == (T, T + 8_000)
-    told = [line.signal for line in story.told]
+    told = [line.signal for line in story.signals]
     assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(story)
     assert [(line.path, line.action) for line in told if type(line) is Edited] == [("a.txt", "created")]
@@ -113,7 +113,7 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     assert (began.agent, began.task) == (CHILD, "Look")
     assert (ended.agent, ended.summary, ended.tokens) == (CHILD, "All fine.", 150)
     assert Measured(tokens=150) in told
-    assert len({line.mark for line in story.told}) == len(story.told)
+    assert len({line.mark for line in story.signals}) == len(story.signals)
     assert stories(places) == [story]
 
 
@@ -122,7 +122,7 @@ def test_the_manifest_alone(places: AgentDirs, store: Path) -> None:
     (store / f"{NAME}.messages.json").write_text('{"messages": [{"id"', encoding="utf-8")
     (store / f"{CHILD}.messages.json").unlink()
     (story,) = stories(places)
-    assert [line.signal for line in story.told] == [Prompted(text="Greet")]
+    assert [line.signal for line in story.signals] == [Prompted(text="Greet")]
     assert story.ended - story.began == 120_000
     assert story.problems == [f"{NAME}.messages.json cannot be understood"]
 
@@ -152,7 +152,7 @@ def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: A
     path = store / f"{NAME}.messages.json"
     path.write_bytes(damage(path.read_bytes()))
     (story,) = stories(places)
-    assert [line.signal.command for line in story.told if type(line.signal) is Ran] == ["make"]
+    assert [line.signal.command for line in story.signals if type(line.signal) is Ran] == ["make"]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import pytest
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent
-from holdfast.conversations.adapters.codex.hooks import AGENT, LONGEST, outcome, plain_name, resume
+from holdfast.conversations.adapters.codex.hooks import AGENT, MAX_CONTEXT_LENGTH, resume
+from holdfast.conversations.adapters.codex.tools import outcome, plain_name
 from holdfast.conversations.signals import Active, AgentBegan, Called, Chosen, Opened, Prompted, Ran
 from holdfast.core.canonical import Json
 
@@ -124,4 +125,4 @@ def test_context_fits_before_codex_would_put_it_aside() -> None:
     for text in ("word\n" * 10_000, '"' * 50_000, "é" * 50_000):
         printed = json.loads(AGENT.reply(HookAnswer(context=text), "SessionStart").stdout)
         context = printed["hookSpecificOutput"]["additionalContext"]
-        assert LONGEST // 3 < len(context) <= LONGEST
+        assert MAX_CONTEXT_LENGTH // 3 < len(context) <= MAX_CONTEXT_LENGTH

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.codex.transcripts import READER
+from holdfast.conversations.adapters.codex.transcript import READER
 from holdfast.conversations.adapters.transcript import TranscriptSource
 from holdfast.conversations.signals import (
     AgentBegan,
@@ -76,16 +76,16 @@ def test_a_conversation_is_told(rollout: Path) -> None:
     assert kinds(story, AgentBegan) == [AgentBegan(agent=SUB, type="default", task="write tests", background=True)]
     assert kinds(story, Compacted) == [Compacted()]
     assert kinds(story, Measured) == [Measured(tokens=1050, window=258_400)]
-    assert story.told == sorted(story.told, key=lambda told: told.at)
-    assert len({told.mark for told in story.told}) == len(story.told)
+    assert story.signals == sorted(story.signals, key=lambda told: told.at)
+    assert len({told.mark for told in story.signals}) == len(story.signals)
 
 
 def test_marks_stay_as_a_rollout_grows(rollout: Path) -> None:
     """What was read before has the same mark when the file has grown."""
     (whole,) = tell(rollout, WHOLE)
     (less,) = tell(rollout, WHOLE[:12])
-    marks = {told.mark: told.signal for told in whole.told}
-    for told in less.told:
+    marks = {told.mark: told.signal for told in whole.signals}
+    for told in less.signals:
         if not isinstance(told.signal, Measured):
             assert marks[told.mark] == told.signal
 
@@ -141,7 +141,7 @@ def test_a_fork_tells_only_what_is_new(rollout: Path) -> None:
     copied = [entry | {"timestamp": "2026-11-15T09:00:00.200Z"} for entry in WHOLE]
     (story,) = tell(rollout, [meta(id=other, session_id=other, forked_from_id=ID), *copied, asked(30, "Another way")])
     assert (story.conversation, story.parent, story.began) == (other, ID, BEGAN + 30_000)
-    assert [told.signal for told in story.told] == [Prompted(text="Another way")]
+    assert [told.signal for told in story.signals] == [Prompted(text="Another way")]
     assert story.input_tokens == 0
 
 
@@ -175,9 +175,9 @@ def test_a_subagent_is_part_of_its_conversation(tmp_path: Path, rollout: Path, w
     for kind in (Prompted, Chosen, Compacted, Measured):
         assert kinds(story, kind) == kinds(alone, kind)
     assert (story.signs, story.model, story.output_tokens) == (alone.signs, alone.model, alone.output_tokens + 50)
-    marks = {told.mark for told in story.told}
-    assert len(marks) == len(story.told)
-    assert {told.mark for told in alone.told} <= marks
+    marks = {told.mark for told in story.signals}
+    assert len(marks) == len(story.signals)
+    assert {told.mark for told in alone.signals} <= marks
 
 
 def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path: Path, rollout: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path:
         transcript for source in READER.sources(AgentDirs(str(tmp_path), "/")) for transcript in READER.read(source)
     ]
     assert [transcript.conversation for transcript in told] == [ID]
-    assert told[0].told == story.told
+    assert told[0].signals == story.signals
 
 
 def test_subagents_that_claim_to_work_for_each_other_are_not_lost(rollout: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_subagent_without_its_conversation_stands_alone(rollout: Path) -> None
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
     (story,) = tell(path, agent_rollout())
     assert (story.conversation, story.parent) == (SUB, ID)
-    assert [type(told.signal) for told in story.told] == [AgentBegan, Ran, AgentEnded]
+    assert [type(told.signal) for told in story.signals] == [AgentBegan, Ran, AgentEnded]
     aborted = line(34, "event_msg", {"type": "turn_aborted", "reason": "interrupted"})
     (broken,) = tell(path, [*agent_rollout()[:-1], aborted])
     (ended,) = kinds(broken, AgentEnded)
@@ -243,7 +243,7 @@ def test_the_same_id_again_is_another_call(rollout: Path) -> None:
     ran = [item(second, type="CommandExecution", id="c", command=["ls"], exit_code=0) for second in (2, 4)]
     again = [called(second, "exec_command", "c", {"cmd": "ls"}) for second in (1, 3)]
     (story,) = tell(rollout, [meta(), again[0], ran[0], again[1], ran[1]])
-    assert [told.mark for told in story.told] == ["c", "c#1"]
+    assert [told.mark for told in story.signals] == ["c", "c#1"]
 
 
 def test_sources_are_found_without_being_read(tmp_path: Path, rollout: Path) -> None:
@@ -279,7 +279,7 @@ def test_what_is_no_file_is_said(tmp_path: Path) -> None:
     for name in names:
         (story,) = READER.read(TranscriptSource(str(tmp_path / name), ""))
         assert story.problems
-        assert not story.told
+        assert not story.signals
 
 
 HEAD, TAIL = lines(WHOLE[:8]), lines(WHOLE[8:])
@@ -306,7 +306,7 @@ def test_damaged_rollouts_tell_what_is_left(rollout: Path, damage: str) -> None:
     """Whatever stands between the lines, all that they tell is told."""
     (whole,) = tell(rollout, WHOLE)
     (story,) = tell(rollout, DAMAGES[damage])
-    assert [told.signal for told in story.told] == [told.signal for told in whole.told]
+    assert [told.signal for told in story.signals] == [told.signal for told in whole.signals]
     assert (story.input_tokens, story.messages) == (whole.input_tokens, whole.messages)
 
 
@@ -318,10 +318,10 @@ def test_a_cut_costs_only_what_comes_after_it(rollout: Path, data: st.DataObject
     at = data.draw(st.integers(0, len(content)))
     before = next(iter(tell(rollout, content[: content.rfind(b"\n", 0, at) + 1])), None)
     story = next(iter(tell(rollout, content[:at])), None)
-    if before is not None and before.told:
+    if before is not None and before.signals:
         assert story is not None
-        assert {told.mark for told in before.told} - {told.mark for told in story.told} <= {
-            told.mark for told in before.told if isinstance(told.signal, Measured)
+        assert {told.mark for told in before.signals} - {told.mark for told in story.signals} <= {
+            told.mark for told in before.signals if isinstance(told.signal, Measured)
         }
         assert story.input_tokens >= before.input_tokens
 
@@ -343,5 +343,5 @@ def test_fields_may_hold_anything(rollout: Path, data: st.DataObject) -> None:
         if isinstance(target, dict) and target:
             target[data.draw(st.sampled_from(sorted(target)))] = data.draw(some)
     for story in tell(rollout, records):
-        assert len({told.mark for told in story.told}) == len(story.told)
+        assert len({told.mark for told in story.signals}) == len(story.signals)
         json.dumps(story.problems)

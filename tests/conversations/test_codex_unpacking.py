@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.codex import transcripts
-from holdfast.conversations.adapters.codex.transcripts import unpacked
-from holdfast.conversations.adapters.jsonl import Problems
+from holdfast.conversations.adapters.codex import rollouts
+from holdfast.conversations.adapters.codex.rollouts import unpack
+from holdfast.conversations.adapters.jsonl import ReadProblems
 from holdfast.conversations.signals import Ran
 from holdfast.machine.zstd import zstandard
 from tests.support.codex_rollouts import ID, WHOLE, kinds, lines, tell
@@ -58,7 +58,7 @@ def test_without_a_module_it_is_said(rollout: Path, monkeypatch: pytest.MonkeyPa
     shape = packed(lines(WHOLE))
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
-    monkeypatch.setattr(transcripts, "zstandard", zstandard.__wrapped__)  # it remembers what it found
+    monkeypatch.setattr(rollouts, "zstandard", zstandard.__wrapped__)  # it remembers what it found
     (story,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
     assert "backports.zstd" in story.problems[0]
 
@@ -70,13 +70,13 @@ def test_unpacking_in_any_pieces(content: bytes, size: int, cut: int) -> None:
     shape = packed(content)
     for part in (shape, shape[:cut]):
         pieces = [part[at : at + size] for at in range(0, len(part), size)]
-        found = b"".join(unpacked(iter(pieces), Problems()))
+        found = b"".join(unpack(iter(pieces), ReadProblems()))
         assert content.startswith(found)
-    assert b"".join(unpacked([shape[at : at + size] for at in range(0, len(shape), size)], Problems())) == content
+    assert b"".join(unpack([shape[at : at + size] for at in range(0, len(shape), size)], ReadProblems())) == content
 
 
 def test_unpacking_ends_when_a_small_file_becomes_very_large() -> None:
-    problems = Problems()
-    size = sum(len(piece) for piece in unpacked([packed(b"\n" * (40 << 20))], problems))
+    problems = ReadProblems()
+    size = sum(len(piece) for piece in unpack([packed(b"\n" * (40 << 20))], problems))
     assert size <= 18 << 20
     assert "300 times" in problems.sentences()[0]

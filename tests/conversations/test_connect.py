@@ -167,7 +167,7 @@ def test_settings_that_are_a_directory(ground: Ground) -> None:
     with pytest.raises(Invalid, match="a directory"):
         ground.connect("codex", "claude")
     assert ground.picture() == before
-    with pytest.raises(Invalid, match="not an agent"):
+    with pytest.raises(Invalid, match="unknown agent"):
         ground.connect("vim")
 
 

@@ -66,7 +66,7 @@ def test_whose_payload_it_is() -> None:
     """Copilot's payloads are told from Claude Code's, whichever way they come."""
     for agent in ("copilot", "claude"):
         for name, sample in samples(agent).items():
-            heard = index.agent("claude").parse(sample["payload"])
+            heard = index.load_adapter("claude").parse(sample["payload"])
             assert heard is not None
             assert heard.agent == agent, name
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.copilot.transcripts import READER, workspace
+from holdfast.conversations.adapters.copilot.transcript import READER, workspace
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Limited, Measured, Prompted, Ran
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -94,7 +94,7 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
         40,
     )
     assert (story.messages, story.problems) == (5, [])
-    told = [signal.signal for signal in story.told]
+    told = [signal.signal for signal in story.signals]
     assert [item.text for item in told if type(item) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(story)
     assert [(item.path, item.action) for item in told if type(item) is Edited] == [
@@ -107,8 +107,8 @@ def test_a_conversation_is_told(places: AgentDirs, store: Path) -> None:
     assert (ended.agent, ended.summary, ended.tokens) == ("child", "All fine.", 150)
     assert Compacted(tokens=900) in told
     assert {Limited, Measured} <= {type(item) for item in told}
-    assert len({signal.mark for signal in story.told}) == len(story.told)
-    assert [signal.at for signal in story.told] == sorted(signal.at for signal in story.told)
+    assert len({signal.mark for signal in story.signals}) == len(story.signals)
+    assert [signal.at for signal in story.signals] == sorted(signal.at for signal in story.signals)
 
 
 def test_lines_that_come_twice_count_once(places: AgentDirs, store: Path) -> None:
@@ -145,7 +145,7 @@ def test_damage_costs_only_what_it_hit(places: AgentDirs, store: Path, damage: A
     """Cut, glued, torn, NUL and overlong lines leave the rest of the conversation as it is."""
     (store / "events.jsonl").write_bytes(damage(text(EVENTS)))
     (story,) = stories(places)
-    told = [signal.signal for signal in story.told]
+    told = [signal.signal for signal in story.signals]
     assert next(item.text for item in told if type(item) is Prompted) == "Write a greeting"
     assert [item for item in told if type(item) is Compacted]
 

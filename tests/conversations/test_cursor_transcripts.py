@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.cursor.transcripts import READER, slug_of
-from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, reader
+from holdfast.conversations.adapters.cursor.transcript import READER, slug_of
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, load_reader
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Edited, Erred, Planned, Prompted, Ran
 from holdfast.core.canonical import Json
 from holdfast.core.times import parse_time
@@ -72,14 +72,14 @@ def stories(places: AgentDirs) -> list[Transcript]:
 
 
 def told(story: Transcript, kind: type) -> list[object]:
-    return [line.signal for line in story.told if isinstance(line.signal, kind)]
+    return [line.signal for line in story.signals if isinstance(line.signal, kind)]
 
 
 @pytest.mark.parametrize("editor", [True, False])
 def test_a_conversation(tmp_path: Path, *, editor: bool) -> None:
     """What was asked and done is told, from the editor as from the command line."""
     (story,) = stories(store(tmp_path, editor=editor))
-    assert reader("cursor").name == READER.name
+    assert load_reader("cursor").name == READER.name
     assert (story.agent, story.conversation) == ("cursor", ID)
     assert story.resume == f"cursor-agent --resume={ID}"
     assert story.cwd == "/home/anna/web shop"
@@ -100,7 +100,7 @@ def test_a_conversation(tmp_path: Path, *, editor: bool) -> None:
     (erred,) = told(story, Erred)
     assert isinstance(erred, Erred)
     assert erred.category == "transient"
-    assert len({line.mark for line in story.told}) == len(story.told)
+    assert len({line.mark for line in story.signals}) == len(story.signals)
 
 
 def test_times(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_times(tmp_path: Path) -> None:
     first, second = parse_time("2026-09-03T18:21:00Z"), parse_time("2026-09-04T04:05:00Z")
     assert story.signs == [first, second, 1_788_600_000_000]
     assert (story.began, story.ended) == (first, 1_788_600_000_000)
-    assert [line.at for line in story.told if isinstance(line.signal, Prompted)] == [first, second]
+    assert [line.at for line in story.signals if isinstance(line.signal, Prompted)] == [first, second]
 
 
 def test_no_times_at_all(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
-    marks = [{line.mark for story in stories(store(tmp_path, part)) for line in story.told}
+    marks = [{line.mark for story in stories(store(tmp_path, part)) for line in story.signals}
              for part in (whole, content[:cut])]  # fmt: skip
     assert marks[0] <= marks[1]
 
@@ -182,7 +182,7 @@ def test_damage_in_the_middle(tmp_path: Path, damage: bytes) -> None:
     content = lines(*RECORDS[:5]) + damage + lines(*RECORDS[5:])
     (story,) = stories(store(tmp_path, content))
     (plain,) = stories(store(tmp_path))
-    assert len(story.told) == len(plain.told)
+    assert len(story.signals) == len(plain.signals)
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters import edits, tools
-from holdfast.conversations.adapters.edits import LineCounts, counted, digest, exchanged, patched
+from holdfast.conversations.adapters.edits import (
+    LineCounts,
+    count_changed_lines,
+    hash_content,
+    parse_patch,
+    replace_text,
+)
 from holdfast.conversations.signals import Active, Edited, Erred, Planned, Ran, Todo
 from holdfast.core.canonical import Json
 
@@ -59,20 +65,20 @@ def sha(text: str) -> str:
 
 def test_a_digest_is_that_of_the_file() -> None:
     """The hash is the one `sha256sum` gives for the file."""
-    assert digest("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert digest("") == sha("")
+    assert hash_content("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert hash_content("") == sha("")
 
 
 @pytest.mark.parametrize("text", [None, "a\ufffdb", "lone " + chr(0xD800)])
 def test_a_digest_of_what_was_lost_is_none(text: str | None) -> None:
     """Content whose bytes are not known for sure has no hash."""
-    assert digest(text) is None
+    assert hash_content(text) is None
 
 
 @given(LINES, LINES)
 def test_lines_add_up(before: str, after: str) -> None:
     """What was added less what was removed is by how much the file grew."""
-    lines = counted(before, after)
+    lines = count_changed_lines(before, after)
     assert lines.added is not None
     assert lines.removed is not None
     assert lines.added - lines.removed == after.count("\n") - before.count("\n")
@@ -82,8 +88,8 @@ def test_lines_add_up(before: str, after: str) -> None:
 def test_counting_gives_up_on_great_differences() -> None:
     """Where comparing would take long, the number of lines is unknown rather than wrong."""
     before = "".join(f"{number}\n" for number in range(5000))
-    assert counted(before, before.replace("\n", "!\n")) == LineCounts()
-    assert counted(before, before + "more\n") == LineCounts(1, 0)
+    assert count_changed_lines(before, before.replace("\n", "!\n")) == LineCounts()
+    assert count_changed_lines(before, before + "more\n") == LineCounts(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -104,13 +110,13 @@ def test_counting_gives_up_on_great_differences() -> None:
 )
 def test_an_exchange(content: str, old: str, new: str, every: bool, grown: int | None, after: str | None) -> None:
     """The content after an exchange is given only where there is one way to understand it."""
-    assert exchanged(content, old, new, every=every, grown=grown) == after
+    assert replace_text(content, old, new, every=every, grown=grown) == after
 
 
 @given(st.text(max_size=50), st.text(max_size=5), st.text(max_size=5), st.booleans())
 def test_an_exchange_does_what_it_says(content: str, old: str, new: str, every: bool) -> None:
     """Whatever is given is the content with that text exchanged, and nothing else."""
-    after = exchanged(content, old, new, every=every)
+    after = replace_text(content, old, new, every=every)
     if after is not None and old:
         assert after == content.replace(old, new)
         assert every or content.count(old) == 1
@@ -118,7 +124,7 @@ def test_an_exchange_does_what_it_says(content: str, old: str, new: str, every: 
 
 def test_a_patch_with_an_envelope() -> None:
     """Each file of an `apply_patch` is told, with what is sure of it."""
-    assert patched(PATCH, agent="a") == (
+    assert parse_patch(PATCH, agent="a") == (
         Edited(
             agent="a", path="src/new.py", action="created", after=sha("one\ntwo\n"), lines_added=2, lines_removed=0
         ),
@@ -131,12 +137,12 @@ def test_a_patch_with_an_envelope() -> None:
 
 def test_a_patch_is_the_same_with_other_line_ends() -> None:
     """A patch written on Windows says the same."""
-    assert patched(PATCH.replace("\n", "\r\n")) == patched(PATCH)
+    assert parse_patch(PATCH.replace("\n", "\r\n")) == parse_patch(PATCH)
 
 
 def test_a_unified_diff() -> None:
     """Each file of a unified diff is told; lines that look like headers are content where content is due."""
-    assert patched(DIFF) == (
+    assert parse_patch(DIFF) == (
         Edited(path="old.py", lines_added=2, lines_removed=1),
         Edited(path="new.py", action="created", lines_added=1, lines_removed=0),
         Edited(path="gone.py", action="deleted", lines_added=0, lines_removed=1),
@@ -146,13 +152,17 @@ def test_a_unified_diff() -> None:
 @given(st.text(st.sampled_from("*+-@ \n\tabUpdateFile:/"), max_size=300))
 def test_any_text_may_be_a_patch(text: str) -> None:
     """Nothing that stands in a patch is an error."""
-    for edited in (*patched(text), *patched(f"*** Begin Patch\n{text}"), *patched(f"--- a\n+++ b\n{text}")):
+    for edited in (
+        *parse_patch(text),
+        *parse_patch(f"*** Begin Patch\n{text}"),
+        *parse_patch(f"--- a\n+++ b\n{text}"),
+    ):
         assert edited.path.strip()
 
 
 def test_a_patch_has_no_more_files_than_can_be_kept() -> None:
     """A patch of a hundred thousand files is cut."""
-    assert len(patched("*** Begin Patch\n" + "*** Delete File: a\n" * 100_000)) == edits.MOST_FILES
+    assert len(parse_patch("*** Begin Patch\n" + "*** Delete File: a\n" * 100_000)) == edits.MAX_PATCH_FILES
 
 
 def test_several_edits_in_turn() -> None:

@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversations.hooks.reply_text import LONGEST, clean, fitted
+from holdfast.conversations.adapters.clean_text import MAX_REPLY_LENGTH, reply_json, without_controls
 
 
 @given(
@@ -16,7 +16,7 @@ from holdfast.conversations.hooks.reply_text import LONGEST, clean, fitted
 )
 def test_it_fits_and_can_be_read(texts: dict[str, str | None], longest: int) -> None:
     """Whatever is said, it is JSON of the wanted length, and nothing in it acts on a terminal."""
-    written = fitted(texts, longest=longest)
+    written = reply_json(texts, longest=longest)
     assert len(written) <= longest
     written.encode()
     for text in json.loads(written or "{}").values():
@@ -25,22 +25,22 @@ def test_it_fits_and_can_be_read(texts: dict[str, str | None], longest: int) -> 
 
 def test_what_fits_is_as_it_was() -> None:
     """Nothing is cut without need, and nothing is said where there is nothing to say."""
-    assert json.loads(fitted({"a": "facts\n✓", "b": None, "c": " "}, cancel=False)) == {
+    assert json.loads(reply_json({"a": "facts\n✓", "b": None, "c": " "}, cancel=False)) == {
         "cancel": False,
         "a": "facts\n✓",
     }
-    assert fitted({"a": "", "b": "\x1b"}, cancel=True) == ""
+    assert reply_json({"a": "", "b": "\x1b"}, cancel=True) == ""
 
 
 def test_the_longest_is_cut_first() -> None:
     """A sentence stays whole beside a text that is far too long, which loses whole lines."""
-    said = json.loads(fitted({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
+    said = json.loads(reply_json({"context": "one line of many\n" * 10_000, "say": "a break is due"}))
     assert said["say"] == "a break is due"
     assert said["context"].endswith("one line of many\n…")
-    assert len(said["context"]) > LONGEST * 0.8
+    assert len(said["context"]) > MAX_REPLY_LENGTH * 0.8
 
 
 def test_clean_text() -> None:
     """Text keeps its lines and loses what would act on a terminal."""
-    assert clean("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
-    assert clean(None) == ""
+    assert without_controls("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
+    assert without_controls(None) == ""

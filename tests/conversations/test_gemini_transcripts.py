@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.gemini.transcripts import READER
-from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, reader
+from holdfast.conversations.adapters.gemini.transcript import READER
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource, load_reader
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Measured, Planned, Prompted, Ran
 from holdfast.core.canonical import Json
 from holdfast.core.times import parse_time
@@ -92,7 +92,7 @@ def stories(places: AgentDirs) -> list[Transcript]:
 
 
 def told(story: Transcript, kind: type) -> list[object]:
-    return [line.signal for line in story.told if isinstance(line.signal, kind)]
+    return [line.signal for line in story.signals if isinstance(line.signal, kind)]
 
 
 def test_a_conversation(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_conversation(tmp_path: Path) -> None:
     places = store(tmp_path)
     (tmp_path / ".gemini" / "tmp" / "shop" / ".project_root").write_text("/home/anna/shop")
     (story,) = stories(places)
-    assert reader("gemini").name == READER.name
+    assert load_reader("gemini").name == READER.name
     assert (story.agent, story.conversation, story.cwd) == ("gemini", ID, "/home/anna/shop")
     assert (story.title, story.model) == ("Faster carts", "gemini-2.5-pro")
     assert story.resume == f"gemini --resume {ID}"
@@ -119,8 +119,8 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert told(story, Ran) == [Ran(command="make", code=3)]
     assert len(told(story, Planned)) == 1
     assert told(story, Measured) == [Measured(tokens=1200)]
-    assert len({line.mark for line in story.told}) == len(story.told)
-    assert [line.at for line in story.told] == sorted(line.at for line in story.told)
+    assert len({line.mark for line in story.signals}) == len(story.signals)
+    assert [line.at for line in story.signals] == sorted(line.at for line in story.signals)
 
 
 def test_subagents(tmp_path: Path) -> None:
@@ -204,8 +204,10 @@ def test_a_cut_file(tmp_path: Path, data: st.DataObject) -> None:
     content = lines(*RECORDS)
     cut = data.draw(st.integers(0, len(content)))
     whole = content[: content.rfind(b"\n", 0, cut) + 1]
-    marks = [{line.mark for story in stories(store(tmp_path, part)) for line in story.told if line.mark != "context"}
-             for part in (whole, content[:cut])]  # fmt: skip
+    marks = [
+        {line.mark for story in stories(store(tmp_path, part)) for line in story.signals if line.mark != "context"}
+        for part in (whole, content[:cut])
+    ]
     assert marks[0] <= marks[1]
 
 
@@ -241,7 +243,7 @@ def test_damage_in_the_middle(tmp_path: Path, name: str, damage: bytes) -> None:
     content = lines(*RECORDS[:half]) + damage + lines(*RECORDS[half:])
     (story,) = stories(store(tmp_path, content))
     (plain,) = stories(store(tmp_path))
-    assert {line.mark for line in plain.told} <= {line.mark for line in story.told}, name
+    assert {line.mark for line in plain.signals} <= {line.mark for line in story.signals}, name
     assert story.input_tokens == plain.input_tokens
 
 
@@ -250,7 +252,7 @@ def test_glued_records_and_a_tail_of_nuls(tmp_path: Path) -> None:
     content = lines(*RECORDS).replace(b"}\n{", b"}{", 3) + b"\0" * 512
     (story,) = stories(store(tmp_path, content))
     (plain,) = stories(store(tmp_path))
-    assert len(story.told) == len(plain.told)
+    assert len(story.signals) == len(plain.signals)
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:

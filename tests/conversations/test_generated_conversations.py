@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import apsw
 import pytest
 
-from holdfast.conversations.adapters.cursor.transcripts import slug_of
+from holdfast.conversations.adapters.cursor.transcript import slug_of
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.backfill.run import backfill
 from holdfast.core.model import Session

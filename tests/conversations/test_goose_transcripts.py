@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.goose.transcripts import READER
+from holdfast.conversations.adapters.goose.transcript import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Planned, Prompted, Ran, Todo
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -120,7 +120,7 @@ def test_a_conversation_is_told(places: AgentDirs, database: apsw.Connection) ->
         900,
         20,
     )
-    assert [told.signal for told in story.told] == [
+    assert [told.signal for told in story.signals] == [
         Prompted(text="Empty the carts"),
         Ran(command="make", code=1),
         Edited(path="a.py", after=hashlib.sha256(b"x\n").hexdigest()),
@@ -128,7 +128,7 @@ def test_a_conversation_is_told(places: AgentDirs, database: apsw.Connection) ->
         Compacted(),
         Prompted(text=""),
     ]
-    assert len({told.mark for told in story.told}) == len(story.told)
+    assert len({told.mark for told in story.signals}) == len(story.signals)
 
 
 def test_reading_leaves_no_trace(places: AgentDirs, database: apsw.Connection) -> None:
@@ -188,7 +188,7 @@ def test_versions_without_a_ledger(places: AgentDirs) -> None:
     connection.close()
     (story,) = stories(places)
     assert (story.title, story.input_tokens, story.cwd) == ("Old", 42, None)
-    assert [told.mark for told in story.told] == ["row1"]
+    assert [told.mark for told in story.signals] == ["row1"]
 
 
 def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: apsw.Connection) -> None:
@@ -203,7 +203,7 @@ def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: aps
     says(database, "s2", AT + 4, "user", came("a"))
     says(database, "s2", AT + 5, "assistant", text("They are fine"))
     (story,) = stories(places)
-    assert [told.signal for told in story.told] == [
+    assert [told.signal for told in story.signals] == [
         Prompted(text="Review this"),
         AgentBegan(agent="s2", type="subagent", task="Look at the tests"),
         Ran(agent="s2", command="ls"),
@@ -212,7 +212,7 @@ def test_a_subagent_is_part_of_its_conversation(places: AgentDirs, database: aps
     assert [at - AT * 1000 for at in story.signs] == [0, 1_000, 9_000]
     database.execute("DELETE FROM sessions WHERE id = 's2'")
     (alone,) = stories(places)
-    assert isinstance(alone.told[-1].signal, AgentEnded)
+    assert isinstance(alone.signals[-1].signal, AgentEnded)
     session(database, "s3", session_type="hidden")
     says(database, "s3", AT, "user", text("Find a title"))
     assert len(stories(places)) == 1
@@ -231,7 +231,7 @@ def test_messages_that_are_none_are_said(places: AgentDirs, database: apsw.Conne
         database.execute(insert, ("user", content, AT))
     database.execute(insert, (b"\xff", '[{"type": "text", "text": "x"}]', "yesterday"))
     (story,) = stories(places)
-    assert len(story.told) == 6
+    assert len(story.signals) == 6
     assert len(story.problems) == 8
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_database_is_said(places: AgentDirs, data: st.DataObject) -> N
         content[at : at + 64] = data.draw(st.binary(min_size=64, max_size=64))
     path.write_bytes(content)
     for story in stories(places):
-        assert story.told or story.problems or story.signs
+        assert story.signals or story.problems or story.signs
 
 
 def test_what_is_no_database_is_said(places: AgentDirs) -> None:
@@ -303,7 +303,7 @@ def test_files_of_older_versions(places: AgentDirs) -> None:
     assert story is not None
     assert (story.conversation, story.title, story.cwd) == ("20250620_013617", "Carts", "/home/anna/shop")
     assert (story.input_tokens, story.output_tokens, story.problems) == (70, 7, [])
-    assert [told.signal for told in story.told] == [Prompted(text="Empty the carts"), Ran(command="make")]
+    assert [told.signal for told in story.signals] == [Prompted(text="Empty the carts"), Ran(command="make")]
     (_directory(places) / "sessions.db").write_bytes(b"")
     assert [source.path[-11:] for source in READER.sources(places)] == ["sessions.db"]
 
@@ -315,6 +315,6 @@ def test_a_cut_costs_only_what_comes_after_it(places: AgentDirs, at: int) -> Non
     content = _lines(OLD)
     before = _old(places, content[: content.rfind(b"\n", 0, at) + 1])
     story = _old(places, content[:at])
-    if before is not None and before.told:
+    if before is not None and before.signals:
         assert story is not None
-        assert {told.mark for told in before.told} <= {told.mark for told in story.told}
+        assert {told.mark for told in before.signals} <= {told.mark for told in story.signals}

@@ -80,7 +80,7 @@ def test_a_long_session_fits(agents: Speaking) -> None:
             session.add_task(f"Task {number} " + "x" * 200)
     said = asked(agents, agents.say("SessionStart", source="startup"))
     assert len(said.context or "") <= 9_500
-    reply = index.agent("claude").reply(said, "SessionStart")
+    reply = index.load_adapter("claude").reply(said, "SessionStart")
     context = json.loads(reply.stdout)["hookSpecificOutput"]["additionalContext"]
     assert len(context) < 10_000
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.jsonl import Problems, records, records_in
+from holdfast.conversations.adapters.jsonl import ReadProblems, decode_records, read_records
 
 
 class Small(msgspec.Struct):
@@ -25,9 +25,11 @@ B = b'{"type":"b","text":"2"}'
 
 
 def read(data: bytes, size: int = 1 << 20, longest: int = 64 << 20) -> tuple[list[tuple[int, str, str]], list[str]]:
-    problems = Problems()
+    problems = ReadProblems()
     pieces = (data[at : at + size] for at in range(0, len(data), size))
-    found = [(n, record.type, record.text) for n, record in records_in(pieces, DECODER, problems, longest=longest)]
+    found = [
+        (n, record.type, record.text) for n, record in decode_records(pieces, DECODER, problems, longest=longest)
+    ]
     return found, problems.sentences()
 
 
@@ -106,8 +108,8 @@ def test_a_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
     """Large results of tools are lines like any other."""
     path = tmp_path / "large.jsonl"
     path.write_bytes(A + b'\n{"type":"b","text":"' + b"y" * 20_000_000 + b'"}\n' + B)
-    problems = Problems()
-    found = [(n, record.type, len(record.text)) for n, record in records(str(path), DECODER, problems)]
+    problems = ReadProblems()
+    found = [(n, record.type, len(record.text)) for n, record in read_records(str(path), DECODER, problems)]
     assert found == [(1, "a", 1), (2, "b", 20_000_000), (3, "b", 1)]
     assert not problems
 
@@ -115,7 +117,7 @@ def test_a_line_of_twenty_megabytes_is_read(tmp_path: Path) -> None:
 def test_the_number_of_problems_is_bounded() -> None:
     """A file of rubbish is told in a few sentences."""
     _, problems = read(b"rubbish\n" * 5_000)
-    assert len(problems) == Problems.MOST + 1
+    assert len(problems) == ReadProblems.MAX_SENTENCES + 1
     assert problems[-1] == "and 4990 more like these"
 
 
@@ -129,6 +131,6 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
         ("absent", "cannot be opened (no such file or directory)"),
         ("a\0b", "cannot be opened (the name is not valid here)"),
     ):
-        problems = Problems()
-        assert list(records(os.path.join(tmp_path, name), DECODER, problems)) == []
+        problems = ReadProblems()
+        assert list(read_records(os.path.join(tmp_path, name), DECODER, problems)) == []
         assert problems.sentences() == [sentence]

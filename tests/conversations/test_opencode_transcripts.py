@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.opencode.transcripts import READER
+from holdfast.conversations.adapters.opencode.transcript import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import (
     AgentBegan,
@@ -157,7 +157,7 @@ def test_a_database_is_told(places: AgentDirs, store: Path) -> None:
     )
     assert (story.messages, story.cost_usd, story.problems) == (7, 1.5, [])
     assert (story.began, len(story.signs)) == (T, 5)
-    told = [line.signal for line in story.told]
+    told = [line.signal for line in story.signals]
     assert [line.text for line in told if type(line) is Prompted] == ["Write a greeting", ""]
     assert "secret" not in repr(story)
     assert [(line.path, line.action, line.agent) for line in told if type(line) is Edited] == [
@@ -174,8 +174,8 @@ def test_a_database_is_told(places: AgentDirs, store: Path) -> None:
         ("Test it", "in_progress"),
     ]
     assert {Compacted, Erred, Measured} <= {type(line) for line in told}
-    assert [line.at for line in story.told] == sorted(line.at for line in story.told)
-    assert len({line.mark for line in story.told}) == len(story.told)
+    assert [line.at for line in story.signals] == sorted(line.at for line in story.signals)
+    assert len({line.mark for line in story.signals}) == len(story.signals)
 
 
 def test_reading_again_tells_the_same(places: AgentDirs, store: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_locked_database_is_a_problem(places: AgentDirs, store: Path, monkeypa
     other.execute("PRAGMA locking_mode=EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
     found = stories(places)
-    assert all(story.problems or story.told for story in found)
+    assert all(story.problems or story.signals for story in found)
     other.close()
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_database_is_survived(places: AgentDirs, store: Path, damage: 
     path = store / "opencode.db"
     path.write_bytes(damage(path.read_bytes()))
     for story in stories(places):
-        assert story.problems or story.told
+        assert story.problems or story.signals
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -265,8 +265,8 @@ def test_a_bad_row_is_said_and_passed_over(places: AgentDirs, store: Path, row: 
     change.close()
     (story,) = stories(places)
     assert story.problems == ["part prt_msg_2_1 cannot be understood"]
-    assert not [line for line in story.told if type(line.signal) is Ran]
-    assert [line for line in story.told if type(line.signal) is AgentEnded]
+    assert not [line for line in story.signals if type(line.signal) is Ran]
+    assert [line for line in story.signals if type(line.signal) is AgentEnded]
 
 
 def test_rows_that_are_not_utf8(places: AgentDirs, store: Path) -> None:
@@ -277,7 +277,7 @@ def test_rows_that_are_not_utf8(places: AgentDirs, store: Path) -> None:
     change.execute("UPDATE part SET data = CAST(? AS TEXT) WHERE id = 'prt_msg_1_0'", (row,))
     change.close()
     (story,) = stories(places)
-    assert next(line.signal.text for line in story.told if type(line.signal) is Prompted) == "Gr\ufffdsse"
+    assert next(line.signal.text for line in story.signals if type(line.signal) is Prompted) == "Gr\ufffdsse"
 
 
 def test_columns_of_an_older_version(places: AgentDirs, store: Path) -> None:
@@ -288,7 +288,7 @@ def test_columns_of_an_older_version(places: AgentDirs, store: Path) -> None:
     change.execute("DROP TABLE todo")
     change.close()
     (story,) = stories(places)
-    assert story.told
+    assert story.signals
     assert "no such table: todo" in story.problems[0]
 
 
@@ -304,7 +304,7 @@ def test_view_in_the_place_of_a_table_is_not_read(places: AgentDirs, store: Path
     )
     change.close()
     (story,) = stories(places)
-    assert (story.told, story.problems[0].count("would run")) == ([], 1)
+    assert (story.signals, story.problems[0].count("would run")) == ([], 1)
 
 
 def test_a_conversation_whose_caller_is_gone(places: AgentDirs, store: Path) -> None:
@@ -324,7 +324,7 @@ def test_files_before_the_database(places: AgentDirs, store: Path) -> None:
     assert set(found) == {"ses_1", "ses_2"}
     assert found["ses_2"].parent == "ses_1"
     assert found["ses_1"].messages == 5
-    assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in found["ses_1"].told}
+    assert {Prompted, Edited, Ran, Planned, Compacted} <= {type(line.signal) for line in found["ses_1"].signals}
     (store / "storage" / "message" / "ses_1" / "msg_2.json").write_text("{", encoding="utf-8")
     again = {story.conversation: story for story in stories(places)}["ses_1"]
     assert again.problems == ["msg_2.json cannot be understood"]
@@ -342,7 +342,7 @@ def test_other_things_under_the_names(places: AgentDirs, store: Path) -> None:
     os.symlink("/etc/hostname", store / "opencode-link.db")
     for story in stories(places):
         assert story.problems
-        assert not story.told
+        assert not story.signals
     assert next(READER.read(TranscriptSource(str(store / "nowhere.db"), ""))).problems
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversations.adapters import index
 from holdfast.conversations.adapters.base import HookEvent
-from holdfast.conversations.adapters.fields import rest
-from holdfast.conversations.adapters.private_text import is_private, without
+from holdfast.conversations.adapters.fields import is_private, unknown_fields, without_private
 from holdfast.conversations.signals import Prompted, Ran
 from holdfast.core.canonical import Json
 
@@ -21,7 +20,7 @@ ADDRESS: dict[str, Json] = {
 
 def heard(agent: str, event: str, **fields: Json) -> HookEvent:
     names: dict[str, Json] = {"hook_event_name": event, "hookName": event}
-    found = index.agent(agent).parse({**ADDRESS, **names, **fields})
+    found = index.load_adapter(agent).parse({**ADDRESS, **names, **fields})
     assert found is not None
     return found
 
@@ -75,7 +74,7 @@ def test_names_that_carry_none(name: str) -> None:
 
 def test_numbers_are_nobodys_words() -> None:
     """How many tokens went in and out is kept, whatever it is called."""
-    assert without({"tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False}) == {
+    assert without_private({"tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False}) == {
         "tokens": {"input": 3, "output": 4.5, "reasoning": None}, "summary": False,
     }  # fmt: skip
 
@@ -85,7 +84,7 @@ def test_what_lies_too_deep_is_left_out() -> None:
     buried: Json = WORDS
     for _ in range(5_000):
         buried = [{"a": buried}]
-    assert WORDS not in repr(without({"deep": buried}))
+    assert WORDS not in repr(without_private({"deep": buried}))
 
 
 _names = st.text(max_size=6) | st.sampled_from(["prompt", "toolResult", "id", "text", "a"])
@@ -99,8 +98,8 @@ _values: st.SearchStrategy[Json] = st.recursive(
 @given(st.dictionaries(_names, _values, max_size=5))
 def test_leaving_out_twice_leaves_out_no_more(fields: dict[str, Json]) -> None:
     """What is left holds nothing private, is part of what there was, and stays as it is."""
-    found = rest(fields, ())
-    assert rest(found, ()) == found
+    found = unknown_fields(fields, ())
+    assert unknown_fields(found, ()) == found
     assert set(found) <= set(fields)
     assert all(found[name] == value for name, value in fields.items() if name in found and type(value) is not dict
                and type(value) is not list)  # fmt: skip

@@ -10,7 +10,7 @@ from holdfast.core.canonical import Json
 
 
 def told(agent: str, **fields: Json) -> tuple[AnySignal, ...]:
-    found = index.agent(agent).parse({"session_id": "s", "cwd": "/home/anna/shop", **fields})
+    found = index.load_adapter(agent).parse({"session_id": "s", "cwd": "/home/anna/shop", **fields})
     assert found is not None
     return found.signals
 

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.errors import LIMITS, LONGEST, NAMED, category, classify, limited
+from holdfast.conversations.adapters.errors import (
+    CATEGORY_OF_WORD,
+    LIMIT_WORDS,
+    MAX_MESSAGE_LENGTH,
+    categorize,
+    classify,
+    is_limit,
+)
 from holdfast.conversations.signals import Erred, Limited
 from holdfast.core.failures import CATEGORIES
 
@@ -61,7 +68,7 @@ def test_a_word_for_a_limit(kind: str) -> None:
 def test_a_sentence_about_a_limit(said: str) -> None:
     """A limit is also known by what is said to the person."""
     assert classify(None, said) == Limited(reason=said)
-    assert category(None, said) == "resource"
+    assert categorize(None, said) == "resource"
 
 
 @pytest.mark.parametrize(
@@ -85,8 +92,8 @@ def test_a_sentence_about_a_limit(said: str) -> None:
 )
 def test_a_sentence_has_a_category(said: str, meant: str) -> None:
     """An error without a name is known by its sentence, and is the work's own fault if nothing else is known."""
-    assert category(None, said) == meant
-    assert not limited(None, said)
+    assert categorize(None, said) == meant
+    assert not is_limit(None, said)
 
 
 def test_a_word_is_surer_than_the_sentence() -> None:
@@ -96,9 +103,9 @@ def test_a_word_is_surer_than_the_sentence() -> None:
 
 def test_words_stand_in_one_table() -> None:
     """No word is both a limit and a failure; all are spelt as they are looked up."""
-    assert not LIMITS & set(NAMED)
-    assert all(classify(word) == Limited(reason=word) for word in LIMITS)
-    assert all(category(word) == meant for word, meant in NAMED.items())
+    assert not LIMIT_WORDS & set(CATEGORY_OF_WORD)
+    assert all(classify(word) == Limited(reason=word) for word in LIMIT_WORDS)
+    assert all(categorize(word) == meant for word, meant in CATEGORY_OF_WORD.items())
 
 
 @given(st.none() | st.text(), st.none() | st.text())
@@ -106,10 +113,10 @@ def test_anything_may_be_said(kind: str | None, text: str | None) -> None:
     """Whatever an agent says becomes a short message of a known category."""
     told = classify(kind, text)
     if isinstance(told, Erred):
-        assert 0 < len(told.message) <= LONGEST + 70
+        assert 0 < len(told.message) <= MAX_MESSAGE_LENGTH + 70
         assert told.category in CATEGORIES
     else:
-        assert 0 < len(told.reason) <= LONGEST
+        assert 0 < len(told.reason) <= MAX_MESSAGE_LENGTH
 
 
 def test_a_whole_log_is_quickly_judged() -> None:

@@ -268,7 +268,7 @@ def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: S
     signs += [BEGAN + (5 + 15 * turn + number) * MINUTE for turn in range(4) for number in (0, 3, 6, 9, 12, 14)]
     agents.say("SessionEnd", reason="other")
     story = Transcript(
-        agent="claude", conversation="talk-1", began=BEGAN, ended=signs[-1], told=told, signs=signs,
+        agent="claude", conversation="talk-1", began=BEGAN, ended=signs[-1], signals=told, signs=signs,
         cwd=str(agents.project),
     )  # fmt: skip
     wall = Wall(lambda: (BEGAN + DAY) * 1_000_000)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.conversations.adapters.index import NAMES
-from holdfast.conversations.adapters.transcript import reader
+from holdfast.conversations.adapters.transcript import load_reader
 from holdfast.conversations.backfill.run import used
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -28,7 +28,7 @@ def test_readers_look_nowhere_else(name: str, tmp_path: Path, monkeypatch: pytes
 
         return watch
 
-    one = reader(name)
+    one = load_reader(name)
     with monkeypatch.context() as patch:
         for call in ("stat", "lstat", "scandir", "listdir"):
             patch.setattr(os, call, watching(getattr(os, call)))

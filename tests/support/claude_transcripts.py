@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeVar
 
-from holdfast.conversations.adapters.claude.transcripts import READER
+from holdfast.conversations.adapters.claude.transcript import READER
 from holdfast.conversations.adapters.transcript import Transcript
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -67,4 +67,4 @@ class Past:
 
 
 def only(story: Transcript, kind: type) -> list[Any]:
-    return [told.signal for told in story.told if isinstance(told.signal, kind)]
+    return [told.signal for told in story.signals if isinstance(told.signal, kind)]

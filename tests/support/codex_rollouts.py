@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from holdfast.conversations.adapters.codex.transcripts import READER
+from holdfast.conversations.adapters.codex.transcript import READER
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AnySignal
 
@@ -67,7 +67,7 @@ def tell(path: Path, content: bytes | list[Record]) -> list[Transcript]:
 
 
 def kinds(story: Transcript, kind: type[AnySignal]) -> list[AnySignal]:
-    return [told.signal for told in story.told if isinstance(told.signal, kind)]
+    return [told.signal for told in story.signals if isinstance(told.signal, kind)]
 
 
 WHOLE = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.conversations.adapters.index import CONNECTABLE, SERVED
+from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY
 from holdfast.conversations.connect import detect
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.formats import export
@@ -25,7 +25,7 @@ from tests.support.connect_setup import Ground
 if sys.platform == "win32":
     pytest.skip("links and owners are POSIX's", allow_module_level=True)
 
-AGENTS = [name for name in CONNECTABLE if name not in SERVED]
+AGENTS = [name for name in CONNECTABLE if name not in MCP_ONLY]
 PRECIOUS = b'{"precious": true}\n'
 
 

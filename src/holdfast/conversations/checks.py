@@ -193,9 +193,9 @@ def _calling(
 
 def _is_by_hand_alone(one: AgentSetup) -> bool:
     """Whether it gets nothing but the server, and a person saw to that."""
-    from holdfast.conversations.adapters.index import SERVED
+    from holdfast.conversations.adapters.index import MCP_ONLY
 
-    return one.name in SERVED and one.server is not None and one.server.by_hand is not None
+    return one.name in MCP_ONLY and one.server is not None and one.server.by_hand is not None
 
 
 def _left_behind(seen: list[AgentSetup]) -> Check | None:
@@ -243,9 +243,9 @@ def _server(ws: Workspace, seen: list[AgentSetup]) -> Check | None:
 
 
 def _heard(names: set[str]) -> Check:
-    from holdfast.conversations.adapters.index import SERVED
+    from holdfast.conversations.adapters.index import MCP_ONLY
 
-    heard, served = sorted(names - set(SERVED)), sorted(names & set(SERVED))
+    heard, served = sorted(names - set(MCP_ONLY)), sorted(names & set(MCP_ONLY))
     told = ([f"{', '.join(heard)} can be heard"] if heard else []) + (
         [f"{', '.join(served)} can start the MCP server"] if served else []
     )

@@ -26,8 +26,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.base import Adapter, HookAnswer, HookEvent, Payload, Reply
+from holdfast.conversations.adapters.fields import is_private
 from holdfast.conversations.adapters.index import NAMES
-from holdfast.conversations.adapters.private_text import is_private
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.failures import CATEGORIES

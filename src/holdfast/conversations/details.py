@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.conversations.adapters import read_errors
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.read_limits import TooMuch, at_most
-from holdfast.conversations.adapters.transcript import Transcript, is_transcript, reader, sources_of
+from holdfast.conversations.adapters.files import ReadLimitExceeded, collect_read_errors, limit_reading
+from holdfast.conversations.adapters.transcript import Transcript, find_sources, is_transcript, load_reader
 from holdfast.conversations.ingest.routing import continued, named
 from holdfast.conversations.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
 from holdfast.core import limits, view
@@ -66,7 +65,7 @@ class Followed(msgspec.Struct, gc=False):
 
 def described(story: Transcript) -> ConversationUpdated:
     """What is true of the whole conversation."""
-    prompts = [line.signal for line in story.told if isinstance(line.signal, Prompted)]
+    prompts = [line.signal for line in story.signals if isinstance(line.signal, Prompted)]
     goal = next((goal for prompt in prompts if (goal := goal_of(prompt.text))), None)
     cost = story.cost_usd
     return ConversationUpdated(
@@ -201,17 +200,16 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
 
 def _update(ws: Workspace, places: AgentDirs, one: Followed, patience: float) -> None:
     story = None
-    for source in sources_of(one.agent, one.conversation, one.path, places):
+    for source in find_sources(one.agent, one.conversation, one.path, places):
         size = _size(source.path)
         if size is None or not _worth_reading(one, size, whole=source.conversation is None):
             continue
         one.size = size
-        if (
-            size <= limits.MAX_TRANSCRIPT_SIZE or source.conversation is not None
-        ):  # what is larger is left to backfill
-            within = at_most(limits.MAX_TRANSCRIPT_READ, limits.MAX_TRANSCRIPT_FILES)
-            with read_errors.noted(), suppress(TooMuch), within:
-                found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
+        if size <= limits.MAX_TRANSCRIPT_SIZE or source.conversation is not None:  # backfill reads what is larger
+            within = limit_reading(limits.MAX_TRANSCRIPT_READ, limits.MAX_TRANSCRIPT_FILES)
+            with collect_read_errors(), suppress(ReadLimitExceeded), within:
+                stories = load_reader(one.agent).read(source)
+                found = (story for story in stories if story.conversation == one.conversation)
                 story = next(found, None)
         if story is not None:
             break
@@ -266,7 +264,9 @@ def _news(state: State, updated: ConversationUpdated, story: Transcript) -> Iter
     yield from named(state, updated.agent, updated.id, story.title)
     if updated.model is not None and view.text_value(state, "model") is None:
         yield SessionEdited(model=updated.model)
-    measured = [line.signal for line in story.told if isinstance(line.signal, Measured) and line.signal.agent is None]
+    measured = [
+        line.signal for line in story.signals if isinstance(line.signal, Measured) and line.signal.agent is None
+    ]
     if measured and measured[-1].tokens is not None and not state.outdated:
         context = ContextMeasured(tokens=_count(measured[-1].tokens), window=measured[-1].window)
         if (context.tokens, context.window or state.window) != (state.tokens, state.window):

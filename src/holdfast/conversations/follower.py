@@ -56,16 +56,16 @@ class Ingest(Follower):
             return
         from shutil import which
 
-        from holdfast.conversations.adapters.index import NAMES, agent
+        from holdfast.conversations.adapters.index import NAMES, load_adapter
         from holdfast.conversations.connect.wiring import wiring
 
         path = ws.agent_dirs.environ.get("PATH", "")
         for name in sorted({native.agent for native in state.native.values()} & {*NAMES}):
-            programs = wiring(name).programs
+            title, programs = load_adapter(name).title, wiring(name).programs
             if not any(which(program, path=path) for program in programs):
                 yield ResumeDifference(
-                    "program", f"{agent(name).title} is not here, with which a conversation of the session was held",
-                    f"install {agent(name).title}, so that `{programs[0]}` is found on PATH", blocking=False,
+                    "program", f"{title} is not installed here; a conversation of the session used it",
+                    f"install {title}, so that `{programs[0]}` is found on PATH", blocking=False,
                 )  # fmt: skip
 
 

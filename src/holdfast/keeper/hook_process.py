@@ -44,7 +44,7 @@ def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
         from holdfast.machine import background_process
 
         background_process.start("holdfast.cli.hooking", "drain", home)
-    agent = index.agent(event.agent)
+    agent = index.load_adapter(event.agent)
     response = answer(ws, event, room=agent.room)
     if response.notify and response.say and not agent.notifies:
         from holdfast.conversations.hooks.notify import notify
@@ -141,7 +141,7 @@ def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> Hook
     """What it says: from memory if possible, because somebody else may take in the file this very moment."""
     if payload is not None:
         fields = decoded(payload) if asked in index.NAMES else None
-        return None if fields is None else index.agent(asked).parse(fields)
+        return None if fields is None else index.load_adapter(asked).parse(fields)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.SpoolEntry(path, name, os.lstat(path))

@@ -36,7 +36,7 @@ def hear(raw: bytes) -> None:
     if payload is None:
         return
     for name in index.NAMES:
-        agent = index.agent(name)
+        agent = index.load_adapter(name)
         heard = agent.parse(payload)
         if heard is None:
             continue
@@ -44,7 +44,7 @@ def hear(raw: bytes) -> None:
         is_work(heard)
         agent.reply(_ANSWER, heard.event)
         _told(heard)
-    heard = index.status("claude")(payload)
+    heard = index.load_status_parser("claude")(payload)
     if heard is not None:
         _told(heard)
 

@@ -147,9 +147,9 @@ def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
             connected,
             f"connected {where}" if connected.is_new or connected.revived else f"is connected already, {where}",
         )
-    from holdfast.conversations.adapters.index import SERVED
+    from holdfast.conversations.adapters.index import MCP_ONLY
 
-    names = " ".join(connected.agent for connected in done if connected.agent not in (*SERVED, "git"))
+    names = " ".join(connected.agent for connected in done if connected.agent not in (*MCP_ONLY, "git"))
     lines.append(paint.plain(""))
     if all(connected.agent == "git" for connected in done):
         lines.append(paint.dim("Commits name the session that is at work from now on: Holdfast-Session."))
@@ -164,9 +164,9 @@ def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
 def _where_connected(one: Connected) -> str:
     if one.agent == "git":
         return "for this repository" if one.scope == "project" else "for all your repositories"
-    from holdfast.conversations.adapters.index import SERVED
+    from holdfast.conversations.adapters.index import MCP_ONLY
 
-    if one.agent in SERVED:
+    if one.agent in MCP_ONLY:
         return "for you, with the MCP server and nothing else"  # it knows of no projects
     return "for this project" if one.scope == "project" else "for you, in every project"
 

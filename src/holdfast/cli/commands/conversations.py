@@ -78,13 +78,13 @@ _BAR_WIDTH = 30
 
 
 def backfill(call: Call) -> int:
-    from holdfast.conversations.adapters.index import NAMES, agent
+    from holdfast.conversations.adapters.index import NAMES, load_adapter
     from holdfast.conversations.backfill.run import backfill, unread
 
     names = call.parsed.texts("agents")
     for name in names:
         if name not in NAMES:
-            agent(name)  # says so, before anything is read
+            load_adapter(name)  # raises before anything is read
     bar = _BackfillBar(call)
     try:
         found = backfill(call.keeper, call.agent_dirs(), names, since=_since(call), progress=bar.draw)

@@ -1,7 +1,7 @@
-"""What an agent's error means: a usage limit that lifts by itself, or a failure of a known category.
+"""Classify an agent's errors: a usage limit that lifts by itself, or a failure of a known category.
 
 Agents name errors by a word, or only by a sentence written for people. Both are looked up in tables; what is in
-neither is `logical`: the work itself went wrong, and trying the same again helps nobody.
+neither is `logical`: the work itself went wrong, and trying again does not help.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from holdfast.conversations.signals import Erred, Limited
 from holdfast.core.failures import Category
 from holdfast.core.text import shorten
 
-LONGEST: Final = 500
+MAX_MESSAGE_LENGTH: Final = 500
 
-# Words that mean: the account may not use more for now.
-LIMITS: Final = frozenset(
+# Words that mean that the account may not use more for now.
+LIMIT_WORDS: Final = frozenset(
     {"rate_limit", "billing_error", "usage_limit", "quota", "usage_limit_reached", "usage_limit_exceeded",
      "usage_not_included", "insufficient_quota", "quota_exceeded", "resource_exhausted", "rate_limit_exceeded",
      "rate_limit_error", "rate_limited", "too_many_requests", "workspace_owner_credits_depleted",
@@ -24,7 +24,7 @@ LIMITS: Final = frozenset(
 )  # fmt: skip
 
 # Words of agents and of the services behind them.
-NAMED: Final[dict[str, Category]] = {
+CATEGORY_OF_WORD: Final[dict[str, Category]] = {
     "authentication_failed": "configuration",
     "authentication_error": "configuration",
     "oauth_org_not_allowed": "configuration",
@@ -58,7 +58,7 @@ NAMED: Final[dict[str, Category]] = {
     "request_too_large": "resource",
 }
 
-_LIMITED: Final = (
+_LIMIT_PATTERN: Final = (
     r"(?:usage|session|weekly|daily|monthly|spend(?:ing)?|rate|5-hour|request) limit (?:has been |was |is )?"
     r"(?:reached|exceeded|hit)"
     r"|limit reached\b.{0,12}\bresets?\b|reached your .{0,30}\blimit\b|hit your .{0,30}\blimit\b"
@@ -67,7 +67,7 @@ _LIMITED: Final = (
     r"|too many requests|\brate[_ -]limit(?:ed|_error|_exceeded)?\b|\b(?:status|error|http)\W{0,3}(?:code )?429\b"
 )
 _HTTP: Final = r"\b(?:status|error|http)\W{0,3}(?:code )?"
-_SAID: Final[dict[Category, str]] = {  # the first that is found decides
+_CATEGORY_PATTERNS: Final[dict[Category, str]] = {  # the first that matches decides
     "resource": r"out of memory|no space left|disk quota|cannot allocate|too many open files|\boom\b|heap limit"
     r"|prompt is too long|context (?:window|length)|maximum context|ENOSPC|ENOMEM|EMFILE",
     "transient": r"timed? ?out|timeout|overloaded|temporarily|unavailable|network|socket hang up|fetch failed"
@@ -80,46 +80,46 @@ _SAID: Final[dict[Category, str]] = {  # the first that is found decides
 }
 
 
-def limited(kind: str | None, text: str | None) -> bool:
-    """Whether this is a usage limit: the account's, not a fault of the work."""
-    if kind and _word(kind) in LIMITS:
+def is_limit(kind: str | None, text: str | None) -> bool:
+    """Whether this is a usage limit of the account, not a fault of the work."""
+    if kind and _normalize(kind) in LIMIT_WORDS:
         return True
-    if kind and _word(kind) in NAMED:
+    if kind and _normalize(kind) in CATEGORY_OF_WORD:
         return False  # the word is surer than the sentence
-    return _says(_LIMITED, _start(text) or _start(kind))
+    return _matches(_LIMIT_PATTERN, _beginning(text) or _beginning(kind))
 
 
-def category(kind: str | None, text: str | None = None) -> Category:
-    """The category of an error, from the agent's word for it and what it said."""
-    named = NAMED.get(_word(kind)) if kind else None
+def categorize(kind: str | None, text: str | None = None) -> Category:
+    """The category of an error, from the agent's word for it and its message."""
+    named = CATEGORY_OF_WORD.get(_normalize(kind)) if kind else None
     if named:
         return named
-    said = f"{_start(kind)} {_start(text)}"
-    if _says(_LIMITED, said) or (kind and _word(kind) in LIMITS):
+    words = f"{_beginning(kind)} {_beginning(text)}"
+    if _matches(_LIMIT_PATTERN, words) or (kind and _normalize(kind) in LIMIT_WORDS):
         return "resource"
-    return next((meant for meant, pattern in _SAID.items() if _says(pattern, said)), "logical")
+    return next((name for name, pattern in _CATEGORY_PATTERNS.items() if _matches(pattern, words)), "logical")
 
 
 def classify(kind: str | None, text: str | None = None, *, agent: str | None = None) -> Limited | Erred:
-    """What an error is to a session. `kind` is the agent's word for it, `text` its sentence; one may be missing."""
-    said = shorten(_start(text) or _start(kind), LONGEST) or "an error without a message"
-    if limited(kind, text):
-        return Limited(agent=agent, reason=said)
-    message = said if not kind or not text or kind in said else f"{shorten(kind, 60)}: {said}"
-    return Erred(agent=agent, message=message, category=category(kind, text))
+    """The signal for an error. `kind` is the agent's word for it, `text` its message; one may be missing."""
+    reason = shorten(_beginning(text) or _beginning(kind), MAX_MESSAGE_LENGTH) or "an error without a message"
+    if is_limit(kind, text):
+        return Limited(agent=agent, reason=reason)
+    message = reason if not kind or not text or kind in reason else f"{shorten(kind, 60)}: {reason}"
+    return Erred(agent=agent, message=message, category=categorize(kind, text))
 
 
-def _says(pattern: str, text: str) -> bool:
-    # `re` keeps what it has compiled; hooks that meet no trouble do not pay for it.
+def _matches(pattern: str, text: str) -> bool:
+    # `re` caches compiled patterns; hooks that meet no error do not pay for them.
     return re.search(pattern, text, re.IGNORECASE | re.DOTALL) is not None
 
 
-def _word(kind: str) -> str:
+def _normalize(kind: str) -> str:
     """`UsageLimitExceeded`, `usage-limit-exceeded` and `usage_limit_exceeded` are one word."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind[:100].strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
 
 
-def _start(text: str | None) -> str:
-    # A message can be a whole log; what went wrong stands at its beginning.
-    return (text or "")[: 4 * LONGEST].strip()
+def _beginning(text: str | None) -> str:
+    # A message can be a whole log; what went wrong is at its beginning.
+    return (text or "")[: 4 * MAX_MESSAGE_LENGTH].strip()

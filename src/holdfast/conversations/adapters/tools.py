@@ -1,33 +1,33 @@
 """What a tool call means, whichever agent made it: tables from the names of an agent's tools to meanings.
 
-The meanings read arguments and results generously, by all the names agents give the same thing, so that an agent
-brings only its own table. Whatever is in no table is a sign of activity and nothing more.
+The meanings accept all the names that agents give to the same argument or result, so that an agent brings only its
+own table. A tool in no table is a sign of activity and nothing more.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.conversations.adapters.base import Payload
 from holdfast.conversations.adapters.edits import (
     LineCounts,
-    counted,
-    digest,
-    exact,
-    exchanged,
-    growth,
-    in_turn,
-    patch_lines,
-    patch_of,
-    patched,
-    written,
+    count_changed_lines,
+    count_patch_lines,
+    find_patch,
+    hash_content,
+    is_exact,
+    line_growth,
+    parse_patch,
+    replace_in_turn,
+    replace_text,
+    whole_file_edit,
 )
-from holdfast.conversations.adapters.errors import LONGEST, category
-from holdfast.conversations.adapters.fields import flag, number, part, parts, text, word
-from holdfast.conversations.adapters.todos import checklist, status_of, todos_of
+from holdfast.conversations.adapters.errors import MAX_MESSAGE_LENGTH, categorize
+from holdfast.conversations.adapters.fields import get_flag, get_int, get_object, get_objects, get_string, get_text
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -39,6 +39,7 @@ from holdfast.conversations.signals import (
     Planned,
     Ran,
     Todo,
+    TodoStatus,
     Waits,
 )
 from holdfast.core.canonical import Json
@@ -46,12 +47,12 @@ from holdfast.core.text import shorten
 
 
 class ToolCall(NamedTuple):
-    """One tool call: what was asked for and, once it is over, what came of it."""
+    """One tool call: what was asked for and, once it is over, its result."""
 
     tool: str
     input: Payload
     result: Payload  # the response, where it is an object
-    text: str | None  # the response, where it is text
+    text: str | None  # the text of the response
     agent: str | None = None  # the subagent that called
     id: str | None = None
     failed: str | None = None
@@ -62,18 +63,27 @@ class ToolCall(NamedTuple):
 Meaning: TypeAlias = Callable[[ToolCall], tuple[AnySignal, ...]]
 Table: TypeAlias = Mapping[str, Meaning]
 
-PATH: Final = ("file_path", "filePath", "path", "absolute_path", "target_file", "filename", "file", "notebook_path")
-OLD: Final = ("old_string", "oldString", "old_str", "oldText", "old_text", "old_source")
-NEW: Final = ("new_string", "newString", "new_str", "newText", "new_text", "new_source")
-CONTENT: Final = ("content", "contents", "file_text", "fileText", "text")
-ORIGINAL: Final = ("originalFile", "original_file", "originalContent", "original_content")
+PATH_FIELDS: Final = (
+    "file_path",
+    "filePath",
+    "path",
+    "absolute_path",
+    "target_file",
+    "filename",
+    "file",
+    "notebook_path",
+)
+OLD_FIELDS: Final = ("old_string", "oldString", "old_str", "oldText", "old_text", "old_source")
+NEW_FIELDS: Final = ("new_string", "newString", "new_str", "newText", "new_text", "new_source")
+CONTENT_FIELDS: Final = ("content", "contents", "file_text", "fileText", "text")
+ORIGINAL_FIELDS: Final = ("originalFile", "original_file", "originalContent", "original_content")
 
-_CODE = re.compile(r"\bexit(?:ed with)?(?: code| status)?:?\s+(\d{1,3})\b", re.IGNORECASE)
+_EXIT_CODE = re.compile(r"\bexit(?:ed with)?(?: code| status)?:?\s+(\d{1,3})\b", re.IGNORECASE)
 
 
 def signals_of(
     tool: str,
-    input: Json,  # noqa: A002 - every agent calls it so
+    input: Json,  # noqa: A002 - every agent's name for it
     response: Json = None,
     *,
     agent: str | None = None,
@@ -83,7 +93,7 @@ def signals_of(
     stopped: bool = False,
     table: Table | None = None,
 ) -> tuple[AnySignal, ...]:
-    """What a tool call means by a table of names, Claude Code's unless another is given."""
+    """The signals of a tool call by a table of names, Claude Code's unless another is given."""
     meaning = (CLAUDE if table is None else table).get(tool, active)
     given: Payload = input if type(input) is dict else {"patch": input} if type(input) is str else {}
     result: Payload = response if type(response) is dict else {}
@@ -91,50 +101,52 @@ def signals_of(
 
 
 def active(call: ToolCall) -> tuple[AnySignal, ...]:
-    """Nothing that leaves a trace. A failure the agent will mend by itself is no trouble; one from outside is."""
-    done = Active(agent=call.agent)
+    """Only activity. A failure that the agent can repair itself is no error; one from outside is."""
+    activity = Active(agent=call.agent)
     if call.failed is None or call.stopped:
-        return (done,)
-    # Also where it speaks of a limit: that is the limit of whatever the tool asked, not of the agent's account.
-    meant = category(None, call.failed)
-    said = shorten(f"{call.tool}: {call.failed[:2000]}", LONGEST)
-    return (done,) if meant == "logical" else (done, Erred(agent=call.agent, message=said, category=meant))
+        return (activity,)
+    # Even where it speaks of a limit: that is a limit of what the tool asked, not of the agent's account.
+    category = categorize(None, call.failed)
+    if category == "logical":
+        return (activity,)
+    message = shorten(f"{call.tool}: {call.failed[:2000]}", MAX_MESSAGE_LENGTH)
+    return (activity, Erred(agent=call.agent, message=message, category=category))
 
 
 def edits(call: ToolCall) -> tuple[AnySignal, ...]:
-    """Texts in a file exchanged for others: one, or several in turn."""
+    """Texts in a file replaced by others: one, or several in turn."""
     result = call.result
-    path = word(result, *PATH) or word(call.input, *PATH)
-    if path is None or _came_to_nothing(call):
+    path = get_text(result, *PATH_FIELDS) or get_text(call.input, *PATH_FIELDS)
+    if path is None or _changed_nothing(call):
         return active(call)
     several = [
-        (old, new, flag(entry, "replace_all"))
-        for entry in parts(call.input, "edits", "replacements")
-        if (old := text(entry, *OLD)) is not None and (new := text(entry, *NEW)) is not None
+        (old, new, get_flag(entry, "replace_all"))
+        for entry in get_objects(call.input, "edits", "replacements")
+        if (old := get_string(entry, *OLD_FIELDS)) is not None and (new := get_string(entry, *NEW_FIELDS)) is not None
     ]
-    old = text(result, *OLD) if not several else None
-    new = text(result, *NEW) if not several else None
-    old = old if old is not None else text(call.input, *OLD)
-    new = new if new is not None else text(call.input, *NEW)
-    original = text(result, *ORIGINAL) or None  # Claude Code empties it in what it stores
+    old = get_string(result, *OLD_FIELDS) if not several else None
+    new = get_string(result, *NEW_FIELDS) if not several else None
+    old = old if old is not None else get_string(call.input, *OLD_FIELDS)
+    new = new if new is not None else get_string(call.input, *NEW_FIELDS)
+    original = get_string(result, *ORIGINAL_FIELDS) or None  # Claude Code stores it empty
     after: str | None = None
-    if original is not None and not flag(result, "userModified"):
+    if original is not None and not get_flag(result, "userModified"):
         if several:
-            after = in_turn(original, several)
+            after = replace_in_turn(original, several)
         elif old is not None and new is not None:
-            every = flag(call.input, "replace_all") or flag(result, "replaceAll")
-            after = exchanged(original, old, new, every=every, grown=growth(result))
+            every = get_flag(call.input, "replace_all") or get_flag(result, "replaceAll")
+            after = replace_text(original, old, new, every=every, grown=line_growth(result))
     created = original is None and old == "" and not several
     if created and new is not None:
-        return (written(path, new, None, new=True, agent=call.agent),)
-    lines = patch_lines(result)
+        return (whole_file_edit(path, new, None, new=True, agent=call.agent),)
+    lines = count_patch_lines(result)
     if lines.added is None:
-        lines = _lines(original, after, [(old, new, False)] if old is not None and new is not None else several)
-    sure = exact(path, original)
+        lines = _count_lines(original, after, [(old, new, False)] if old is not None and new is not None else several)
+    is_certain = is_exact(path, original)
     return (
         Edited(
             agent=call.agent, path=path, old=old, new=new, lines_added=lines.added, lines_removed=lines.removed,
-            before=digest(original) if sure else None, after=digest(after) if sure else None,
+            before=hash_content(original) if is_certain else None, after=hash_content(after) if is_certain else None,
         ),
     )  # fmt: skip
 
@@ -142,70 +154,70 @@ def edits(call: ToolCall) -> tuple[AnySignal, ...]:
 def writes(call: ToolCall) -> tuple[AnySignal, ...]:
     """A file written as a whole."""
     result = call.result
-    path = word(result, *PATH) or word(call.input, *PATH)
-    new = {"create": True, "update": False}.get(word(result, "type") or "")
-    told = text(result, *CONTENT) if new is not None else None
-    # What Claude Code stores of an update has its content emptied: then what was asked for is surer.
-    content = told or text(call.input, *CONTENT)
-    if path is None or content is None or _came_to_nothing(call):
+    path = get_text(result, *PATH_FIELDS) or get_text(call.input, *PATH_FIELDS)
+    new = {"create": True, "update": False}.get(get_text(result, "type") or "")
+    reported = get_string(result, *CONTENT_FIELDS) if new is not None else None
+    # Claude Code stores updates with empty content: then the input is more reliable.
+    content = reported or get_string(call.input, *CONTENT_FIELDS)
+    if path is None or content is None or _changed_nothing(call):
         return active(call)
-    if not told and flag(result, "userModified"):
+    if not reported and get_flag(result, "userModified"):
         return (Edited(agent=call.agent, path=path, action="created" if new else "modified"),)
-    return (written(path, content, text(result, *ORIGINAL), new=new, agent=call.agent),)
+    return (whole_file_edit(path, content, get_string(result, *ORIGINAL_FIELDS), new=new, agent=call.agent),)
 
 
 def edits_notebook(call: ToolCall) -> tuple[AnySignal, ...]:
-    """A cell of a notebook changed; the result tells the whole file on either side."""
-    path = word(call.result, "notebook_path") or word(call.input, *PATH)
-    if path is None or _came_to_nothing(call):
+    """A changed cell of a notebook; the result has the whole file before and after."""
+    path = get_text(call.result, "notebook_path") or get_text(call.input, *PATH_FIELDS)
+    if path is None or _changed_nothing(call):
         return active(call)
-    before, after = text(call.result, "original_file"), text(call.result, "updated_file")
-    lines = _lines(before, after, [])
+    before, after = get_string(call.result, "original_file"), get_string(call.result, "updated_file")
+    lines = _count_lines(before, after, [])
     return (
         Edited(
-            agent=call.agent, path=path, before=digest(before), after=digest(after),
+            agent=call.agent, path=path, before=hash_content(before), after=hash_content(after),
             lines_added=lines.added, lines_removed=lines.removed,
         ),
     )  # fmt: skip
 
 
 def patches(call: ToolCall) -> tuple[AnySignal, ...]:
-    """Files changed by a patch; also where a shell is what carries it."""
+    """Files changed by a patch, perhaps one that a shell command carries."""
     names = ("patch", "input", "patchText", "diff", "command", "content")
-    found = next((one for name in names if (one := patch_of(call.input.get(name))) is not None), None)
-    if found is None or _came_to_nothing(call):
+    patch = next((text for name in names if (text := find_patch(call.input.get(name))) is not None), None)
+    if patch is None or _changed_nothing(call):
         return active(call)
-    return patched(found, agent=call.agent) or active(call)
+    return parse_patch(patch, agent=call.agent) or active(call)
 
 
 def deletes(call: ToolCall) -> tuple[AnySignal, ...]:
     """A file removed."""
-    path = word(call.input, *PATH)
-    if path is None or _came_to_nothing(call):
+    path = get_text(call.input, *PATH_FIELDS)
+    if path is None or _changed_nothing(call):
         return active(call)
     return (Edited(agent=call.agent, path=path, action="deleted"),)
 
 
 def runs(call: ToolCall) -> tuple[AnySignal, ...]:
-    """A shell command. One that only carries a patch is the patch."""
+    """A shell command, or the patch that it only carries."""
     command = command_of(call.input)
     if command is None:
         return active(call)
-    if call.failed is None and "apply_patch" in command and patch_of(command):
+    if call.failed is None and "apply_patch" in command and find_patch(command):
         return patches(call)
-    return (Ran(agent=call.agent, command=command, code=_code(call), took_ms=call.took_ms),)
+    return (Ran(agent=call.agent, command=command, code=_exit_code(call), took_ms=call.took_ms),)
 
 
 def command_of(given: Payload) -> str | None:
-    """The command line, as text or as a list of words; a shell that is only the carrier is left out."""
+    """The command line, given as text or as a list of words, without a shell that only carries it."""
     for name in ("command", "cmd", "script", "commands"):
         value = given.get(name)
         if type(value) is str and value.strip():
             return value
         if type(value) is list and value and all(type(item) is str for item in value):
             words = [item for item in value if type(item) is str]
-            carried = len(words) == 3 and words[1] in ("-c", "-lc", "-ic", "-Command", "/c")
-            return words[2] if carried else shlex.join(words)
+            in_shell = len(words) == 3 and words[1] in ("-c", "-lc", "-ic", "-Command", "/c")
+            return words[2] if in_shell else shlex.join(words)
     return None
 
 
@@ -216,17 +228,17 @@ def asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
     kind, task = _assignment(call.input)
     return (
         Called(
-            agent=call.agent, call=call.id, type=kind, task=task, background=flag(call.input, "run_in_background")
+            agent=call.agent, call=call.id, type=kind, task=task, background=get_flag(call.input, "run_in_background")
         ),
     )
 
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
-    """After a subagent: what came of it, or that it goes on in the background."""
+    """After a subagent: its result, or that it goes on in the background."""
     kind, task = _assignment(call.input)
     result = call.result
-    agent = word(result, "agentId", "agent_id", "taskId")
-    status = word(result, "status")
+    agent = get_text(result, "agentId", "agent_id", "taskId")
+    status = get_text(result, "status")
     if status in ("async_launched", "remote_launched") and call.failed is None:
         if agent is None:
             return active(call)
@@ -235,11 +247,11 @@ def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
         AgentEnded(
             agent=agent,
             call=call.id,
-            type=word(result, "agentType") or kind,
+            type=get_text(result, "agentType") or kind,
             task=task,
             summary=call.text,
-            tokens=number(result, "totalTokens", "total_tokens"),
-            took_ms=number(result, "totalDurationMs", "duration_ms") or call.took_ms,
+            tokens=get_int(result, "totalTokens", "total_tokens"),
+            took_ms=get_int(result, "totalDurationMs", "duration_ms") or call.took_ms,
             failed=call.failed,
             stopped=call.stopped,
         ),
@@ -247,97 +259,131 @@ def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
 
 
 def plans(call: ToolCall) -> tuple[AnySignal, ...]:
-    """The whole to-do list, as objects or as a list of boxes to tick."""
+    """The whole to-do list, as objects or as a list of checkboxes."""
     if call.failed is not None:
         return active(call)
     for source in (call.input, call.result):
         for name in ("todos", "plan", "items", "tasks", "task_progress", "newTodos"):
             value = source.get(name)
-            if type(value) is str and (ticked := checklist(value)):
-                return (Planned(agent=call.agent, todos=ticked),)
+            if type(value) is str and (todos := checklist(value)):
+                return (Planned(agent=call.agent, todos=todos),)
             if type(value) is list:
                 return (Planned(agent=call.agent, todos=tuple(todos_of(source, name))),)
     return active(call)
 
 
 def plans_one(call: ToolCall) -> tuple[AnySignal, ...]:
-    """One entry of the list made. Without its id it could not be told from the others: then somebody else tells."""
-    made = part(call.result, "task")
-    name, subject = word(made, "id"), word(made, "subject") or word(call.input, "subject")
+    """One new entry of the list. Without an id it cannot be identified: then other events report it."""
+    task = get_object(call.result, "task")
+    name, subject = get_text(task, "id"), get_text(task, "subject") or get_text(call.input, "subject")
     if name is None or subject is None or call.failed is not None:
         return active(call)
     return (Planned(agent=call.agent, todos=(Todo(subject, "pending", name),), whole=False),)
 
 
 def plans_change(call: ToolCall) -> tuple[AnySignal, ...]:
-    """One entry changed. An empty text: the entry of that id keeps its own."""
-    name, status = word(call.input, "taskId", "task_id", "id"), status_of(call.input.get("status"))
+    """One changed entry. Where the text is empty, the entry of that id keeps its own."""
+    name, status = get_text(call.input, "taskId", "task_id", "id"), status_of(call.input.get("status"))
     if name is None or status is None or call.failed is not None or call.result.get("success") is False:
         return active(call)
-    return (Planned(agent=call.agent, todos=(Todo(word(call.input, "subject") or "", status, name),), whole=False),)
+    return (
+        Planned(agent=call.agent, todos=(Todo(get_text(call.input, "subject") or "", status, name),), whole=False),
+    )
 
 
 def lists_plan(call: ToolCall) -> tuple[AnySignal, ...]:
-    """The list as it was shown to the agent: what stands in it is so, what does not may only be hidden."""
+    """The list as it was shown to the agent: what it has is so, what it lacks may only be hidden."""
     todos = tuple(todos_of(call.result, "tasks"))
     return (Planned(agent=call.agent, todos=todos, whole=False),) if todos else active(call)
 
 
 def waits_for_input(call: ToolCall) -> tuple[AnySignal, ...]:
     """A question to the person."""
-    asked = next(
-        (question for entry in parts(call.input, "questions") if (question := word(entry, "question"))), None
+    text = next(
+        (question for entry in get_objects(call.input, "questions") if (question := get_text(entry, "question"))),
+        None,
     )
-    return (Waits(agent=call.agent, what="input", text=asked or word(call.input, "question", "message")),)
+    return (Waits(agent=call.agent, what="input", text=text or get_text(call.input, "question", "message")),)
 
 
 def waits_for_permission(call: ToolCall) -> tuple[AnySignal, ...]:
-    """The person is to allow something."""
+    """A request for the person's permission."""
     return (Waits(agent=call.agent, what="permission", text=call.tool),)
 
 
 def _text_of(response: Json) -> str | None:
-    """What a response says in words: itself, its content, or the texts of its blocks."""
+    """The text of a response: itself, its content, or the texts of its blocks."""
     value = response
     if type(value) is dict:
         value = next((value[name] for name in ("content", "output", "result", "text") if name in value), None)
     if type(value) is list:
-        said = [item["text"] for item in value if type(item) is dict and type(item.get("text")) is str]
-        value = "\n".join(str(item) for item in said)
+        texts = [item["text"] for item in value if type(item) is dict and type(item.get("text")) is str]
+        value = "\n".join(str(text) for text in texts)
     return value if type(value) is str and value.strip() else None
 
 
-def _came_to_nothing(call: ToolCall) -> bool:
-    return call.failed is not None or flag(call.result, "staged") or word(call.result, "error") is not None
+def _changed_nothing(call: ToolCall) -> bool:
+    return call.failed is not None or get_flag(call.result, "staged") or get_text(call.result, "error") is not None
 
 
 def _assignment(given: Payload) -> tuple[str, str | None]:
-    kind = word(given, "subagent_type", "agent_type", "agentType", "agent", "agent_name") or "general-purpose"
-    return kind, word(given, "description", "prompt", "task", "message", "instructions")
+    kind = get_text(given, "subagent_type", "agent_type", "agentType", "agent", "agent_name") or "general-purpose"
+    return kind, get_text(given, "description", "prompt", "task", "message", "instructions")
 
 
-def _lines(before: str | None, after: str | None, exchanges: list[tuple[str, str, bool]]) -> LineCounts:
+def _count_lines(before: str | None, after: str | None, replacements: list[tuple[str, str, bool]]) -> LineCounts:
     if before is not None and after is not None:
-        return counted(before, after)
-    if any(every for _, _, every in exchanges) or not exchanges:
+        return count_changed_lines(before, after)
+    if any(every for _, _, every in replacements) or not replacements:
         return LineCounts()
-    found = [counted(old, new) for old, new, _ in exchanges]
-    if any(counts.added is None or counts.removed is None for counts in found):
+    counts = [count_changed_lines(old, new) for old, new, _ in replacements]
+    if any(count.added is None or count.removed is None for count in counts):
         return LineCounts()
-    return LineCounts(sum(counts.added or 0 for counts in found), sum(counts.removed or 0 for counts in found))
+    return LineCounts(sum(count.added or 0 for count in counts), sum(count.removed or 0 for count in counts))
 
 
-def _code(call: ToolCall) -> int:
-    for source in (call.result, part(call.result, "metadata")):
-        code = number(source, "exitCode", "exit_code", "exit", "code", "returnCode")
+def _exit_code(call: ToolCall) -> int:
+    for source in (call.result, get_object(call.result, "metadata")):
+        code = get_int(source, "exitCode", "exit_code", "exit", "code", "returnCode")
         if code is not None:
             return code
-    if call.stopped or flag(call.result, "interrupted"):
+    if call.stopped or get_flag(call.result, "interrupted"):
         return 130
     if call.failed is None:
         return 0
-    said = _CODE.search(call.failed[:200])
-    return int(said[1]) or 1 if said else 1
+    match = _EXIT_CODE.search(call.failed[:200])
+    return int(match[1]) or 1 if match else 1
+
+
+# ── to-do lists ──────────────────────────────────────────────────────────────────────────────────────────
+
+MAX_TODOS: Final = 500
+_TODO_STATUS: Final[dict[str, TodoStatus]] = {
+    "pending": "pending", "todo": "pending", "open": "pending", "not_started": "pending", "blocked": "pending",
+    "in_progress": "in_progress", "inprogress": "in_progress", "active": "in_progress", "doing": "in_progress",
+    "completed": "completed", "complete": "completed", "done": "completed",
+    "deleted": "dropped", "cancelled": "dropped", "canceled": "dropped", "dropped": "dropped", "skipped": "dropped",
+}  # fmt: skip
+_CHECKBOX: Final = re.compile(r"^[ \t]{0,20}(?:[-*+]|\d{1,4}[.)]) {1,4}\[([ xX~/-])\] {1,4}(\S.*)$", re.MULTILINE)
+_CHECKBOX_STATUS: Final[dict[str, TodoStatus]] = {" ": "pending", "x": "completed", "-": "dropped"}
+
+
+def todos_of(source: Payload, name: str) -> Iterator[Todo]:
+    """The entries of a list of objects."""
+    for entry in islice(get_objects(source, name), MAX_TODOS):
+        content = get_text(entry, "content", "text", "description", "title", "step", "subject", "task")
+        if content is not None:
+            yield Todo(content, status_of(entry.get("status")) or "pending", get_text(entry, "id"))
+
+
+def checklist(value: str) -> tuple[Todo, ...]:
+    """The entries of a list of checkboxes, such as `- [x] Done`."""
+    matches = islice(_CHECKBOX.finditer(value), MAX_TODOS)
+    return tuple(Todo(match[2].strip(), _CHECKBOX_STATUS.get(match[1].lower(), "in_progress")) for match in matches)
+
+
+def status_of(value: Json) -> TodoStatus | None:
+    return _TODO_STATUS.get(value.strip().lower().replace("-", "_").replace(" ", "_")) if type(value) is str else None
 
 
 # After a call.

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, id_of, plain
-from holdfast.conversations.adapters.errors import category
+from holdfast.conversations.adapters.errors import categorize
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
 from holdfast.conversations.signals import (
     AgentBegan,
@@ -151,7 +151,7 @@ def part(
 ) -> StoryPart | None:
     """None when nothing happened in the window. Times in the future are those of a wrong clock, and become now."""
     signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
-    told = [line for line in story.told if window.has(line.at) and _FIRST < line.at < now + DAY]
+    told = [line for line in story.signals if window.has(line.at) and _FIRST < line.at < now + DAY]
     if not signs and not told:
         return None
     moments = [*signs[:1], *signs[-1:], *(min(line.at, now) for line in told)]
@@ -215,7 +215,7 @@ class _Agents:
         self._background: set[str] = set()
         latest: dict[str, str] = {}
         taken: set[str] = set()
-        for line in story.told:
+        for line in story.signals:
             if isinstance(line.signal, AgentBegan | AgentEnded):
                 own = _own_id(line.signal)
                 # An end belongs to what began last under its name; told twice, it is still the end of one.
@@ -326,7 +326,7 @@ def _start(name: str, signal: AgentBegan | AgentEnded, conversation: str) -> Age
 def _end(name: str, signal: AgentEnded) -> EventData:
     if signal.failed is not None:
         message = plain(signal.failed, 500) or "failed"
-        return AgentFailed(id=name, category=category(None, signal.failed), message=message)
+        return AgentFailed(id=name, category=categorize(None, signal.failed), message=message)
     return AgentCompleted(
         id=name, summary=None if signal.summary is None else plain(signal.summary), tokens=whole(signal.tokens)
     )

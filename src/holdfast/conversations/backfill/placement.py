@@ -59,15 +59,15 @@ _LARGEST: Final = 16 << 20  # bytes: beyond, a file is not looked at
 def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]) -> None:
     """Take back the hashes of a story that are not sure; `on_disk` has those of what is in the project now."""
     changes: dict[str, list[int]] = {}
-    for place, one in enumerate(story.told):
+    for place, one in enumerate(story.signals):
         if isinstance(one.signal, Edited):
             path = inside(one.signal.path, story.cwd, roots)
             if path is not None:
                 changes.setdefault(path, []).append(place)
     for path, places in changes.items():
-        edits = [one.signal for place in places if isinstance((one := story.told[place]).signal, Edited)]
+        edits = [one.signal for place in places if isinstance((one := story.signals[place]).signal, Edited)]
         for place, settled in zip(places, _settled(edits, path, on_disk), strict=True):
-            story.told[place] = story.told[place]._replace(signal=settled)
+            story.signals[place] = story.signals[place]._replace(signal=settled)
 
 
 def _settled(edits: list[Edited], path: str, on_disk: Callable[[str], str | None]) -> list[Edited]:
@@ -211,7 +211,7 @@ class Narrator:
         goal = next(
             (
                 found
-                for line in story.told
+                for line in story.signals
                 if isinstance(line.signal, Prompted) and (found := goal_of(line.signal.text))
             ),
             None,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.conversations.adapters import read_errors
+from holdfast.conversations.adapters.files import collect_read_errors, note_read_error
 from holdfast.conversations.adapters.index import NAMES
-from holdfast.conversations.adapters.transcript import Reader, Transcript, TranscriptSource, reader
+from holdfast.conversations.adapters.transcript import Transcript, TranscriptReader, TranscriptSource, load_reader
 from holdfast.conversations.backfill.progress import BackfillProgress, which
 from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.core.times import DAY
@@ -71,7 +71,7 @@ class Backfilled(msgspec.Struct):
 
 class _Found(msgspec.Struct):
     agent: str
-    reader: Reader | None
+    reader: TranscriptReader | None
     sources: list[tuple[TranscriptSource, int]]
     # What could not even be listed, with the reason.
     refused: dict[str, str]
@@ -99,10 +99,10 @@ def backfill(
     return results
 
 
-def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, Reader | None]]:
+def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, TranscriptReader | None]]:
     """Those asked for, or all; without a reader where there is certainly nothing to read."""
     for name in dict.fromkeys(names or NAMES):
-        yield name, reader(name) if used(name, places) else None
+        yield name, load_reader(name) if used(name, places) else None
 
 
 def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
@@ -120,9 +120,11 @@ def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
     ]
 
 
-def _sources(one: Reader | None, places: AgentDirs) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
+def _sources(
+    one: TranscriptReader | None, places: AgentDirs
+) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
     found = []
-    with read_errors.noted() as refused:
+    with collect_read_errors() as refused:
         for source in one.sources(places) if one is not None else ():
             try:
                 status = os.stat(source.path)
@@ -202,13 +204,13 @@ class _Telling:
 
     def _read(self, source: TranscriptSource, *, late: bool = False) -> None:
         complete = True
-        with read_errors.noted() as refused:
+        with collect_read_errors() as refused:
             for place, story in enumerate(self._stories(source)):
                 if story.parent is not None and place == 0 and not late:
                     self._later.append((story.began, source))
                     return
                 self._note(source, story.problems)
-                if not story.signs and not story.told:
+                if not story.signs and not story.signals:
                     complete &= not story.problems  # unreadable is not nothing: the next run tries again
                     continue
                 if self._since is not None and story.ended < self._since:
@@ -219,7 +221,7 @@ class _Telling:
                 complete &= self._narrator.over(story)
                 self._narrator.look_around(story)
                 self._waiting.append((story, source))
-                self._held += len(story.told)
+                self._held += len(story.signals)
         self._note_refused(refused)
         self._complete[source] = complete and not refused
         if len(self._waiting) >= _STORIES or self._held >= _TOLD:
@@ -235,7 +237,7 @@ class _Telling:
                 story = next(stories, None)
             except Exception as error:  # noqa: BLE001 (see above)
                 if isinstance(error, OSError):
-                    read_errors.note(source.path, error)
+                    note_read_error(source.path, error)
                 said = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
                 story = Transcript(agent=self._found.agent, conversation="", began=0, ended=0)
                 story.problems = [f"cannot be read ({said})"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import CONNECTABLE, SERVED, title
+from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
 from holdfast.conversations.connect import detect, file_plan
 from holdfast.conversations.connect.editors import decoded, editing
 from holdfast.conversations.connect.file_plan import FilePlan, What
@@ -129,7 +129,7 @@ def connect(
 def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
     """Whoever gets nothing but the server is not connected without it."""
     called_by_people = title(name)
-    if name not in SERVED:
+    if name not in MCP_ONLY:
         return
     if scope == "project":
         raise Invalid(f"{called_by_people} has no settings of a project", hint=f"holdfast connect {name}")
@@ -142,7 +142,7 @@ def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
 def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope, *, server: bool) -> _Plan:
     home = ws.home.path
     project = places.project if scope == "project" else None
-    if name not in SERVED:
+    if name not in MCP_ONLY:
         _refuse_twice(ws, places, memory, name, scope)
     connection = memory.of(name, scope, project)
     if connection is None:
@@ -205,7 +205,7 @@ def _carry_out(
         memory.remember(connection)
     notes = list(plan.notes)
     revived = silent and bool(planned) and all(step.change == "unchanged" for step in planned)
-    if revived and connection.agent not in SERVED:
+    if revived and connection.agent not in MCP_ONLY:
         notes.append("Its hooks stood there already; the script they call is made only now.")
     elif rewritten and known_before:
         notes.append("The hook script is written anew, for the Holdfast that runs now.")
@@ -270,7 +270,7 @@ def _words(scope: str) -> str:
 
 def stands(home: str, connection: AgentConnection) -> bool:
     """Whether the hooks of a remembered connection are still in its files; the server, of who gets nothing else."""
-    ours = detect.all_ours(home, connection.scope) if connection.agent in SERVED else detect.ours(home)
+    ours = detect.all_ours(home, connection.scope) if connection.agent in MCP_ONLY else detect.ours(home)
     return any(ours(line) for kept in connection.files for line in detect.lines(kept.path, connection.project))
 
 

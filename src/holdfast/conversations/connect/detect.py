@@ -9,7 +9,7 @@ from shutil import which
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import CONNECTABLE, SERVED, title
+from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
 from holdfast.conversations.connect import mcp_entry
 from holdfast.conversations.connect.editors import Ours, decoded, editing
 from holdfast.conversations.connect.file_plan import at_path, current
@@ -124,7 +124,7 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         where,
         way in SCOPES and not script_stands(ws.home.path),
         registered(ws.home.path, places, name),
-        name not in SERVED or can_serve(),
+        name not in MCP_ONLY or can_serve(),
     )
     if not one.found and way is None:
         return one  # nothing stands in the way of who is not here
@@ -194,7 +194,7 @@ def connected_through(home: str, places: AgentDirs, name: str) -> Way | None:
 
 def installed_entries(home: str, places: AgentDirs, name: str) -> tuple[Way | None, tuple[str, ...]]:
     """The same, with the files in which these hooks stand. Who gets the server alone is connected by that."""
-    if name in SERVED:
+    if name in MCP_ONLY:
         served = registered(home, places, name)
         return (None, ()) if served is None else (served.scope, (served.path,))
     known = ours(home)

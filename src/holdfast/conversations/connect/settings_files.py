@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.base import Payload
-from holdfast.conversations.adapters.fields import WRONG
+from holdfast.conversations.adapters.fields import DECODE_ERRORS
 from holdfast.conversations.adapters.json_tree import JsonText
-from holdfast.conversations.adapters.jsonl import Problems, whole
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 
@@ -20,14 +20,14 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 def content(path: str, largest: int = LARGEST) -> bytes:
-    return whole(path, Problems(), largest)
+    return read_whole(path, ReadProblems(), largest)
 
 
 def settings_in(path: str, *, comments: bool = False) -> Payload:
     """What stands in a JSON file; `comments` where the agent passes over them, as over a comma too many."""
     try:
         value = _with_comments(path) if comments else msgspec.json.decode(content(path).removeprefix(_BOM))
-    except (*WRONG, Invalid):
+    except (*DECODE_ERRORS, Invalid):
         return {}
     return value if type(value) is dict else {}
 

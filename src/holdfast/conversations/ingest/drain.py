@@ -14,7 +14,7 @@ import os
 from itertools import count as counting
 from typing import TYPE_CHECKING
 
-from holdfast.conversations.adapters.clean_text import fits, kept, plain
+from holdfast.conversations.adapters.clean_text import bounded, is_small, plain
 from holdfast.conversations.ingest import pending, routing
 from holdfast.conversations.ingest.payload import Payload, passes, read
 from holdfast.conversations.ingest.store_choice import for_this_store
@@ -258,8 +258,8 @@ def _remember(ws: Workspace, one: Payload) -> None:
             said.permission = plain(signal.permission or "", 100) or said.permission
         elif isinstance(signal, Opened):
             said.title = None if signal.title is None else redact(plain(signal.title)).text
-    rest = redact_document(kept(one.heard.rest)).value
-    if rest and fits(rest):
+    rest = redact_document(bounded(one.heard.rest)).value
+    if rest and is_small(rest):
         said.rest = {plain(one.heard.event, 60): rest}
     if said != pending.Opening():
         name = view.native_name(one.heard.agent, one.heard.conversation)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.conversations.adapters.base import HookEvent
-from holdfast.conversations.adapters.clean_text import fits, goal_of, kept, plain
+from holdfast.conversations.adapters.clean_text import bounded, goal_of, is_small, plain
 from holdfast.conversations.ingest import files, subagents
 from holdfast.conversations.ingest.pending import Opening
 from holdfast.conversations.ingest.routing import began, placeholder
@@ -400,6 +400,6 @@ def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
     """What the model has no place for: without secrets, within bounds, and only when it is news."""
     from holdfast.core.secrets.documents import redact_document
 
-    clean, found = redact_document(kept(value))
-    if state.extra.get(name) != clean and fits(clean):
+    clean, found = redact_document(bounded(value))
+    if state.extra.get(name) != clean and is_small(clean):
         yield ExtraKept(name=name, value=clean, redacted=found)

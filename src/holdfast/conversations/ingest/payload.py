@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.conversations.adapters import index
 from holdfast.conversations.adapters.base import HookEvent
-from holdfast.conversations.adapters.fields import word
+from holdfast.conversations.adapters.fields import get_text
 from holdfast.core.canonical import Json, digest
 from holdfast.machine.process import identify
 from holdfast.workspace import spool
@@ -75,7 +75,11 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
         return PayloadRead(None, "" if empty else "a payload is not a JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
-        heard = index.status(entry.agent)(payload) if by_status else index.agent(entry.agent).parse(payload)
+        heard = (
+            index.load_status_parser(entry.agent)(payload)
+            if by_status
+            else index.load_adapter(entry.agent).parse(payload)
+        )
     except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
         return PayloadRead(
             None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}"
@@ -85,7 +89,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
     said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
     same = digest(said.encode(errors="surrogatepass"))[:24]
     return PayloadRead(
-        Payload(entry, heard, same, bool(heard.mark), word(payload, "transcript_path", "transcriptPath"))
+        Payload(entry, heard, same, bool(heard.mark), get_text(payload, "transcript_path", "transcriptPath"))
     )
 
 

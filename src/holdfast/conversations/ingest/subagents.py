@@ -156,7 +156,7 @@ def _over(agent: AgentState, signal: AgentEnded) -> Iterator[EventData]:
             yield AgentAborted(id=agent.id, ref=agent.ref, reason="Stopped by the person")
         elif signal.failed is not None:
             message = plain(signal.failed, 500) or "failed"
-            yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=errors.category(None, message))
+            yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=errors.categorize(None, message))
         else:
             yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary)
     # Told to have ended before, or not: what the call returns completes the picture.

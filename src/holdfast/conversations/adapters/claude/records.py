@@ -1,6 +1,7 @@
-"""The lines of Claude Code's transcripts, as far as anything is made of them. Only the fields named here are decoded,
-which is what makes reading years of them quick; what tools were given and gave back stays bytes until it is known
-that it matters. The format is internal to the program and changes: everything may be missing.
+"""The lines of Claude Code's transcripts.
+
+Only the fields named here are decoded, which makes reading years of them quick; inputs and results of tools stay
+bytes until they are known to matter. The format is internal to the program and changes: everything may be missing.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters.fields import NOTHING, read
+from holdfast.conversations.adapters.fields import NULL, decode
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 
-END: Final = ".jsonl"
-AGENT: Final = "agent-"
+ENDING: Final = ".jsonl"
+SUBAGENT_PREFIX: Final = "agent-"
 
 
 class ClaudeUsage(msgspec.Struct, gc=False):
@@ -29,21 +30,21 @@ class ClaudeUsage(msgspec.Struct, gc=False):
 
     @property
     def context(self) -> int:
-        """What the model was shown."""
+        """The tokens that the model was shown."""
         return (self.input_tokens or 0) + self.cached
 
 
 class ClaudeBlock(msgspec.Struct, gc=False):
-    """A part of a message: text, a tool call, or what came of one."""
+    """A part of a message: text, a tool call, or the result of one."""
 
     type: str = ""
     text: str | None = None
     id: str | None = None
     name: str | None = None
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NULL
     tool_use_id: str | None = None
     is_error: bool | None = None
-    content: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NULL
 
 
 class ClaudeMessage(msgspec.Struct, gc=False):
@@ -54,11 +55,11 @@ class ClaudeMessage(msgspec.Struct, gc=False):
     content: str | list[ClaudeBlock | str] | None = None
 
 
-class Fork(msgspec.Struct, gc=False):
+class ClaudeFork(msgspec.Struct, gc=False):
     session: str | None = msgspec.field(name="sessionId", default=None)
 
 
-class Compaction(msgspec.Struct, gc=False, rename="camel"):
+class ClaudeCompaction(msgspec.Struct, gc=False, rename="camel"):
     post_tokens: int | None = None
 
 
@@ -69,36 +70,36 @@ class ClaudeRecord(msgspec.Struct, gc=False):
     parent: str | None = msgspec.field(name="parentUuid", default=None)
     timestamp: str | None = None
     session: str | None = msgspec.field(name="sessionId", default=None)
-    forked: Fork | None = msgspec.field(name="forkedFrom", default=None)
+    forked: ClaudeFork | None = msgspec.field(name="forkedFrom", default=None)
     sidechain: bool | None = msgspec.field(name="isSidechain", default=None)
     meta: bool | None = msgspec.field(name="isMeta", default=None)
     compact_summary: bool | None = msgspec.field(name="isCompactSummary", default=None)
     api_error: bool | None = msgspec.field(name="isApiErrorMessage", default=None)
-    error: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NULL
     agent: str | None = msgspec.field(name="agentId", default=None)
     cwd: str | None = None
     branch: str | None = msgspec.field(name="gitBranch", default=None)
-    # Of records nobody here knows, it may be anything.
+    # In records nobody here knows, it may be anything.
     message: ClaudeMessage | str | None = None
-    result: msgspec.Raw = msgspec.field(name="toolUseResult", default=NOTHING)
-    compaction: Compaction | None = msgspec.field(name="compactMetadata", default=None)
+    result: msgspec.Raw = msgspec.field(name="toolUseResult", default=NULL)
+    compaction: ClaudeCompaction | None = msgspec.field(name="compactMetadata", default=None)
     custom_title: str | None = msgspec.field(name="customTitle", default=None)
     ai_title: str | None = msgspec.field(name="aiTitle", default=None)
-    summary: msgspec.Raw = NOTHING
+    summary: msgspec.Raw = NULL
     cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
 
 
-class Shell(msgspec.Struct, gc=False):
-    """What came of a shell command, without all it printed."""
+class ClaudeShellResult(msgspec.Struct, gc=False):
+    """The result of a shell command, without what it printed."""
 
     interrupted: bool | None = None
     exit_code: int | None = msgspec.field(name="exitCode", default=None)
 
 
 DECODER: Final = msgspec.json.Decoder(decodable(ClaudeRecord))
-_SHELL: Final = msgspec.json.Decoder(decodable(Shell))
+_SHELL: Final = msgspec.json.Decoder(decodable(ClaudeShellResult))
 
 
-def shell(raw: msgspec.Raw) -> Json:
-    found = read(_SHELL, raw)
-    return None if found is None else {"interrupted": found.interrupted, "exitCode": found.exit_code}
+def shell_result(raw: msgspec.Raw) -> Json:
+    result = decode(_SHELL, raw)
+    return None if result is None else {"interrupted": result.interrupted, "exitCode": result.exit_code}

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.files import names
+from holdfast.conversations.adapters.files import list_names
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry, Wiring
@@ -115,7 +115,7 @@ def _own_settings(places: AgentDirs, scope: Scope) -> tuple[str, ...]:
 def _managed_settings(places: AgentDirs) -> list[str]:
     root = _MANAGED.get(places.system, "/etc/claude-code")
     pieces = os.path.join(root, "managed-settings.d")
-    listed = [name for name in names(pieces) if name.endswith(".json")]
+    listed = [name for name in list_names(pieces) if name.endswith(".json")]
     return [
         os.path.join(root, "managed-settings.json"),
         *(os.path.join(pieces, name) for name in listed[:_MOST_FILES]),

@@ -8,15 +8,23 @@ import re
 from shlex import quote
 from typing import Final
 
-from holdfast.conversations.adapters import fields
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import LONGEST_ID, conversation_of, number, part, rest, word
-from holdfast.conversations.adapters.todos import checklist
+from holdfast.conversations.adapters.fields import (
+    MAX_ID_LENGTH,
+    decode_any,
+    get_conversation,
+    get_int,
+    get_object,
+    get_text,
+    unknown_fields,
+)
 from holdfast.conversations.adapters.tools import (
     Table,
     ToolCall,
     active,
+    checklist,
     deletes,
     edits,
     patches,
@@ -24,7 +32,6 @@ from holdfast.conversations.adapters.tools import (
     waits_for_input,
     writes,
 )
-from holdfast.conversations.hooks.reply_text import fitted
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -53,8 +60,8 @@ def edits_file(call: ToolCall) -> tuple[AnySignal, ...]:
     """A text exchanged for another; with nothing to exchange, a file written or lines put into one."""
     if "old_text" in call.input and type(call.input["old_text"]) is str:
         return edits(call)
-    if number(call.input, "insert_line") is not None:
-        path = word(call.input, "path")
+    if get_int(call.input, "insert_line") is not None:
+        path = get_text(call.input, "path")
         return (Edited(agent=call.agent, path=path),) if path and call.failed is None else active(call)
     said = (call.text or "")[:200]
     given: dict[str, Json] = {"path": call.input.get("path"), "content": call.input.get("new_text")}
@@ -91,17 +98,17 @@ def runs_each(call: ToolCall) -> tuple[AnySignal, ...]:
 def asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
     if call.id is None:
         return active(call)
-    return (Called(agent=call.agent, call=call.id, type=SUBAGENT, task=word(call.input, "task")),)
+    return (Called(agent=call.agent, call=call.id, type=SUBAGENT, task=get_text(call.input, "task")),)
 
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
     if call.id is None:
         return active(call)
-    usage = part(call.result, "usage")
-    tokens = (number(usage, "inputTokens") or 0) + (number(usage, "outputTokens") or 0)
+    usage = get_object(call.result, "usage")
+    tokens = (get_int(usage, "inputTokens") or 0) + (get_int(usage, "outputTokens") or 0)
     return (
         AgentEnded(
-            call=call.id, type=SUBAGENT, task=word(call.input, "task"), summary=word(call.result, "text"),
+            call=call.id, type=SUBAGENT, task=get_text(call.input, "task"), summary=get_text(call.result, "text"),
             tokens=tokens or None, took_ms=call.took_ms, failed=call.failed,
         ),
     )  # fmt: skip
@@ -132,7 +139,7 @@ def given(value: Json) -> dict[str, Json]:
 def outcome(value: Json) -> Json:
     """What came of a call: an object, several of them, or either as text."""
     if type(value) is str and value.lstrip()[:1] in ("{", "["):
-        read = fields.value(value)
+        read = decode_any(value)
         value = value if read is None else read
     return {"each": value} if type(value) is list else value
 
@@ -149,7 +156,7 @@ def _listed(value: Json) -> list[str]:
 
 def _code(end: Json, failed: str | None) -> int:
     told = given(end)
-    said = f"{word(told, 'error') or ''} {failed or ''}"
+    said = f"{get_text(told, 'error') or ''} {failed or ''}"
     code = _CODE.search(said[:500])
     if code is not None:
         return int(code[1])
@@ -193,16 +200,16 @@ class Cline:
     asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        context = part(payload, "sessionContext")
-        rooted = word(context, "rootSessionId")
-        root = conversation_of(context, "rootSessionId")
-        conversation = conversation_of(payload, "taskId") if rooted is None else root
+        context = get_object(payload, "sessionContext")
+        rooted = get_text(context, "rootSessionId")
+        root = get_conversation(context, "rootSessionId")
+        conversation = get_conversation(payload, "taskId") if rooted is None else root
         if conversation is None:
             return None
-        said = word(payload, "hookName") or ""
-        event = NAMES.get(said, said)[:LONGEST_ID]
+        said = get_text(payload, "hookName") or ""
+        event = NAMES.get(said, said)[:MAX_ID_LENGTH]
         known = event in EVENTS
-        agent = word(payload, "agent_id") if word(payload, "parent_agent_id") else None
+        agent = get_text(payload, "agent_id") if get_text(payload, "parent_agent_id") else None
         return HookEvent(
             agent=self.name,
             conversation=conversation,
@@ -213,17 +220,17 @@ class Cline:
             occasion=None if agent else _OCCASIONS.get(event),
             # Only the terminal program can be asked for a conversation.
             resume=resume(conversation) if rooted else None,
-            rest=rest(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
+            rest=unknown_fields(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
         if event not in self.asking:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
-            return Reply(fitted({"errorMessage": answer.block}, cancel=True))
+            return Reply(reply_json({"errorMessage": answer.block}, cancel=True))
         # There is no way to the person past the agent.
         said = "\n\n".join(name for name in (answer.context, answer.say) if name)
-        return Reply(fitted({"contextModification": said}, cancel=False))
+        return Reply(reply_json({"contextModification": said}, cancel=False))
 
 
 def resume(conversation: str) -> str | None:
@@ -251,7 +258,7 @@ def tool_signals(
     found = signals_of(
         tool, parameters, outcome(result), agent=agent, call=call, failed=failed, took_ms=took_ms, table=AFTER
     )
-    ticked = word(given(parameters), "task_progress")
+    ticked = get_text(given(parameters), "task_progress")
     todos = checklist(ticked[:100_000]) if ticked else ()
     return (*found, Planned(agent=agent, todos=todos)) if todos else found
 
@@ -261,27 +268,27 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "TaskStart" | "TaskResume":
             return _began(event, payload, agent)
         case "UserPromptSubmit":
-            text = words_of(word(part(payload, "userPromptSubmit"), "prompt") or "")
+            text = words_of(get_text(get_object(payload, "userPromptSubmit"), "prompt") or "")
             return (Active(agent=agent),) if agent else (Prompted(text=text),)
         case "PreToolUse" | "PostToolUse":
             return _tool(event, payload, agent)
         case "TaskComplete":
-            said = word(part(payload, "turn"), "outputText")
+            said = get_text(get_object(payload, "turn"), "outputText")
             return (AgentEnded(agent=agent, type=SUBAGENT, summary=said),) if agent else (Replied(text=said),)
         case "TaskCancel":
-            why = word(payload, "reason") or "it was cancelled"
+            why = get_text(payload, "reason") or "it was cancelled"
             # The person took the turn back.
             return (AgentEnded(agent=agent, type=SUBAGENT, failed=why, stopped=True),) if agent else (Replied(),)
         case "TaskError":
-            error = part(payload, "error")
-            kind, message = word(error, "name"), word(error, "message")
+            error = get_object(payload, "error")
+            kind, message = get_text(error, "name"), get_text(error, "message")
             if agent:
                 return (AgentEnded(agent=agent, type=SUBAGENT, failed=message or kind or "it failed"),)
             return (classify(None if kind == "Error" else kind, message),)
         case "PreCompact":
             return (Compacting(agent=agent),)
         case "SessionShutdown":
-            return () if agent else (Closed(reason=word(payload, "reason")),)
+            return () if agent else (Closed(reason=get_text(payload, "reason")),)
     return (Active(agent=agent),)
 
 
@@ -297,36 +304,36 @@ def _began(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, 
 
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if event == "PreToolUse":
-        told, classic = part(payload, "tool_call"), part(payload, "preToolUse")
-        tool = word(told, "name") or word(classic, "toolName") or ""
+        told, classic = get_object(payload, "tool_call"), get_object(payload, "preToolUse")
+        tool = get_text(told, "name") or get_text(classic, "toolName") or ""
         parameters = told.get("input", classic.get("parameters"))
-        return signals_of(tool, parameters, agent=agent, call=word(told, "id"), table=BEFORE)
-    told, classic = part(payload, "tool_result"), part(payload, "postToolUse")
+        return signals_of(tool, parameters, agent=agent, call=get_text(told, "id"), table=BEFORE)
+    told, classic = get_object(payload, "tool_result"), get_object(payload, "postToolUse")
     result = told.get("output", classic.get("result"))
-    failed = word(told, "error")
+    failed = get_text(told, "error")
     if failed is None and classic.get("success") is False:
         failed = result if type(result) is str and result.strip() else "it failed without a message"
     return tool_signals(
-        word(told, "name") or word(classic, "toolName") or "",
+        get_text(told, "name") or get_text(classic, "toolName") or "",
         told.get("input", classic.get("parameters")),
         result,
         agent=agent,
-        call=word(told, "id"),
+        call=get_text(told, "id"),
         failed=failed,
-        took_ms=number(told, "durationMs") if told else number(classic, "executionTimeMs"),
+        took_ms=get_int(told, "durationMs") if told else get_int(classic, "executionTimeMs"),
     )
 
 
 def _chosen(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    model = part(payload, "model")
-    provider, name = word(model, "provider"), word(model, "slug")
+    model = get_object(payload, "model")
+    provider, name = get_text(model, "provider"), get_text(model, "slug")
     if name is None or name == "unknown" or agent is not None:
         return ()
     return (Chosen(model=f"{provider}/{name}" if provider else name),)
 
 
 def _cwd(payload: Payload) -> str | None:
-    root = word(part(payload, "workspaceInfo"), "rootPath")
+    root = get_text(get_object(payload, "workspaceInfo"), "rootPath")
     roots = payload.get("workspaceRoots")
     first = roots[0] if type(roots) is list and roots else None
     return root or (first if type(first) is str and first.strip() else None)
@@ -334,9 +341,9 @@ def _cwd(payload: Payload) -> str | None:
 
 def _mark(event: str, payload: Payload) -> str:
     """When it happened and to whom, which is the same in all files that hear of it."""
-    call = word(part(payload, "tool_call", "tool_result"), "id") or ""
-    parts = [event, word(payload, "taskId") or "", word(payload, "timestamp") or "", call]
-    return ":".join(parts) if parts[2] and all(len(name) <= LONGEST_ID for name in parts) else ""
+    call = get_text(get_object(payload, "tool_call", "tool_result"), "id") or ""
+    parts = [event, get_text(payload, "taskId") or "", get_text(payload, "timestamp") or "", call]
+    return ":".join(parts) if parts[2] and all(len(name) <= MAX_ID_LENGTH for name in parts) else ""
 
 
 AGENT: Final = Cline()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from holdfast.conversations.adapters.base import Payload, Scope
-from holdfast.conversations.adapters.fields import part, parts, word
+from holdfast.conversations.adapters.fields import get_object, get_objects, get_text
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import content, settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
@@ -40,14 +40,14 @@ def settings(path: str) -> Payload:
 
 def switched_off(config: Payload) -> bool:
     """Whether hooks are off altogether; the older name of the switch still holds."""
-    features = part(config, "features")
+    features = get_object(config, "features")
     return features.get("hooks") is False or features.get("codex_hooks") is False
 
 
 def project_trusted(config: Payload, project: str) -> bool:
     """Whether a project, or the repository it is in, is trusted: otherwise its `.codex` is passed over."""
     wanted = {os.path.normcase(name) for name in _upwards(os.path.realpath(project))}
-    for name, entry in part(config, "projects").items():
+    for name, entry in get_object(config, "projects").items():
         trusted = type(entry) is dict and entry.get("trust_level") == "trusted"
         if trusted and os.path.normcase(os.path.realpath(name)) in wanted:
             return True
@@ -61,7 +61,7 @@ def installed_hooks(config: Payload, hooks_file: str) -> Literal["absent", "untr
         return "absent"
     states: dict[tuple[str, str, str], Payload] = {}
     here = os.path.normcase(os.path.realpath(hooks_file))
-    for name, state in part(part(config, "hooks"), "state").items():
+    for name, state in get_object(get_object(config, "hooks"), "state").items():
         pieces = name.rsplit(":", 3)
         if len(pieces) == 4 and type(state) is dict and os.path.normcase(os.path.realpath(pieces[0])) == here:
             states[pieces[1], pieces[2], pieces[3]] = state
@@ -90,12 +90,12 @@ def label(event: str) -> str:
 
 
 def _hooks(path: str) -> Iterator[CodexHook]:
-    events = part(settings_in(path), "hooks")
+    events = get_object(settings_in(path), "hooks")
     for event in events:
-        for group, entry in enumerate(parts(events, event)):
-            for place, handler in enumerate(parts(entry, "hooks")):
-                if _OURS in (word(handler, "command") or "").lower():
-                    found = hook_hash(label(event), handler, word(entry, "matcher"))
+        for group, entry in enumerate(get_objects(events, event)):
+            for place, handler in enumerate(get_objects(entry, "hooks")):
+                if _OURS in (get_text(handler, "command") or "").lower():
+                    found = hook_hash(label(event), handler, get_text(entry, "matcher"))
                     yield CodexHook((label(event), str(group), str(place)), found)
 
 

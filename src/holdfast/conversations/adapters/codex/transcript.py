@@ -1,175 +1,62 @@
-"""The tool calls of a rollout. The same thing is often written twice, as what the model asked for and as what the
-program did: under the id of the call, what was done counts, and what was asked for where nothing else is told.
+"""Read Codex's rollouts: a conversation's own file, then those of its subagents.
+
+Prompts, token counts and tool calls may stand in several kinds of records; of each, the surest kind that is there
+counts.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.codex.hooks import AFTER, DEFAULT_TYPE, outcome, plain_name, resume
-from holdfast.conversations.adapters.codex.records import (
+from holdfast.conversations.adapters.codex.hooks import DEFAULT_TYPE, resume
+from holdfast.conversations.adapters.codex.rollouts import (
     COUNT,
-    DURATION,
     EVENT,
     ITEM,
     META,
     RESPONSE,
     SPENT,
     TURN,
+    CodexCount,
     CodexEvent,
     CodexItem,
     CodexLine,
+    CodexMeta,
+    CodexResponse,
     CodexUsage,
-    Count,
-    Meta,
-    Response,
+    RolloutIndex,
+    callers,
+    find_rollouts,
+    home_of,
+    read_callers,
+    read_lines,
     texts,
 )
-from holdfast.conversations.adapters.edits import counted, digest
+from holdfast.conversations.adapters.codex.settings import home
+from holdfast.conversations.adapters.codex.tools import CodexCalls
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import NOTHING, part, read, value, word
-from holdfast.conversations.adapters.timestamps import moment
-from holdfast.conversations.adapters.tools import command_of, signals_of
-from holdfast.conversations.adapters.transcript import LONGEST_PROMPT, OF_AGENTS, Marks, TimedSignal, Transcript
-from holdfast.conversations.signals import (
-    Active,
-    AgentBegan,
-    AgentEnded,
-    AnySignal,
-    Chosen,
-    Compacted,
-    Edited,
-    Measured,
-    Prompted,
-    Ran,
+from holdfast.conversations.adapters.fields import decode, decode_any, parse_timestamp
+from holdfast.conversations.adapters.jsonl import ReadProblems
+from holdfast.conversations.adapters.transcript import (
+    MAX_PROMPT_LENGTH,
+    SUBAGENT_SIGNALS,
+    Marks,
+    TimedSignal,
+    Transcript,
+    TranscriptSource,
+    merge_subagent,
+    with_problems,
 )
+from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Chosen, Compacted, Measured, Prompted
 from holdfast.core.canonical import Json
+from holdfast.workspace.agent_dirs import AgentDirs
 
-# How Codex tells the model that nothing was done at all, and that the person broke it off.
-_NOT_DONE = ("unsupported call", "unsupported custom tool call")
-_BROKEN_OFF = "aborted by user"
-
-
-class _Call(msgspec.Struct):
-    """What was asked for, and what became of it as far as that was told."""
-
-    at: int
-    tool: str = ""
-    given: str | None = None
-    action: msgspec.Raw = NOTHING
-    output: msgspec.Raw = NOTHING
-    # What the program says it did.
-    done: tuple[AnySignal, ...] | None = None
-
-
-class Calls:
-    def __init__(self) -> None:
-        self.agent: str | None = None
-        self._open: dict[str, _Call] = {}
-        self._over: list[tuple[str, _Call]] = []
-
-    def asked(self, name: str, item: Response, at: int) -> None:
-        """The model asks for a tool."""
-        before = self._open.pop(name, None)
-        if before is not None:
-            self._over.append((name, before))  # ids are the model's, and may come again
-        given = item.arguments if item.arguments is not None else item.input
-        self._open[name] = _Call(at, item.name or "local_shell", given, item.action)
-
-    def answered(self, name: str, output: msgspec.Raw) -> None:
-        """The model is told what came of it."""
-        if name in self._open:
-            self._open[name].output = output
-
-    def done(self, name: str, signals: tuple[AnySignal, ...], at: int) -> None:
-        """The program did this."""
-        call = self._open.get(name)
-        if call is None:
-            call = self._open[name] = _Call(at)  # asked for by a script, which is all the model wrote
-        call.at = at
-        call.done = (call.done or ()) + signals
-
-    def did(self, item: CodexItem, name: str, at: int) -> None:
-        """The same, from what the program says of it."""
-        match item.type:
-            case "CommandExecution" | "exec_command_end":
-                command = command_of({"command": value(item.command)})
-                if command is None:
-                    return
-                took = read(DURATION, item.duration)
-                code = abs(item.exit_code) if item.exit_code is not None else int(item.status == "failed")
-                ran = Ran(agent=self.agent, command=command, code=code, took_ms=None if took is None else took.ms)
-                self.done(name, (ran,), at)
-            case "FileChange" | "patch_apply_end":
-                if item.success is False or item.status not in (None, "completed"):
-                    self.done(name, (), at)
-                elif changes := _changes(value(item.changes), self.agent):
-                    self.done(name, changes, at)
-
-    def told(self) -> Iterator[tuple[int, str, tuple[AnySignal, ...]]]:
-        """All of it: when, by which id, and what it was."""
-        for name, call in [*self._over, *self._open.items()]:
-            signals = call.done if call.done is not None else self._meant(name, call)
-            yield call.at, name, tuple(signal for signal in signals if type(signal) is not Active)
-
-    def _meant(self, name: str, call: _Call) -> tuple[AnySignal, ...]:
-        """What a call means of which the program itself said nothing: older versions, and tools like the plan."""
-        tool = plain_name(call.tool)
-        if tool not in AFTER:
-            return ()
-        given: Json = call.given if call.given is not None else value(call.action)
-        if type(given) is str and given.lstrip().startswith("{"):
-            given = value(given)
-        output = value(call.output)
-        if type(output) is str and output.startswith("{"):
-            # What came of a command was an object written as text once.
-            inner = value(output)
-            code = part(inner, "metadata").get("exit_code") if type(inner) is dict else None
-            output = {"exit_code": abs(code)} if type(code) is int else output
-        said = output if type(output) is str else ""
-        if said.startswith(_NOT_DONE):
-            return ()
-        came = outcome(output)
-        return signals_of(
-            tool, given, came.response, agent=self.agent, call=name, took_ms=came.took_ms, table=AFTER,
-            failed=_BROKEN_OFF if said.startswith(_BROKEN_OFF) else came.failed,
-        )  # fmt: skip
-
-
-def _changes(files: Json, agent: str | None) -> tuple[AnySignal, ...]:
-    """Files, by what was done to them."""
-    found: list[AnySignal] = []
-    for path, told in files.items() if type(files) is dict else ():
-        if type(told) is not dict or not path:
-            continue
-        kind = word(told, "type") or next(iter(told), "")
-        change = part(told, kind) or told  # older versions nest it
-        content, diff, moved = change.get("content"), change.get("unified_diff"), word(change, "move_path")
-        if kind == "add":
-            text = content if type(content) is str else None
-            lines = counted("", text) if text is not None else None
-            found.append(
-                Edited(
-                    agent=agent, path=path, action="created", after=digest(text),
-                    lines_added=lines.added if lines else None, lines_removed=0 if lines else None,
-                )
-            )  # fmt: skip
-        elif kind == "delete" or (kind == "update" and moved):
-            found.append(Edited(agent=agent, path=path, action="deleted"))
-            if moved:
-                found.append(Edited(agent=agent, path=moved, action="created"))
-        elif kind == "update":
-            rows = diff.split("\n") if type(diff) is str else []
-            added = sum(1 for row in rows if row.startswith("+") and not row.startswith("+++ "))
-            removed = sum(1 for row in rows if row.startswith("-") and not row.startswith("--- "))
-            found.append(Edited(agent=agent, path=path, lines_added=added, lines_removed=removed))
-    return tuple(found)
-
-
+_MAX_AGENTS: Final = 1_000
 # A fork may begin with a copy of what it comes from, written in one go as it was opened.
 _COPIED_WITHIN: Final = 1_000  # ms
 # Written for the model in the person's name.
@@ -179,66 +66,146 @@ _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", 
 _SIGNS: Final = frozenset({"reasoning", "web_search_call", *_TOOL_CALLS, *_OUTPUTS})
 
 
-class CodexTranscript:
+# ── files ──
+
+
+class CodexReader:
+    name = "codex"
+
+    def __init__(self) -> None:
+        # The latest listing, and its index once a rollout is read.
+        self._listed: dict[str, str] = {}
+        self._index: RolloutIndex | None = None
+
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
+        listed: dict[str, str] = {}
+        for source in find_rollouts(home(places)):
+            listed[source.path] = source.stamp
+            yield source
+        self._listed, self._index = listed, None
+
+    def read(self, source: TranscriptSource) -> Iterator[Transcript]:
+        problems = ReadProblems()
+        builder = _read(source.path, problems)
+        index = self._index_of(source)
+        if index.has_top(builder.callers):
+            return
+        transcript = builder.finish()
+        if transcript is not None:
+            _merge_subagents(transcript, index, problems)
+        name = os.path.basename(source.path).removesuffix(".zst").removesuffix(".jsonl")
+        yield from with_problems(transcript, problems, self.name, name[:200])
+
+    def _index_of(self, source: TranscriptSource) -> RolloutIndex:
+        if self._listed.get(source.path) != source.stamp:
+            top = home_of(source.path)
+            paths = [] if top is None else [source.path for source in find_rollouts(top)]
+            return RolloutIndex(paths, read_callers)
+        if self._index is None:
+            self._index = RolloutIndex(self._listed, read_callers)
+        return self._index
+
+
+def _merge_subagents(transcript: Transcript, index: RolloutIndex, problems: ReadProblems) -> None:
+    """Merge the subagents of a conversation, and theirs."""
+    seen = {transcript.conversation}
+    waiting = [
+        *_subagents_of(transcript),
+        *index.subagents_of(transcript.conversation, transcript.began, transcript.ended),
+    ]
+    while waiting and len(seen) < _MAX_AGENTS:
+        name = waiting.pop(0)
+        path = None if name in seen else index.find(name)
+        seen.add(name)
+        if path is None:
+            continue
+        agent_problems = ReadProblems()
+        part = _read(path, agent_problems).finish()
+        if part is not None and part.conversation == name:
+            waiting += [*_subagents_of(part), *index.subagents_of(name, part.began, part.ended)]
+            merge_subagent(transcript, part)
+        problems.extend(agent_problems, f"in {os.path.basename(path)}, ")
+
+
+def _read(path: str, problems: ReadProblems) -> CodexTranscriptBuilder:
+    builder = CodexTranscriptBuilder(os.path.basename(path))
+    for number, line in read_lines(path, problems):
+        builder.add(line, number)
+    return builder
+
+
+def _subagents_of(transcript: Transcript) -> list[str]:
+    """The ids of the subagents that began in it."""
+    return [
+        line.signal.agent for line in transcript.signals if isinstance(line.signal, AgentBegan) and line.signal.agent
+    ]
+
+
+# ── one conversation ──
+
+
+class CodexTranscriptBuilder:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._meta: Meta | None = None
-        # The conversations that a subagent works for, the one that all of it is for first.
+        self._meta: CodexMeta | None = None
+        # The conversations that a subagent works for, the topmost first.
         self.callers: tuple[str, ...] = ()
         self._agent: str | None = None
         self._opened = 0
         self._copying = False
         self._at = 0
         self._signs: list[int] = []
-        self._told: list[TimedSignal] = []
-        self._calls = Calls()
+        self._signals: list[TimedSignal] = []
+        self._calls = CodexCalls()
         self._marks = Marks()
-        # Prompts by the kind of record they were found in: the surest kind that is there counts.
+        # Prompts by the kind of record they are in: the surest kind that is there counts.
         self._prompts: dict[str, list[tuple[int, str, str]]] = {"item": [], "event": [], "message": []}
         self._spent: dict[str, CodexUsage] = {}
         self._counted: list[CodexUsage] = []
         self._total = -1
-        self._measured: tuple[int, Count, CodexEvent, int] | None = None
+        self._measured: tuple[int, CodexCount, CodexEvent, int] | None = None
         self._messages = 0
         self._cwd: str | None = None
         self._title: str | None = None
         self._chosen = Chosen()
-        # How the last turn ended: when, with which words, or why it was broken off.
+        # How the last turn ended: when, with which message, or why it was aborted.
         self._last: tuple[int, str | None, str | None] | None = None
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, line: CodexLine, number: int) -> None:
-        at = moment(line.timestamp)
+    def add(self, line: CodexLine, number: int) -> None:
+        at = parse_timestamp(line.timestamp)
         if at is not None:
             self._at = at
         if self._copying:
-            # Nothing in a copy is news, and its times are those of the copying.
+            # Nothing in a copy is new, and its times are those of the copying.
             self._copying = self._at - self._opened <= _COPIED_WITHIN
             if self._copying:
                 return
         match line.type:
             case "response_item":
-                self._response(read(RESPONSE, line.payload), number)
+                self._response(decode(RESPONSE, line.payload), number)
             case "event_msg":
                 self._event(line.payload, number)
             case "session_meta":
-                self._begin(read(META, line.payload))
+                self._begin(decode(META, line.payload))
             case "turn_context":
                 self._turn(line, number)
             case "token_usage_record":
-                spent = read(SPENT, line.payload)
+                spent = decode(SPENT, line.payload)
                 if spent is not None and spent.response_id and spent.usage:
                     self._spent[spent.response_id] = spent.usage
             case "compacted":
-                self._tell(Compacted(), f"line{number}")
+                self._emit(Compacted(), f"line{number}")
             case "message":
-                self._response(Response(type=line.type, role=line.role, id=line.id, content=line.content), number)
+                self._response(
+                    CodexResponse(type=line.type, role=line.role, id=line.id, content=line.content), number
+                )
             case "":
                 if self._meta is None and line.id is not None:
-                    self._begin(Meta(id=line.id, timestamp=line.timestamp))
+                    self._begin(CodexMeta(id=line.id, timestamp=line.timestamp))
 
-    def _begin(self, meta: Meta | None) -> None:
+    def _begin(self, meta: CodexMeta | None) -> None:
         if meta is None:
             return
         if self._meta is not None:
@@ -246,57 +213,57 @@ class CodexTranscript:
             self._copying = meta.id != self._meta.id and self._at - self._opened <= _COPIED_WITHIN
             return
         self._meta = meta
-        self._opened = self._at = moment(meta.timestamp) or self._at
+        self._opened = self._at = parse_timestamp(meta.timestamp) or self._at
         self._cwd = meta.cwd
         self.callers = callers(meta)
         if meta.id and self.callers:
             self._agent = self._calls.agent = meta.id
 
     def _turn(self, line: CodexLine, number: int) -> None:
-        turn = read(TURN, line.payload)
+        turn = decode(TURN, line.payload)
         if turn is None:
             return
         self._cwd = self._cwd or turn.cwd
-        policy = value(turn.approval_policy)
+        policy = decode_any(turn.approval_policy)
         permission = None if policy is None else "bypassPermissions" if policy == "never" else "default"
         chosen = Chosen(model=turn.model, permission=permission)
         if chosen != self._chosen and chosen != Chosen():
             self._chosen = chosen
-            self._tell(chosen, f"line{number}")
+            self._emit(chosen, f"line{number}")
 
-    # ── what went to the model and came from it ──────────────────────────────────────────────────────────
+    # ── to and from the model ──────────────────────────────────────────────────────────
 
-    def _response(self, item: Response | None, number: int) -> None:
+    def _response(self, item: CodexResponse | None, number: int) -> None:
         if item is None:
             return
         if item.type == "message":
             if item.role == "assistant":
                 self._sign(message=True)
             elif item.role == "user":
-                said = texts(item.content)
-                if said.strip() and not said.lstrip().startswith(_NO_PROMPT):
-                    self._prompts["message"].append((self._at, said, item.id or f"line{number}"))
+                text = texts(item.content)
+                if text.strip() and not text.lstrip().startswith(_NO_PROMPT):
+                    self._prompts["message"].append((self._at, text, item.id or f"line{number}"))
         elif item.type in _SIGNS:
             self._sign()
             name = item.call_id or item.id
             if name is None:
                 return
             if item.type in _TOOL_CALLS:
-                self._calls.asked(name, item, self._at)
+                self._calls.add_request(name, item, self._at)
             elif item.type in _OUTPUTS:
-                self._calls.answered(name, item.output)
+                self._calls.add_output(name, item.output)
 
-    # ── what the program did ─────────────────────────────────────────────────────────────────────────────
+    # ── done by the program ─────────────────────────────────────────────────────────────────────────────
 
     def _event(self, payload: msgspec.Raw, number: int) -> None:
-        event = read(EVENT, payload)
+        event = decode(EVENT, payload)
         if event is None:
             return
         match event.type:
             case "item_completed":
-                self._item(read(ITEM, event.item), number)
+                self._item(decode(ITEM, event.item), number)
             case "exec_command_end" | "patch_apply_end":
-                self._item(read(ITEM, payload), number)  # older versions: the fields of the item stand in the event
+                self._item(decode(ITEM, payload), number)  # older versions: the fields of the item stand in the event
             case "user_message":
                 self._sign()
                 if event.message and event.message.strip():
@@ -312,10 +279,10 @@ class CodexTranscript:
             case "thread_name_updated":
                 self._title = event.thread_name or self._title
             case "error":
-                kind = value(event.codex_error_info)
+                kind = decode_any(event.codex_error_info)
                 kind = next(iter(kind), None) if type(kind) is dict else kind
-                met = classify(kind if type(kind) is str else None, event.message, agent=self._agent)
-                self._tell(met, f"line{number}")
+                signal = classify(kind if type(kind) is str else None, event.message, agent=self._agent)
+                self._emit(signal, f"line{number}")
 
     def _item(self, item: CodexItem | None, number: int) -> None:
         if item is None:
@@ -323,60 +290,60 @@ class CodexTranscript:
         match item.type:
             case "UserMessage":
                 self._sign()
-                said = texts(item.content)
-                if said.strip():
-                    self._prompts["item"].append((self._at, said, item.id or f"line{number}"))
+                text = texts(item.content)
+                if text.strip():
+                    self._prompts["item"].append((self._at, text, item.id or f"line{number}"))
             case "SubAgentActivity":
-                if item.agent_thread_id and value(item.kind) == "started":
+                if item.agent_thread_id and decode_any(item.kind) == "started":
                     task = _task(item.agent_path)
                     began = AgentBegan(agent=item.agent_thread_id, type=DEFAULT_TYPE, task=task, background=True)
-                    self._calls.done(item.id or f"line{number}", (began,), self._at)
+                    self._calls.add_done(item.id or f"line{number}", (began,), self._at)
             case _:
-                self._calls.did(item, item.call_id or item.id or f"line{number}", self._at)
+                self._calls.add_item(item, item.call_id or item.id or f"line{number}", self._at)
 
     def _count(self, event: CodexEvent, number: int) -> None:
-        count = read(COUNT, event.info)
+        count = decode(COUNT, event.info)
         if count is None or count.last_token_usage is None:
             return
-        # It is also told when only the limits have changed, with the same total.
+        # It also comes when only the limits have changed, with the same total.
         total = count.total_token_usage.total_tokens if count.total_token_usage else self._total + 1
         if total != self._total:
             self._total = total
             self._counted.append(count.last_token_usage)
         self._measured = (self._at, count, event, number)
 
-    # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
+    # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────
 
-    def story(self) -> Transcript | None:
-        """What there is to tell; None when nobody said anything."""
-        meta = self._meta or Meta()
-        for at, name, signals in self._calls.told():
+    def finish(self) -> Transcript | None:
+        """The transcript; None when it has no messages."""
+        meta = self._meta or CodexMeta()
+        for at, name, signals in self._calls.signals():
             for place, signal in enumerate(signals):
-                self._tell(signal, f"{name}.{place}" if place else name, at)
-        self._tell_prompts()
+                self._emit(signal, f"{name}.{place}" if place else name, at)
+        self._emit_prompts()
         own = meta.id or _id_in(self._name)
         if not self._signs or own is None:
             return None
         began, ended = min(self._signs), max(self._signs)
         if self._agent is not None:
-            self._tell_agent(meta, self._agent, began, ended)
+            self._emit_subagent(meta, self._agent, began, ended)
         else:
-            self._tell_measured()
-        told = sorted(self._told, key=lambda one: one.at)
+            self._emit_measured()
+        lines = sorted(self._signals, key=lambda line: line.at)
         usage = list(self._spent.values()) or self._counted
         cached = sum(item.cached_input_tokens for item in usage)
         return Transcript(
             agent="codex",
             conversation=own,
             began=began,
-            ended=max([ended, *(line.at for line in told[-1:])]),
+            ended=max([ended, *(line.at for line in lines[-1:])]),
             cwd=self._cwd,
             branch=meta.git.branch if meta.git else None,
             title=self._title,
             model=self._chosen.model,
             resume=resume(own),
             parent=next(iter(self.callers), meta.forked_from_id),
-            told=told,
+            signals=lines,
             signs=sorted(self._signs),
             input_tokens=max(sum(item.input_tokens for item in usage) - cached, 0),
             output_tokens=sum(item.output_tokens for item in usage),
@@ -389,46 +356,46 @@ class CodexTranscript:
             self._signs.append(self._at)
         self._messages += message
 
-    def _tell(self, signal: AnySignal, mark: str, at: int | None = None) -> None:
+    def _emit(self, signal: AnySignal, mark: str, at: int | None = None) -> None:
         when = self._at if at is None else at
-        if not when or (self._agent is not None and not isinstance(signal, OF_AGENTS)):
+        if not when or (self._agent is not None and not isinstance(signal, SUBAGENT_SIGNALS)):
             return
         if self._agent is not None:
             mark = f"{self._agent}.{mark}"
-        self._told.append(TimedSignal(when, signal, self._marks.mark(mark)))
+        self._signals.append(TimedSignal(when, signal, self._marks.unique(mark)))
 
-    def _tell_prompts(self) -> None:
+    def _emit_prompts(self) -> None:
         kind = next((kind for kind in ("item", "event", "message") if self._prompts[kind]), "item")
         wanted = True
-        for at, said, mark in self._prompts[kind]:
+        for at, prompt, mark in self._prompts[kind]:
             self._messages += 1
             if kind == "message" and at:
                 self._signs.append(at)
-            # One prompt with a goal in it is all that is ever asked for.
-            text = plain(said, LONGEST_PROMPT) if wanted else ""
+            # Only the first prompt that states a goal is kept.
+            text = plain(prompt, MAX_PROMPT_LENGTH) if wanted else ""
             wanted = wanted and goal_of(text) is None
-            self._tell(Prompted(text=text), mark, at)
+            self._emit(Prompted(text=text), mark, at)
 
-    def _tell_agent(self, meta: Meta, own: str, began: int, ended: int) -> None:
+    def _emit_subagent(self, meta: CodexMeta, own: str, began: int, ended: int) -> None:
         kind, task = meta.agent_role or DEFAULT_TYPE, _task(meta.agent_path)
         opened = min(self._opened or began, began)
-        self._tell(AgentBegan(agent=own, type=kind, task=task, background=True), "began", opened)
+        self._emit(AgentBegan(agent=own, type=kind, task=task, background=True), "began", opened)
         if self._last is not None:
-            at, said, failed = self._last
+            at, message, failed = self._last
             last = self._measured[1].last_token_usage if self._measured else None
-            done = AgentEnded(
-                agent=own, type=kind, task=task, summary=plain(said) if said else None, failed=failed,
+            end = AgentEnded(
+                agent=own, type=kind, task=task, summary=plain(message) if message else None, failed=failed,
                 tokens=last.total_tokens if last else None,
             )  # fmt: skip
-            self._tell(done, f"ended.{at}", max(at, ended))
+            self._emit(end, f"ended.{at}", max(at, ended))
 
-    def _tell_measured(self) -> None:
+    def _emit_measured(self) -> None:
         if self._measured is None:
             return
         at, count, event, number = self._measured
         last = count.last_token_usage
-        limits = value(event.rate_limits)
-        self._tell(
+        limits = decode_any(event.rate_limits)
+        self._emit(
             Measured(
                 tokens=last.total_tokens if last else None,
                 window=count.model_context_window,
@@ -439,34 +406,26 @@ class CodexTranscript:
         )
 
 
-def callers(meta: Meta) -> tuple[str, ...]:
-    """The conversation a subagent works for, and whoever called it; nobody for a conversation of its own."""
-    source = value(meta.source)
-    source = source if type(source) is dict else {}
-    spawned = part(part(source, "subagent"), "thread_spawn")
-    parent = meta.parent_thread_id or word(spawned, "parent_thread_id")
-    if parent is None and meta.thread_source != "subagent" and "subagent" not in source:
-        return ()
-    return tuple(dict.fromkeys(name for name in (meta.session_id, parent) if name and name != meta.id))
-
-
 def _task(path: str | None) -> str | None:
-    """`/root/tests`: an agent is named for what it is to do."""
+    """The task in a path like `/root/tests`: an agent is named after it."""
     return path.rpartition("/")[2].replace("_", " ") or None if path else None
 
 
 def _limits(value: Json) -> dict[str, Json] | None:
-    """How much of the account's limits is used, where anything is said about it."""
+    """How much of the account's limits is used, where that is said."""
     if type(value) is not dict:
         return None
-    said: dict[str, Json] = {}
+    limits: dict[str, Json] = {}
     for name in ("primary", "secondary"):
         if type(value.get(name)) is dict:
-            said[name] = value[name]
-    return said or None
+            limits[name] = value[name]
+    return limits or None
 
 
 def _id_in(name: str) -> str | None:
-    """`rollout-2026-11-15T09-30-00-<id>`: the conversation in the name of a file."""
+    """The conversation's id in the name of a file, `rollout-2026-11-15T09-30-00-<id>`."""
     stem = name.partition(".")[0]
     return stem[28:] if stem.startswith("rollout-") and len(stem) > 28 else None
+
+
+READER: Final = CodexReader()

@@ -11,9 +11,16 @@ from shlex import quote
 from typing import Final, Literal
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import LONGEST_ID, conversation_of, part, rest, word
-from holdfast.conversations.adapters.timestamps import moment
+from holdfast.conversations.adapters.fields import (
+    MAX_ID_LENGTH,
+    get_conversation,
+    get_object,
+    get_text,
+    parse_timestamp,
+    unknown_fields,
+)
 from holdfast.conversations.adapters.tools import (
     Table,
     active,
@@ -26,7 +33,6 @@ from holdfast.conversations.adapters.tools import (
     waits_for_input,
     writes,
 )
-from holdfast.conversations.hooks.reply_text import fitted
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -127,10 +133,10 @@ class Copilot:
     asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        own = conversation_of(payload, "session_id", "sessionId")
+        own = get_conversation(payload, "session_id", "sessionId")
         if own is None:
             return None
-        agent = word(payload, "agent_id", "agentId")
+        agent = get_text(payload, "agent_id", "agentId")
         conversation = _conversation(payload, own, agent)
         event = event_of(payload)
         known = event in _EVENTS
@@ -139,22 +145,22 @@ class Copilot:
             conversation=conversation,
             event=event,
             signals=_signals(event, payload, agent) if known else (),
-            cwd=word(payload, "cwd"),
+            cwd=get_text(payload, "cwd"),
             mark=_mark(event, payload, own),
             # A subagent's prompts are nobody's to answer.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
-            rest=rest(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
+            rest=unknown_fields(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
         if event not in self.asking:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
-            return Reply(fitted({"decision": "block", "reason": answer.block}))
+            return Reply(reply_json({"decision": "block", "reason": answer.block}))
         # There is no way to the person past the agent.
         said = "\n\n".join(name for name in (answer.context, answer.say) if name)
-        return Reply(fitted({"additionalContext": said}))
+        return Reply(reply_json({"additionalContext": said}))
 
 
 def resume(conversation: str) -> str | None:
@@ -164,9 +170,9 @@ def resume(conversation: str) -> str | None:
 
 def event_of(payload: Payload) -> str:
     """The event, by Claude Code's name for it; by its fields where it does not say."""
-    name = word(payload, "hook_event_name", "hookName")
+    name = get_text(payload, "hook_event_name", "hookName")
     if name is not None:
-        return NAMES.get(name, name)[:LONGEST_ID]
+        return NAMES.get(name, name)[:MAX_ID_LENGTH]
     told = payload.keys()
     tool = bool(told & {"toolName", "tool_name"})
     for meant, found in (
@@ -194,10 +200,10 @@ def _conversation(payload: Payload, own: str, agent: str | None) -> str:
     """What a subagent does comes under its own id; where it belongs stands beside it."""
     if agent is None or agent != own:
         return own
-    path = word(payload, "transcript_path", "transcriptPath")
+    path = get_text(payload, "transcript_path", "transcriptPath")
     told = _TRANSCRIPT.search(path) if path else None
-    above = told[1] if told else word(payload, "parent_agent_id", "parentAgentId")
-    return above if above is not None and len(above) <= LONGEST_ID and above.isprintable() else own
+    above = told[1] if told else get_text(payload, "parent_agent_id", "parentAgentId")
+    return above if above is not None and len(above) <= MAX_ID_LENGTH and above.isprintable() else own
 
 
 def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -210,15 +216,15 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
             return _tool(event, payload, agent)
         case "Notification":
-            what = _WAITING.get(word(payload, "notification_type", "notificationType") or "")
-            return (Waits(agent=agent, what=what, text=word(payload, "message")),) if what else ()
+            what = _WAITING.get(get_text(payload, "notification_type", "notificationType") or "")
+            return (Waits(agent=agent, what=what, text=get_text(payload, "message")),) if what else ()
         case "SubagentStop":
             if agent is None:
                 return (Active(),)
-            said = word(payload, "last_assistant_message", "response")
+            said = get_text(payload, "last_assistant_message", "response")
             return (AgentEnded(agent=agent, type=_type(payload), summary=said),)
         case "Stop":
-            return (Active(agent=agent),) if agent else (Replied(text=word(payload, "last_assistant_message")),)
+            return (Active(agent=agent),) if agent else (Replied(text=get_text(payload, "last_assistant_message")),)
         case "PreCompact":
             return (Compacting(agent=agent),)
         case "ErrorOccurred":
@@ -229,14 +235,14 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
 
 
 def _closed(payload: Payload) -> tuple[AnySignal, ...]:
-    closed = Closed(reason=word(payload, "reason"))
+    closed = Closed(reason=get_text(payload, "reason"))
     if closed.reason != "error":
         return (closed,)
-    return classify(None, _inner(word(payload, "error")) or "the turn ended with an error"), closed
+    return classify(None, _inner(get_text(payload, "error")) or "the turn ended with an error"), closed
 
 
 def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    text = word(payload, "prompt") or ""
+    text = get_text(payload, "prompt") or ""
     if agent is None:
         return (Prompted(text=text),)
     # Its beginning says what kind of agent it is; only its prompt says what it is to do.
@@ -244,17 +250,21 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    tool = word(payload, "tool_name", "toolName") or ""
+    tool = get_text(payload, "tool_name", "toolName") or ""
     given = payload.get("tool_input", payload.get("toolArgs"))
     if type(given) is str and given.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
             given = json.loads(given)
-    result = part(payload, "tool_result", "toolResult")
-    said = word(result, "text_result_for_llm", "textResultForLlm")
-    kind = word(result, "result_type", "resultType")
+    result = get_object(payload, "tool_result", "toolResult")
+    said = get_text(result, "text_result_for_llm", "textResultForLlm")
+    kind = get_text(result, "result_type", "resultType")
     failed = None
     if event == "PostToolUseFailure":
-        failed = word(payload, "error") or word(part(payload, "error"), "message") or "it failed without a message"
+        failed = (
+            get_text(payload, "error")
+            or get_text(get_object(payload, "error"), "message")
+            or "it failed without a message"
+        )
     elif kind in ("failure", "denied", "rejected"):
         failed = said or f"it was {kind}"
     table = BEFORE if event == "PreToolUse" else AFTER
@@ -262,11 +272,11 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
 
 
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    error = part(payload, "error")
-    kind, said = word(error, "name"), word(payload, "error") or word(error, "message")
+    error = get_object(payload, "error")
+    kind, said = get_text(error, "name"), get_text(payload, "error") or get_text(error, "message")
     met = classify(None if kind == "Error" else kind, _inner(said), agent=agent)
     # A failed tool is told by the tool, and what Copilot tries again by itself is none yet, but for a limit.
-    of_tool = word(payload, "errorContext", "error_context") == "tool_execution"
+    of_tool = get_text(payload, "errorContext", "error_context") == "tool_execution"
     again = payload.get("recoverable") is True and type(met) is not Limited
     return (Active(agent=agent),) if of_tool or again else (met,)
 
@@ -276,18 +286,18 @@ def _inner(said: str | None) -> str | None:
     if said is not None and said.startswith("{"):
         with suppress(ValueError, RecursionError):
             told = json.loads(said[:100_000])
-            return word(told if type(told) is dict else {}, "message") or said
+            return get_text(told if type(told) is dict else {}, "message") or said
     return said
 
 
 def _type(payload: Payload) -> str:
-    return word(payload, "agent_type", "agentType", "agent_name", "agentName") or "agent"
+    return get_text(payload, "agent_type", "agentType", "agent_name", "agentName") or "agent"
 
 
 def _mark(event: str, payload: Payload, own: str) -> str:
     """When it happened, to the millisecond, and to whom: the same in both dialects."""
     written = payload.get("timestamp")
-    at = moment(written) if type(written) is str else written
+    at = parse_timestamp(written) if type(written) is str else written
     return f"{event}:{own}:{at}" if type(at) is int else ""
 
 

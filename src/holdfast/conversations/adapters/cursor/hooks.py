@@ -10,10 +10,19 @@ from typing import Final
 
 import msgspec
 
-from holdfast.conversations.adapters import fields as payload_fields
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
-from holdfast.conversations.adapters.fields import LONGEST_ID, conversation_of, flag, number, parts, rest, text, word
-from holdfast.conversations.adapters.todos import todos_of
+from holdfast.conversations.adapters.clean_text import reply_json
+from holdfast.conversations.adapters.fields import (
+    MAX_ID_LENGTH,
+    decode_any,
+    get_conversation,
+    get_flag,
+    get_int,
+    get_objects,
+    get_string,
+    get_text,
+    unknown_fields,
+)
 from holdfast.conversations.adapters.tools import (
     Table,
     ToolCall,
@@ -24,10 +33,10 @@ from holdfast.conversations.adapters.tools import (
     edits,
     patches,
     runs,
+    todos_of,
     waits_for_input,
     writes,
 )
-from holdfast.conversations.hooks.reply_text import fitted
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -51,7 +60,7 @@ def _plans(call: ToolCall) -> tuple[AnySignal, ...]:
     todos = tuple(todos_of(call.input, "todos"))
     if call.failed is not None or type(call.input.get("todos")) is not list:
         return active(call)
-    return (Planned(agent=call.agent, todos=todos, whole=not flag(call.input, "merge")),)
+    return (Planned(agent=call.agent, todos=todos, whole=not get_flag(call.input, "merge")),)
 
 
 AFTER: Final[Table] = {
@@ -101,7 +110,7 @@ def path_of(written: str) -> str:
 
 
 def _chosen(payload: Payload) -> tuple[AnySignal, ...]:
-    model, mode = word(payload, "model"), word(payload, "composer_mode")
+    model, mode = get_text(payload, "model"), get_text(payload, "composer_mode")
     return () if model is None and mode is None else (Chosen(model=model, permission=mode),)
 
 
@@ -110,13 +119,13 @@ def _opened(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _closed(payload: Payload) -> tuple[AnySignal, ...]:
-    reason = word(payload, "reason", "final_status")
+    reason = get_text(payload, "reason", "final_status")
     closed = Closed(reason=reason)
     return (*_trouble(payload), closed) if reason == "error" else (closed,)
 
 
 def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
-    return (Prompted(text=word(payload, "prompt") or ""), *_chosen(payload))
+    return (Prompted(text=get_text(payload, "prompt") or ""), *_chosen(payload))
 
 
 def _stopped(payload: Payload) -> tuple[AnySignal, ...]:
@@ -126,7 +135,7 @@ def _stopped(payload: Payload) -> tuple[AnySignal, ...]:
 def _trouble(payload: Payload) -> tuple[AnySignal, ...]:
     from holdfast.conversations.adapters.errors import classify
 
-    return (classify(None, word(payload, "error_message", "error")),)
+    return (classify(None, get_text(payload, "error_message", "error")),)
 
 
 def _active(_: Payload) -> tuple[AnySignal, ...]:
@@ -141,7 +150,7 @@ def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
     from holdfast.conversations.adapters.tools import signals_of
 
-    tool, call = word(payload, "tool_name") or "", word(payload, "tool_use_id")
+    tool, call = get_text(payload, "tool_name") or "", get_text(payload, "tool_use_id")
     return signals_of(tool, _given(payload), call=call, table=BEFORE)
 
 
@@ -149,10 +158,10 @@ def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
     from holdfast.conversations.adapters.tools import signals_of
 
-    tool, call = word(payload, "tool_name") or "", word(payload, "tool_use_id")
+    tool, call = get_text(payload, "tool_name") or "", get_text(payload, "tool_use_id")
     result = _parsed(payload.get("tool_output"))
     return signals_of(
-        tool, _given(payload), result, call=call, took_ms=number(payload, "duration", "duration_ms"), table=AFTER
+        tool, _given(payload), result, call=call, took_ms=get_int(payload, "duration", "duration_ms"), table=AFTER
     )
 
 
@@ -163,26 +172,28 @@ def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
     if payload.get("failure_type") == "permission_denied":
         return (Active(),)
     return signals_of(
-        word(payload, "tool_name") or "",
+        get_text(payload, "tool_name") or "",
         _given(payload),
-        call=word(payload, "tool_use_id"),
-        failed=word(payload, "error_message", "error", "failure_type") or "the tool failed",
-        took_ms=number(payload, "duration", "duration_ms"),
-        stopped=flag(payload, "is_interrupt"),
+        call=get_text(payload, "tool_use_id"),
+        failed=get_text(payload, "error_message", "error", "failure_type") or "the tool failed",
+        took_ms=get_int(payload, "duration", "duration_ms"),
+        stopped=get_flag(payload, "is_interrupt"),
         table=AFTER,
     )
 
 
 def _edited(payload: Payload) -> tuple[AnySignal, ...]:
     """A changed file: the texts that were exchanged, one after the other."""
-    from holdfast.conversations.adapters.edits import LineCounts, counted
+    from holdfast.conversations.adapters.edits import LineCounts, count_changed_lines
 
-    path = word(payload, "file_path")
+    path = get_text(payload, "file_path")
     if path is None:
         return (Active(),)
-    exchanges = [(text(entry, "old_string"), text(entry, "new_string")) for entry in parts(payload, "edits")]
+    exchanges = [
+        (get_string(entry, "old_string"), get_string(entry, "new_string")) for entry in get_objects(payload, "edits")
+    ]
     told = [(old, new) for old, new in exchanges if old is not None and new is not None]
-    lines = [counted(old, new) for old, new in told]
+    lines = [count_changed_lines(old, new) for old, new in told]
     known = bool(told) and len(told) == len(exchanges) and all(line.added is not None for line in lines)
     total = (
         LineCounts(sum(line.added or 0 for line in lines), sum(line.removed or 0 for line in lines))
@@ -203,41 +214,41 @@ def _edited(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
-    tokens, window = number(payload, "context_tokens"), number(payload, "context_window_size")
+    tokens, window = get_int(payload, "context_tokens"), get_int(payload, "context_window_size")
     measured = () if tokens is None and window is None else (Measured(tokens=tokens, window=window),)
     return (*measured, Compacting())
 
 
 def _agent(payload: Payload) -> str:
     """The subagent's id. Older versions tell none, and start one at a time."""
-    kind, prompt = word(payload, "subagent_type") or "agent", word(payload, "generation_id") or ""
-    return word(payload, "subagent_id", "tool_call_id") or f"{kind}-{prompt}"
+    kind, prompt = get_text(payload, "subagent_type") or "agent", get_text(payload, "generation_id") or ""
+    return get_text(payload, "subagent_id", "tool_call_id") or f"{kind}-{prompt}"
 
 
 def _agent_began(payload: Payload) -> tuple[AnySignal, ...]:
     return (
         AgentBegan(
             agent=_agent(payload),
-            type=word(payload, "subagent_type") or "agent",
-            task=word(payload, "task", "description", "prompt"),
-            background=flag(payload, "is_parallel_worker"),
+            type=get_text(payload, "subagent_type") or "agent",
+            task=get_text(payload, "task", "description", "prompt"),
+            background=get_flag(payload, "is_parallel_worker"),
         ),
     )
 
 
 def _agent_ended(payload: Payload) -> tuple[AnySignal, ...]:
-    status = word(payload, "status")
+    status = get_text(payload, "status")
     failed = None
     if status is not None and status != "completed":
-        failed = word(payload, "error_message", "error") or f"it ended as {status}"
+        failed = get_text(payload, "error_message", "error") or f"it ended as {status}"
     agent = _agent(payload)
     ended = AgentEnded(
         agent=agent,
-        call=word(payload, "tool_call_id"),
-        type=word(payload, "subagent_type"),
-        task=word(payload, "task", "description"),
-        summary=word(payload, "summary", "result"),
-        took_ms=number(payload, "duration_ms", "duration"),
+        call=get_text(payload, "tool_call_id"),
+        type=get_text(payload, "subagent_type"),
+        task=get_text(payload, "task", "description"),
+        summary=get_text(payload, "summary", "result"),
+        took_ms=get_int(payload, "duration_ms", "duration"),
         failed=failed,
         stopped=status in _STOPPED,
     )
@@ -260,7 +271,7 @@ def _parsed(value: Json) -> Json:
     """Results, and some inputs, are JSON within a string."""
     if type(value) is not str or not value.startswith("{"):
         return value
-    read = payload_fields.value(value)
+    read = decode_any(value)
     return value if read is None else read
 
 
@@ -331,12 +342,12 @@ class CursorAdapter:
 
     def parse(self, payload: Payload) -> HookEvent | None:
         # A subagent has a conversation of its own; what it is part of is the person's.
-        conversation = conversation_of(payload, "parent_conversation_id", "conversation_id", "session_id")
+        conversation = get_conversation(payload, "parent_conversation_id", "conversation_id", "session_id")
         if conversation is None:
             return None
-        name = word(payload, "hook_event_name") or ""
+        name = get_text(payload, "hook_event_name") or ""
         event = _EVENTS.get(name)
-        once = word(payload, event.once) if event is not None and event.once is not None else None
+        once = get_text(payload, event.once) if event is not None and event.once is not None else None
         known = _ADDRESS if event is None else _EVERYWHERE.union(event.fields)
         return HookEvent(
             agent=self.name,
@@ -344,10 +355,10 @@ class CursorAdapter:
             event=name,
             signals=() if event is None else event.meaning(payload),
             cwd=_place(payload),
-            mark="" if once is None else f"{name}:{once[:LONGEST_ID]}",
+            mark="" if once is None else f"{name}:{once[:MAX_ID_LENGTH]}",
             occasion=None if event is None else event.occasion,
             resume=resume(conversation),
-            rest=rest(payload, known),
+            rest=unknown_fields(payload, known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
@@ -355,10 +366,10 @@ class CursorAdapter:
         if known is None or known.occasion is None:
             return Reply()
         if answer.block and known.occasion == "prompt":
-            return Reply(fitted({"user_message": answer.block}, **{"continue": False}))
+            return Reply(reply_json({"user_message": answer.block}, **{"continue": False}))
         # Context that is too long is not cut by Cursor but dropped.
         context = None if known.occasion == "compact" else answer.context
-        return Reply(fitted({"additional_context": context, "user_message": answer.say}))
+        return Reply(reply_json({"additional_context": context, "user_message": answer.say}))
 
 
 def _place(payload: Payload) -> str | None:
@@ -367,7 +378,7 @@ def _place(payload: Payload) -> str | None:
     first = (
         next((root for root in roots if type(root) is str and root.strip()), None) if type(roots) is list else None
     )
-    found = first or word(payload, "cwd")
+    found = first or get_text(payload, "cwd")
     return None if found is None else path_of(found)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.conversations.adapters.base import Payload, Scope
-from holdfast.conversations.adapters.fields import part
+from holdfast.conversations.adapters.fields import get_object
 from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.conversations.connect.settings_files import settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
@@ -85,7 +85,7 @@ def _refused(path: str, content: Payload) -> Iterator[str]:
     version = content.get("version")
     if version is not None and (type(version) is not int or version < 1):
         yield f'{path} has a version that Cursor does not take: make it "version": {VERSION}.'
-    for event, hooks in part(content, "hooks").items():
+    for event, hooks in get_object(content, "hooks").items():
         # A newer Cursor may know more; it is only said where it may matter.
         if event not in KNOWN:
             yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know it runs none of the file."

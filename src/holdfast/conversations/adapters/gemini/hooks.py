@@ -12,8 +12,18 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
-from holdfast.conversations.adapters.edits import LineCounts, counted, digest
-from holdfast.conversations.adapters.fields import conversation_of, flag, number, part, rest, text, value, word
+from holdfast.conversations.adapters.clean_text import reply_json
+from holdfast.conversations.adapters.edits import LineCounts, count_changed_lines, hash_content
+from holdfast.conversations.adapters.fields import (
+    decode_any,
+    get_conversation,
+    get_flag,
+    get_int,
+    get_object,
+    get_string,
+    get_text,
+    unknown_fields,
+)
 from holdfast.conversations.adapters.tools import (
     Table,
     ToolCall,
@@ -23,7 +33,6 @@ from holdfast.conversations.adapters.tools import (
     waits_for_input,
     waits_for_permission,
 )
-from holdfast.conversations.hooks.reply_text import fitted
 from holdfast.conversations.signals import (
     Active,
     AgentEnded,
@@ -58,8 +67,8 @@ def failure(response: Payload) -> str | None:
     """Why a tool failed; None when it did not."""
     error = response.get("error")
     if type(error) is dict:
-        return word(error, "message", "type") or "the tool failed"
-    return word(response, "error")
+        return get_text(error, "message", "type") or "the tool failed"
+    return get_text(response, "error")
 
 
 def said(response: Payload) -> str | None:
@@ -75,29 +84,29 @@ def said(response: Payload) -> str | None:
 
 def _changes(call: ToolCall) -> tuple[AnySignal, ...]:
     """A file written or edited. The screen gets the file as it was and as it is, but not always to the byte."""
-    shown = part(call.result, "returnDisplay")
-    path = word(shown, "filePath") or word(call.input, "file_path", "absolute_path", "path")
+    shown = get_object(call.result, "returnDisplay")
+    path = get_text(shown, "filePath") or get_text(call.input, "file_path", "absolute_path", "path")
     if path is None or call.failed is not None:
         return active(call)
-    new = flag(shown, "isNewFile")
-    before = None if new else text(shown, "originalContent")
-    after = text(shown, "newContent")
+    new = get_flag(shown, "isNewFile")
+    before = None if new else get_string(shown, "originalContent")
+    after = get_string(shown, "newContent")
     if after is None and call.tool == "write_file":
-        after = text(call.input, "content")
-    stat = part(shown, "diffStat")
-    lines = LineCounts(number(stat, "model_added_lines"), number(stat, "model_removed_lines"))
+        after = get_string(call.input, "content")
+    stat = get_object(shown, "diffStat")
+    lines = LineCounts(get_int(stat, "model_added_lines"), get_int(stat, "model_removed_lines"))
     if lines.added is None and after is not None and (new or before is not None):
-        lines = counted(before or "", after)
+        lines = count_changed_lines(before or "", after)
     whole = call.tool == "write_file"
     return (
         Edited(
             agent=call.agent,
             path=path,
             action="created" if new else "modified",
-            before=digest(before) if before is not None and (whole or "\n" not in before) else None,
-            after=digest(after) if _as_on_disk(path, before, after, new=new, whole=whole) else None,
-            old=None if whole else text(call.input, "old_string"),
-            new=None if whole else text(call.input, "new_string"),
+            before=hash_content(before) if before is not None and (whole or "\n" not in before) else None,
+            after=hash_content(after) if _as_on_disk(path, before, after, new=new, whole=whole) else None,
+            old=None if whole else get_string(call.input, "old_string"),
+            new=None if whole else get_string(call.input, "new_string"),
             lines_added=lines.added,
             lines_removed=lines.removed,
         ),
@@ -144,8 +153,8 @@ def _assignment(call: ToolCall) -> tuple[str, str | None, str]:
     """Which kind of subagent, what it is to do, and a name for the call. Hooks are told none: what a call asks for
     is the same before and after it.
     """
-    kind = word(call.input, "agent_name", "agentName") or "generalist"
-    task = word(call.input, "prompt", "objective", "request", "task", "query")
+    kind = get_text(call.input, "agent_name", "agentName") or "generalist"
+    task = get_text(call.input, "prompt", "objective", "request", "task", "query")
     asked = f"{kind}\0{task}".encode(errors="surrogatepass")
     return kind, task, call.id or f"{call.tool}-{hashlib.sha256(asked).hexdigest()[:16]}"
 
@@ -157,18 +166,18 @@ def _asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
 
 def _agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
     kind, task, name = _assignment(call)
-    shown = part(call.result, "returnDisplay")
-    why = word(shown, "terminateReason")
-    outcome = _response(word(shown, "result")) or said(call.result) or call.text
+    shown = get_object(call.result, "returnDisplay")
+    why = get_text(shown, "terminateReason")
+    outcome = _response(get_text(shown, "result")) or said(call.result) or call.text
     failed = call.failed
     if failed is None and why is not None and why != _REACHED:
-        failed = f"{why}: {word(shown, 'result') or 'it did not finish'}"
+        failed = f"{why}: {get_text(shown, 'result') or 'it did not finish'}"
     return (
         AgentEnded(
             # Hooks are not told who it was; transcripts are.
-            agent=word(call.result, "agentId"),
+            agent=get_text(call.result, "agentId"),
             call=name,
-            type=word(shown, "agentName") or kind,
+            type=get_text(shown, "agentName") or kind,
             task=task,
             summary=outcome,
             took_ms=call.took_ms,
@@ -181,8 +190,8 @@ def _agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
 def _response(result: str | None) -> str | None:
     """What a subagent hands back: text, or its answer in an object."""
     if result is not None and result.startswith("{"):
-        read = value(result)
-        return (word(read, "response") if type(read) is dict else None) or result
+        read = decode_any(result)
+        return (get_text(read, "response") if type(read) is dict else None) or result
     return result
 
 
@@ -229,30 +238,30 @@ def asked(prompt: str) -> str:
 
 
 def _opened(payload: Payload) -> tuple[AnySignal, ...]:
-    source = word(payload, "source")
+    source = get_text(payload, "source")
     return (Opened(how="resume" if source == "resume" else "clear" if source == "clear" else "startup"),)
 
 
 def _closed(payload: Payload) -> tuple[AnySignal, ...]:
-    return (Closed(reason=word(payload, "reason")),)
+    return (Closed(reason=get_text(payload, "reason")),)
 
 
 def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
-    return (Prompted(text=asked(word(payload, "prompt") or "")),)
+    return (Prompted(text=asked(get_text(payload, "prompt") or "")),)
 
 
 def _replied(payload: Payload) -> tuple[AnySignal, ...]:
-    return (Replied(text=word(payload, "prompt_response")),)
+    return (Replied(text=get_text(payload, "prompt_response")),)
 
 
 def _asks_model(payload: Payload) -> tuple[AnySignal, ...]:
-    model = word(part(payload, "llm_request"), "model")
+    model = get_text(get_object(payload, "llm_request"), "model")
     return (Active(),) if model is None else (Active(), Chosen(model=model))
 
 
 def _model_said(payload: Payload) -> tuple[AnySignal, ...]:
     """A piece of an answer; what it has used stands in the last one."""
-    tokens = number(part(part(payload, "llm_response"), "usageMetadata"), "promptTokenCount")
+    tokens = get_int(get_object(get_object(payload, "llm_response"), "usageMetadata"), "promptTokenCount")
     return (*_asks_model(payload), *(() if tokens is None else (Measured(tokens=tokens),)))
 
 
@@ -260,15 +269,15 @@ def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
     from holdfast.conversations.adapters.tools import signals_of
 
-    return signals_of(word(payload, "tool_name") or "", payload.get("tool_input"), table=BEFORE)
+    return signals_of(get_text(payload, "tool_name") or "", payload.get("tool_input"), table=BEFORE)
 
 
 def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
     from holdfast.conversations.adapters.tools import signals_of
 
-    tool, given = word(payload, "tool_name") or "", payload.get("tool_input")
-    response = part(payload, "tool_response")
+    tool, given = get_text(payload, "tool_name") or "", payload.get("tool_input")
+    response = get_object(payload, "tool_response")
     return signals_of(tool, given, dict(response), failed=failure(response), table=AFTER)
 
 
@@ -280,8 +289,8 @@ def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
 def _notified(payload: Payload) -> tuple[AnySignal, ...]:
     if payload.get("notification_type") != "ToolPermission":
         return (Active(),)
-    details = part(payload, "details")
-    said = word(details, "title") or word(payload, "message")
+    details = get_object(payload, "details")
+    said = get_text(details, "title") or get_text(payload, "message")
     return (Waits(what="input" if details.get("type") == "ask_user" else "permission", text=said),)
 
 
@@ -316,10 +325,10 @@ class Gemini:
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        conversation = conversation_of(payload, "session_id")
+        conversation = get_conversation(payload, "session_id")
         if conversation is None:
             return None
-        name = word(payload, "hook_event_name") or ""
+        name = get_text(payload, "hook_event_name") or ""
         event = _EVENTS.get(name)
         known = _ADDRESS if event is None else _EVERYWHERE | event.fields
         signals = () if event is None else event.meaning(payload)
@@ -328,10 +337,10 @@ class Gemini:
             conversation=conversation,
             event=name,
             signals=signals,
-            cwd=word(payload, "cwd"),
+            cwd=get_text(payload, "cwd"),
             occasion=event.occasion if event is not None and signals else None,
             resume=resume(conversation),
-            rest=rest(payload, known),
+            rest=unknown_fields(payload, known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
@@ -340,12 +349,12 @@ class Gemini:
             return Reply()
         if answer.block and known.occasion == "prompt":
             # A message beside it would be shown in place of the reason.
-            return Reply(fitted({"decision": "deny", "reason": answer.block}, longest=LONGEST_WORD))
+            return Reply(reply_json({"decision": "deny", "reason": answer.block}, longest=LONGEST_WORD))
         said = []
         if answer.context and known.occasion != "compact":
-            facts = fitted({"hookEventName": event, "additionalContext": answer.context}, longest=LONGEST_CONTEXT)
+            facts = reply_json({"hookEventName": event, "additionalContext": answer.context}, longest=LONGEST_CONTEXT)
             said.append(f'"hookSpecificOutput":{facts}')
-        if word_to_person := fitted({"systemMessage": answer.say}, longest=LONGEST_WORD):
+        if word_to_person := reply_json({"systemMessage": answer.say}, longest=LONGEST_WORD):
             said.append(word_to_person[1:-1])
         return Reply(f"{{{','.join(said)}}}") if said else Reply()
 

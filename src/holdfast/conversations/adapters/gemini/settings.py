@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from holdfast.conversations.adapters.base import Payload, Scope
-from holdfast.conversations.adapters.fields import part
+from holdfast.conversations.adapters.fields import get_object
 from holdfast.conversations.connect.mcp_entry import NAME as SERVER
 from holdfast.conversations.connect.mcp_entry import Server
 from holdfast.conversations.connect.settings_files import settings_in
@@ -94,7 +94,7 @@ def _switched_off(places: AgentDirs, scope: Scope) -> Iterator[str]:
     # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
     own = (settings(places, scope), settings(places, "project" if scope == "user" else "user"))
     for path in own:
-        config = part(_read(path), "hooksConfig")
+        config = get_object(_read(path), "hooksConfig")
         if config.get("enabled") is False:
             yield f"{path} sets hooksConfig.enabled to false: remove it, or nothing is recorded."
         disabled = config.get("disabled")
@@ -102,14 +102,14 @@ def _switched_off(places: AgentDirs, scope: Scope) -> Iterator[str]:
             yield f"{path} has {NAME} in hooksConfig.disabled: type `/hooks enable {NAME}` in Gemini CLI."
     usual = _SYSTEM.get(places.system, "/etc/gemini-cli/settings.json")
     path = places.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "").strip() or usual
-    if part(_read(path), "hooksConfig").get("enabled") is False:
+    if get_object(_read(path), "hooksConfig").get("enabled") is False:
         yield f"{path} disables all hooks: ask whoever manages this machine."
 
 
 def _untrusted(places: AgentDirs) -> Iterator[str]:
     """Gemini runs no hooks, the person's own among them, in a folder that is not trusted."""
     said = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
-    trust = part(part(_read(settings(places, "user")), "security"), "folderTrust")
+    trust = get_object(get_object(_read(settings(places, "user")), "security"), "folderTrust")
     if said == "true" or trust.get("enabled") is False:
         return
     named = places.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "").strip()

@@ -10,7 +10,8 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
-from holdfast.conversations.adapters.fields import conversation_of, flag, rest, text, word
+from holdfast.conversations.adapters.clean_text import cut_for_json, without_controls
+from holdfast.conversations.adapters.fields import get_conversation, get_flag, get_string, get_text, unknown_fields
 from holdfast.conversations.adapters.tools import (
     Meaning,
     Table,
@@ -23,7 +24,6 @@ from holdfast.conversations.adapters.tools import (
     signals_of,
     writes,
 )
-from holdfast.conversations.hooks.reply_text import clean, written
 from holdfast.conversations.signals import Active, AgentEnded, AnySignal, Called, Closed, Opened, Prompted, Replied
 from holdfast.core.canonical import Json
 
@@ -37,11 +37,11 @@ def exchanges(call: ToolCall) -> tuple[AnySignal, ...]:
 
 def edits_text(call: ToolCall) -> tuple[AnySignal, ...]:
     """`text_editor`: one tool of older versions for reading, writing and changing, told apart by its `command`."""
-    match word(call.input, "command"):
+    match get_text(call.input, "command"):
         case "write" | "create":
             return writes(call)
         case "str_replace" | "insert" | "edit_file" | "undo_edit":
-            return patches(call) if text(call.input, "diff") else edits(call)
+            return patches(call) if get_string(call.input, "diff") else edits(call)
     return active(call)
 
 
@@ -55,21 +55,21 @@ def calls_agent(call: ToolCall) -> tuple[AnySignal, ...]:
     if call.id is None:
         return active(call)
     kind, task = _assignment(call)
-    aside = flag(call.input, "async")
+    aside = get_flag(call.input, "async")
     return (Called(agent=call.agent, call=call.id, type=kind, task=task, background=aside, begins=not aside),)
 
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
     """After a subagent; of one in the background no hook tells any more."""
-    if call.id is None or (flag(call.input, "async") and call.failed is None):
+    if call.id is None or (get_flag(call.input, "async") and call.failed is None):
         return active(call)
     kind, task = _assignment(call)
     return (AgentEnded(call=call.id, type=kind, task=task, summary=call.text, failed=call.failed),)
 
 
 def _assignment(call: ToolCall) -> tuple[str, str | None]:
-    kind = word(call.input, "source", "subrecipe", "agent") or AGENT_TYPE
-    return kind, word(call.input, "instructions", "task", "prompt", "message")
+    kind = get_text(call.input, "source", "subrecipe", "agent") or AGENT_TYPE
+    return kind, get_text(call.input, "instructions", "task", "prompt", "message")
 
 
 def _renamed(call: ToolCall, names: dict[str, str]) -> dict[str, Json]:
@@ -110,29 +110,29 @@ class Goose:
     asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        conversation = conversation_of(payload, "session_id")
+        conversation = get_conversation(payload, "session_id")
         if conversation is None:
             return None
-        event = word(payload, "event", "hook_event_name") or ""
+        event = get_text(payload, "event", "hook_event_name") or ""
         known = event in _EVENTS
-        call = word(payload, "tool_call_id") if event in _TOOL else None
+        call = get_text(payload, "tool_call_id") if event in _TOOL else None
         return HookEvent(
             agent=self.name,
             conversation=conversation,
             event=event,
             signals=_signals(event, payload) if known else (),
-            cwd=word(payload, "working_dir", "cwd"),
+            cwd=get_text(payload, "working_dir", "cwd"),
             mark=f"{event}:{call[:200]}" if call else "",
             occasion=_OCCASIONS.get(event),
             resume=resume(conversation),
-            rest=rest(payload, _KNOWN if known else ()),
+            rest=unknown_fields(payload, _KNOWN if known else ()),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        said = "\n\n".join(text for text in (clean(answer.say), clean(answer.context)) if text)
+        said = "\n\n".join(text for text in (without_controls(answer.say), without_controls(answer.context)) if text)
         if not said or event != "SessionStart":
             return Reply()
-        return Reply(msgspec.json.encode({"banner": written(said, LONGEST)}).decode())
+        return Reply(msgspec.json.encode({"banner": cut_for_json(said, LONGEST)}).decode())
 
 
 def resume(conversation: str) -> str | None:
@@ -146,24 +146,24 @@ def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
         case "SessionStart":
             return (Opened(),)
         case "UserPromptSubmit":
-            return (Prompted(text=word(payload, "message", "prompt") or ""),)
+            return (Prompted(text=get_text(payload, "message", "prompt") or ""),)
         case "PreToolUse":
             return signals_of(
-                word(payload, "tool_name") or "", payload.get("tool_input"),
-                call=word(payload, "tool_call_id"), table=BEFORE,
+                get_text(payload, "tool_name") or "", payload.get("tool_input"),
+                call=get_text(payload, "tool_call_id"), table=BEFORE,
             )  # fmt: skip
         case "PostToolUse" | "PostToolUseFailure":
-            why = word(payload, "tool_output", "tool_response", "reason") or "failed"
+            why = get_text(payload, "tool_output", "tool_response", "reason") or "failed"
             failed = None if event == "PostToolUse" else why
             response = payload.get("tool_output", payload.get("tool_response"))
             return signals_of(
-                word(payload, "tool_name") or "", payload.get("tool_input"), response,
-                call=word(payload, "tool_call_id"), failed=failed, table=AFTER,
+                get_text(payload, "tool_name") or "", payload.get("tool_input"), response,
+                call=get_text(payload, "tool_call_id"), failed=failed, table=AFTER,
             )  # fmt: skip
         case "Stop":
-            return (Replied(text=word(payload, "last_assistant_message")),)
+            return (Replied(text=get_text(payload, "last_assistant_message")),)
         case "SessionEnd":
-            return (Closed(reason=word(payload, "reason")),)
+            return (Closed(reason=get_text(payload, "reason")),)
     return (Active(),)
 
 

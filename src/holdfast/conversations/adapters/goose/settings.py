@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.fields import part
+from holdfast.conversations.adapters.fields import get_object
 from holdfast.conversations.connect.settings_files import content, settings_in
 from holdfast.conversations.connect.wiring import Command, FileChange, Manner, Wiring
 from holdfast.core.canonical import Json
@@ -134,7 +134,7 @@ def _switched_off(path: str, top: str) -> bool:
         config = YAML(typ="safe", pure=True).load(written)
     except (YAMLError, ValueError, RecursionError, TypeError, AttributeError):
         return False
-    entry = part(part(config, "plugins"), top) if type(config) is dict else {}
+    entry = get_object(get_object(config, "plugins"), top) if type(config) is dict else {}
     return entry.get("enabled") is False
 
 

@@ -9,19 +9,19 @@ from shlex import quote
 from typing import Final
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent, Occasion, Payload, Reply
+from holdfast.conversations.adapters.clean_text import reply_json
 from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import (
-    LONGEST_ID,
-    amount,
-    conversation_of,
-    flag,
-    number,
-    part,
-    parts,
-    rest,
-    word,
+    MAX_ID_LENGTH,
+    get_conversation,
+    get_flag,
+    get_float,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+    unknown_fields,
 )
-from holdfast.conversations.adapters.todos import todos_of
 from holdfast.conversations.adapters.tools import (
     Table,
     ToolCall,
@@ -31,10 +31,10 @@ from holdfast.conversations.adapters.tools import (
     patches,
     runs,
     signals_of,
+    todos_of,
     waits_for_input,
     writes,
 )
-from holdfast.conversations.hooks.reply_text import fitted
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -56,11 +56,11 @@ from holdfast.core.canonical import Json
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
     """After a subagent, which is a conversation of its own; one in the background tells its end itself."""
-    agent = word(part(call.result, "metadata"), "sessionId")
+    agent = get_text(get_object(call.result, "metadata"), "sessionId")
     ended = call.failed is not None or 'state="completed"' in (call.text or "")
     if not ended or (agent is None and call.id is None):
         return active(call)
-    task = word(call.input, "description")
+    task = get_text(call.input, "description")
     return (AgentEnded(agent=agent, call=call.id, task=task, failed=call.failed, stopped=call.stopped),)
 
 
@@ -148,28 +148,28 @@ class Opencode:
     asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        conversation = conversation_of(payload, "session_id")
+        conversation = get_conversation(payload, "session_id")
         if conversation is None:
             return None
-        event = (word(payload, "hook_event_name") or "")[:LONGEST_ID]
+        event = (get_text(payload, "hook_event_name") or "")[:MAX_ID_LENGTH]
         known = _KNOWN.get(event)
         if known is None:
             return HookEvent(
-                agent=self.name, conversation=conversation, event=event, cwd=word(payload, "cwd"),
-                resume=resume(conversation), rest=rest(payload, frozenset({"session_id", "cwd"})),
+                agent=self.name, conversation=conversation, event=event, cwd=get_text(payload, "cwd"),
+                resume=resume(conversation), rest=unknown_fields(payload, frozenset({"session_id", "cwd"})),
             )  # fmt: skip
-        agent = word(payload, "agent_id")
+        agent = get_text(payload, "agent_id")
         return HookEvent(
             agent=self.name,
             conversation=conversation,
             event=event,
             signals=_signals(event, payload, agent),
-            cwd=word(payload, "cwd"),
+            cwd=get_text(payload, "cwd"),
             mark=_mark(event, payload),
             # A subagent's own beginning and prompts are nobody's to answer.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
-            rest=rest(payload, _BASE | known),
+            rest=unknown_fields(payload, _BASE | known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
@@ -177,7 +177,7 @@ class Opencode:
         if event not in self.asking:
             return Reply()
         return Reply(
-            fitted(
+            reply_json(
                 {
                     "block": answer.block if event == "chat.message" else None,
                     "context": answer.context,
@@ -204,8 +204,8 @@ def assignment(title: str | None) -> str | None:
 
 def context_of(tokens: Payload) -> int | None:
     """How full the context is after an answer: what was sent, from the cache or not, and the answer itself."""
-    cache = part(tokens, "cache")
-    counted = [number(tokens, "input"), number(tokens, "output"), number(cache, "read"), number(cache, "write")]
+    cache = get_object(tokens, "cache")
+    counted = [get_int(tokens, "input"), get_int(tokens, "output"), get_int(cache, "read"), get_int(cache, "write")]
     return sum(item for item in counted if item is not None) or None
 
 
@@ -226,7 +226,9 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "permission.asked" | "permission.updated":
             return (Waits(agent=agent, what="permission", text=_asked_for(payload)),)
         case "question.asked":
-            asked = next((said for entry in parts(payload, "questions") if (said := word(entry, "question"))), None)
+            asked = next(
+                (said for entry in get_objects(payload, "questions") if (said := get_text(entry, "question"))), None
+            )
             return (Waits(agent=agent, what="input", text=asked),)
         case "session.compacting":
             return (Compacting(agent=agent, surely=False),)
@@ -244,42 +246,42 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
 
 
 def _created(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    title = word(payload, "title")
+    title = get_text(payload, "title")
     if agent is not None:
-        return (AgentBegan(agent=agent, type=word(payload, "agent_type") or "general", task=assignment(title)),)
+        return (AgentBegan(agent=agent, type=get_text(payload, "agent_type") or "general", task=assignment(title)),)
     opened = Opened(title=titled(title))
-    model = word(payload, "model")
+    model = get_text(payload, "model")
     return (opened, Chosen(model=model)) if model else (opened,)
 
 
 def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if agent is not None:
         return (Active(agent=agent),)
-    asked = Prompted(text=word(payload, "prompt") or "", person=payload.get("person") is not False)
-    model, mode = word(payload, "model"), word(payload, "mode")
+    asked = Prompted(text=get_text(payload, "prompt") or "", person=payload.get("person") is not False)
+    model, mode = get_text(payload, "model"), get_text(payload, "mode")
     return (asked, Chosen(model=model, permission=mode)) if model or mode else (asked,)
 
 
 def _answered(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    tokens = None if flag(payload, "summary") else context_of(part(payload, "tokens"))
+    tokens = None if get_flag(payload, "summary") else context_of(get_object(payload, "tokens"))
     active = Active(agent=agent)
     if tokens is None:
         return (active,)
-    return active, Measured(agent=agent, tokens=tokens, window=number(payload, "window"))
+    return active, Measured(agent=agent, tokens=tokens, window=get_int(payload, "window"))
 
 
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     failed = event == "tool.execute.error"
-    tool = word(payload, "tool") or ""
-    aborted = flag(part(payload, "metadata"), "interrupted") or payload.get("error") == _ABORTED_CALL
+    tool = get_text(payload, "tool") or ""
+    aborted = get_flag(get_object(payload, "metadata"), "interrupted") or payload.get("error") == _ABORTED_CALL
     return signals_of(
         tool,
         payload.get("args"),
         outcome(tool, payload.get("metadata"), payload.get("output")),
         agent=agent,
-        call=word(payload, "call_id"),
-        failed=(word(payload, "error") or "it failed without a message") if failed else None,
-        took_ms=number(payload, "took_ms"),
+        call=get_text(payload, "call_id"),
+        failed=(get_text(payload, "error") or "it failed without a message") if failed else None,
+        took_ms=get_int(payload, "took_ms"),
         stopped=failed and aborted,
         table=BEFORE if event == "tool.execute.before" else AFTER,
     )
@@ -288,12 +290,12 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
 def _asked_for(payload: Payload) -> str | None:
     patterns = payload.get("patterns")
     first = patterns[0] if type(patterns) is list and patterns and type(patterns[0]) is str else None
-    what = word(payload, "title", "permission", "type")
+    what = get_text(payload, "title", "permission", "type")
     return f"{what}: {first}" if what and first else what or first
 
 
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    kind, said = error_of(part(payload, "error"))
+    kind, said = error_of(get_object(payload, "error"))
     # A person who stops the agent, and a subagent's failure that its end will tell, are no trouble of their own.
     if agent is not None or kind == ABORTED:
         return (Active(agent=agent),)
@@ -302,39 +304,39 @@ def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 def _idle(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if agent is None:
-        return (Replied(text=word(payload, "reply")), *_cost(payload, agent))
-    kind, said = error_of(part(payload, "error"))
+        return (Replied(text=get_text(payload, "reply")), *_cost(payload, agent))
+    kind, said = error_of(get_object(payload, "error"))
     failed = said or kind
-    summary = None if failed else word(payload, "reply")
+    summary = None if failed else get_text(payload, "reply")
     return (
         AgentEnded(
-            agent=agent, task=assignment(word(payload, "title")), summary=summary,
-            tokens=context_of(part(payload, "tokens")), failed=failed, stopped=kind == ABORTED,
+            agent=agent, task=assignment(get_text(payload, "title")), summary=summary,
+            tokens=context_of(get_object(payload, "tokens")), failed=failed, stopped=kind == ABORTED,
         ),
     )  # fmt: skip
 
 
 def _cost(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    cost = amount(payload, "cost")
+    cost = get_float(payload, "cost")
     return (Measured(cost_usd=cost),) if cost and agent is None else ()
 
 
 def error_of(error: Payload) -> tuple[str | None, str | None]:
     """The word for what went wrong, as far as it says something, and the sentence."""
-    data = part(error, "data")
-    kind, said = word(error, "name"), word(data, "message") or word(error, "message")
-    code = number(data, "statusCode")
+    data = get_object(error, "data")
+    kind, said = get_text(error, "name"), get_text(data, "message") or get_text(error, "message")
+    code = get_int(data, "statusCode")
     if kind in ("APIError", "UnknownError"):
         # Every failure of a service bears this name: what it was is in its code, or in whether it may be tried again.
-        kind = "api_error" if flag(data, "isRetryable") and code != 429 else None
+        kind = "api_error" if get_flag(data, "isRetryable") and code != 429 else None
     if code is not None:
         said = f"{said or 'the service refused'} (status {code})"
     return kind, said
 
 
 def _mark(event: str, payload: Payload) -> str:
-    told_by = word(payload, "event_id") or word(payload, _TOLD_BY.get(event, ""))
-    return f"{event}:{told_by}" if told_by and len(told_by) <= LONGEST_ID else ""
+    told_by = get_text(payload, "event_id") or get_text(payload, _TOLD_BY.get(event, ""))
+    return f"{event}:{told_by}" if told_by and len(told_by) <= MAX_ID_LENGTH else ""
 
 
 AGENT: Final = Opencode()

@@ -1,21 +1,36 @@
-"""One conversation of opencode put together from its messages and their parts, subagents included: each of those is a
-conversation of its own, below the one that called it.
+"""Read opencode's own store: a database of all conversations (`opencode.db`), and before that one file for each
+conversation, message and part below `storage`.
+
+The store is only read, also while opencode writes. Where there is a database, it holds what the files held. A
+subagent is a conversation of its own, below the one that called it.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final, TypeVar
 
+import apsw
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
+from holdfast.conversations.adapters.database import ACCESS_ERRORS, AgentDatabase
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import NOTHING, value
+from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_millis
+from holdfast.conversations.adapters.files import list_names, note_read_error, stamp
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.conversations.adapters.opencode.hooks import AFTER, assignment, error_of, outcome, resume, titled
-from holdfast.conversations.adapters.timestamps import in_millis
-from holdfast.conversations.adapters.todos import status_of
-from holdfast.conversations.adapters.tools import signals_of
-from holdfast.conversations.adapters.transcript import LONGEST_PROMPT, TimedSignal, Transcript, marked
+from holdfast.conversations.adapters.tools import signals_of, status_of
+from holdfast.conversations.adapters.transcript import (
+    MAX_PROMPT_LENGTH,
+    TimedSignal,
+    Transcript,
+    TranscriptSource,
+    mark_signals,
+)
 from holdfast.conversations.signals import (
     AgentBegan,
     AgentEnded,
@@ -27,9 +42,19 @@ from holdfast.conversations.signals import (
     Todo,
 )
 from holdfast.core.decode import decodable
+from holdfast.workspace.agent_dirs import AgentDirs
+
+T = TypeVar("T")
+
+_MAX_SIZE: Final = 64 << 20  # bytes of one message or part
+_MAX_DEPTH: Final = 20  # of subagents
+_TABLES: Final = frozenset(("session", "message", "part", "todo"))
 
 
-class Cache(msgspec.Struct, gc=False):
+# ── records ──
+
+
+class OpencodeCache(msgspec.Struct, gc=False):
     read: float | None = None
     write: float | None = None
 
@@ -38,7 +63,7 @@ class OpencodeTokens(msgspec.Struct, gc=False):
     input: float | None = None
     output: float | None = None
     reasoning: float | None = None
-    cache: Cache | None = None
+    cache: OpencodeCache | None = None
 
     @property
     def cached(self) -> int:
@@ -62,15 +87,15 @@ class OpencodeMessage(msgspec.Struct, gc=False):
     cost: float | None = None
     tokens: OpencodeTokens | None = None
     finish: str | None = None
-    error: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NULL
 
 
 class OpencodeState(msgspec.Struct, gc=False):
     status: str = ""
-    input: msgspec.Raw = NOTHING
-    metadata: msgspec.Raw = NOTHING
-    output: msgspec.Raw = NOTHING
-    error: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NULL
+    metadata: msgspec.Raw = NULL
+    output: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
     time: OpencodeSpan | None = None
 
 
@@ -101,11 +126,241 @@ PARTS: Final = msgspec.json.Decoder(decodable(OpencodePart))
 CONVERSATIONS: Final = msgspec.json.Decoder(decodable(OpencodeSession))
 
 
-class OpencodeTranscript:
+class _Todo(msgspec.Struct, gc=False):
+    content: str = ""
+    status: str = ""
+
+
+_TODOS: Final = msgspec.json.Decoder(decodable(list[_Todo]))
+
+
+# ── the store ──
+
+
+class OpencodeReader:
+    name = "opencode"
+
+    def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
+        top = places.data("opencode")
+        named = places.environ.get("OPENCODE_DB", "").strip()
+        databases = [named if os.path.isabs(named) else os.path.join(top, named)] if named else _databases(top)
+        has_database = False
+        for path in databases:
+            if (own_stamp := stamp(path)) is not None:
+                has_database = True
+                yield TranscriptSource(path, f"{own_stamp};{stamp(path + '-wal')}")
+        if has_database:
+            return
+        sessions = os.path.join(top, "storage", "session")
+        for project in list_names(sessions):
+            for name in list_names(os.path.join(sessions, project)):
+                path = os.path.join(sessions, project, name)
+                if name.endswith(".json") and (own_stamp := stamp(path)) is not None:
+                    messages = os.path.join(top, "storage", "message", name.removesuffix(".json"))
+                    yield TranscriptSource(path, f"{own_stamp};{stamp(messages, directory=True)}")
+
+    def read(self, source: TranscriptSource) -> Iterator[Transcript]:
+        if source.path.endswith(".json"):
+            yield from _read_files(source.path)
+            return
+        problems = ReadProblems()
+        yield from _read_database(source.path, problems, source.conversation)
+        if problems:
+            name = os.path.basename(source.path)
+            yield Transcript(agent=self.name, conversation=name, began=0, ended=0, problems=problems.sentences())
+
+
+# ── the database ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_database(path: str, problems: ReadProblems, wanted: str | None) -> Iterator[Transcript]:
+    try:
+        if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):
+            problems.add("is not a regular file")
+            return
+        opened = AgentDatabase(path)
+    except (OSError, ValueError, apsw.Error) as error:
+        if isinstance(error, ACCESS_ERRORS):
+            note_read_error(path, error)
+        problems.add(f"cannot be opened ({error})")
+        return
+    with closing(opened):
+        database = opened.connection
+        try:
+            # One snapshot of the database for all queries.
+            database.execute("BEGIN")
+            if not opened.has_only_tables(_TABLES):
+                problems.add("is not opencode's: something in it would run while it is read")
+                return
+            conversations = {conversation.id: conversation for conversation in _conversations(database)}
+            children: dict[str, list[OpencodeSession]] = {}
+            for conversation in conversations.values():
+                if conversation.parent in conversations:
+                    children.setdefault(conversation.parent or "", []).append(conversation)
+        except (apsw.Error, UnicodeDecodeError) as error:
+            if isinstance(error, ACCESS_ERRORS):
+                note_read_error(path, error)
+            problems.add(f"cannot be read ({error})")
+            return
+        for conversation in conversations.values():
+            if conversation.parent in conversations or wanted not in (None, conversation.id):
+                continue
+            builder = OpencodeTranscriptBuilder(conversation)
+            try:
+                _add_all(database, builder, conversation, children)
+            except (apsw.Error, UnicodeDecodeError) as error:
+                if isinstance(error, ACCESS_ERRORS):
+                    note_read_error(path, error)
+                builder.problems.append(f"cannot be read to its end ({error})")
+            transcript = builder.finish()
+            if transcript is not None:
+                yield transcript
+            else:
+                for sentence in builder.problems:
+                    problems.add(f"in {conversation.id[:60]}, {sentence}")
+
+
+def _conversations(database: apsw.Connection) -> Iterator[OpencodeSession]:
+    columns = {str(row[1]) for row in database.execute("PRAGMA table_info(session)")}
+    agent = "agent" if "agent" in columns else "NULL"
+    rows = database.execute(
+        f"SELECT id, parent_id, directory, title, {agent}, time_created FROM session ORDER BY time_created, id"  # noqa: S608 - one of two words
+    )
+    for name, parent, directory, title, kind, created in rows:
+        if type(name) is str and name:
+            span = OpencodeSpan(created=created if type(created) is int else None)
+            yield OpencodeSession(name, _text(parent), _text(directory), _text(title), _text(kind), span)
+
+
+def _add_all(
+    database: apsw.Connection,
+    builder: OpencodeTranscriptBuilder,
+    top: OpencodeSession,
+    children: dict[str, list[OpencodeSession]],
+) -> None:
+    for message, parts in _messages(database, top.id, builder):
+        builder.add(message, parts)
+    waiting = [(child, 1) for child in children.get(top.id, ())]
+    while waiting:
+        child, depth = waiting.pop()
+        builder.add_subagent(child, list(_messages(database, child.id, builder)))
+        if depth < _MAX_DEPTH:
+            waiting.extend((grandchild, depth + 1) for grandchild in children.get(child.id, ()))
+    rows = database.execute(
+        "SELECT content, status, time_updated FROM todo WHERE session_id = ? ORDER BY position", (top.id,)
+    )
+    todos = [(text, str(status), at) for text, status, at in rows if type(text) is str and type(at) is int]
+    if todos:
+        builder.add_todos(max(at for _, _, at in todos), [(text, status) for text, status, _ in todos])
+
+
+def _messages(
+    database: apsw.Connection, name: str, builder: OpencodeTranscriptBuilder
+) -> Iterator[tuple[OpencodeMessage, list[OpencodePart]]]:
+    # As bytes: text that is not UTF-8 is dealt with here.
+    parts: dict[str, list[OpencodePart]] = {}
+    query = (
+        "SELECT id, message_id, CAST(data AS BLOB) FROM part WHERE session_id = ? AND length(data) < ? ORDER BY id"
+    )
+    for own, message, data in database.execute(query, (name, _MAX_SIZE)):
+        part = _decode(PARTS, data, f"part {own}", builder.problems)
+        if part is not None:
+            part.id = str(own)
+            parts.setdefault(str(message), []).append(part)
+    query = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for own, data in database.execute(query, (name,)):
+        decoded = _decode(MESSAGES, data, f"message {own}", builder.problems)
+        if decoded is not None:
+            decoded.id = str(own)
+            yield decoded, parts.get(decoded.id, [])
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_files(path: str) -> Iterator[Transcript]:
+    problems: list[str] = []
+    top = _load(CONVERSATIONS, path, problems)
+    storage = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    name = os.path.basename(path).removesuffix(".json")
+    if top is None:
+        yield Transcript(agent="opencode", conversation=name, began=0, ended=0, problems=problems)
+        return
+    top.id = name
+    builder = OpencodeTranscriptBuilder(top)
+    builder.problems = problems
+    for message, parts in _message_files(storage, name, problems):
+        builder.add(message, parts)
+    todos = _load(_TODOS, os.path.join(storage, "todo", f"{name}.json"), []) or []
+    at = top.time.updated if top.time else None
+    if todos and at:
+        builder.add_todos(int(at), [(todo.content, todo.status) for todo in todos])
+    transcript = builder.finish()
+    yield transcript or Transcript(agent="opencode", conversation=name, began=0, ended=0, problems=problems)
+
+
+def _message_files(
+    storage: str, name: str, problems: list[str]
+) -> Iterator[tuple[OpencodeMessage, list[OpencodePart]]]:
+    directory = os.path.join(storage, "message", name)
+    for item in list_names(directory):
+        message = _load(MESSAGES, os.path.join(directory, item), problems) if item.endswith(".json") else None
+        if message is None:
+            continue
+        message.id = item.removesuffix(".json")
+        part_directory = os.path.join(storage, "part", message.id)
+        parts = []
+        for own in list_names(part_directory):
+            part = _load(PARTS, os.path.join(part_directory, own), problems) if own.endswith(".json") else None
+            if part is not None:
+                part.id = own.removesuffix(".json")
+                parts.append(part)
+        yield message, parts
+
+
+def _load(decoder: msgspec.json.Decoder[T], path: str, problems: list[str]) -> T | None:
+    own_problems = ReadProblems()
+    content = read_whole(path, own_problems, _MAX_SIZE)
+    name = os.path.basename(path)
+    if own_problems:
+        problems.extend(f"{name} {sentence}" for sentence in own_problems.sentences())
+        return None
+    return _decode(decoder, content, name, problems)
+
+
+# ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decode(decoder: msgspec.json.Decoder[T], data: object, name: str, problems: list[str]) -> T | None:
+    if isinstance(data, bytes):
+        value = decode(decoder, data)
+        if value is None:
+            value = decode(decoder, data.rstrip(b"\0").decode("utf-8", "replace"))
+        if value is not None:
+            return value
+    if len(problems) < ReadProblems.MAX_SENTENCES:
+        problems.append(f"{name[:80]} cannot be understood")
+    return None
+
+
+def _databases(top: str) -> list[str]:
+    return [
+        os.path.join(top, name) for name in list_names(top) if name.startswith("opencode") and name.endswith(".db")
+    ]
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str and value else None
+
+
+# ── one conversation ──
+
+
+class OpencodeTranscriptBuilder:
     def __init__(self, conversation: OpencodeSession) -> None:
         self.problems: list[str] = []
-        self._of = conversation
-        self._told: list[TimedSignal] = []
+        self._conversation = conversation
+        self._signals: list[TimedSignal] = []
         self._signs: list[int] = []
         self._seen: set[str] = set()
         self._model: str | None = None
@@ -115,9 +370,9 @@ class OpencodeTranscript:
         self._messages = 0
         self._prompts = 0
 
-    def hear(self, message: OpencodeMessage, parts: list[OpencodePart], agent: str | None = None) -> int:
-        """A message and what it consists of; gives its moment. `agent` is the subagent whose it is."""
-        at = in_millis(message.time.created if message.time else None)
+    def add(self, message: OpencodeMessage, parts: list[OpencodePart], agent: str | None = None) -> int:
+        """Add a message and its parts; returns its time. `agent` is the subagent that it belongs to."""
+        at = parse_millis(message.time.created if message.time else None)
         if at is None or message.id in self._seen:
             return at or 0
         self._seen.add(message.id)
@@ -125,58 +380,60 @@ class OpencodeTranscript:
         if agent is None:
             self._signs.append(at)
         if message.role == "assistant":
-            self._answer(message, at, agent)
+            self._add_answer(message, at, agent)
         elif agent is None and message.role == "user":
-            self._asked(message, parts, at)
+            self._add_prompt(message, parts, at)
         for part in parts:
             if part.type == "compaction" and agent is None:
-                self._tell(at, Compacted(), part.id)
+                self._emit(at, Compacted(), part.id)
             elif part.type == "tool" and part.state is not None and part.state.status in ("completed", "error"):
-                self._called(part, part.state, at, agent)
+                self._add_call(part, part.state, at, agent)
         return at
 
-    def hear_agent(self, child: OpencodeSession, messages: list[tuple[OpencodeMessage, list[OpencodePart]]]) -> None:
-        """A subagent: its beginning, its end if it came to one, and what it did."""
-        moments = [self.hear(message, parts, child.id) for message, parts in messages]
-        created = in_millis(child.time.created if child.time else None)
+    def add_subagent(
+        self, child: OpencodeSession, messages: list[tuple[OpencodeMessage, list[OpencodePart]]]
+    ) -> None:
+        """Add a subagent: its beginning, its end if it came to one, and what it did."""
+        moments = [self.add(message, parts, child.id) for message, parts in messages]
+        created = parse_millis(child.time.created if child.time else None)
         began = created or min((moment for moment in moments if moment), default=0)
         if not began:
             return
         kind, task = child.agent or "general", assignment(child.title)
-        self._tell(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
+        self._emit(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
         last, parts = messages[-1] if messages else (OpencodeMessage(), [])
-        ended = in_millis(last.time.completed if last.time else None)
+        ended = parse_millis(last.time.completed if last.time else None)
         if ended is None or last.finish == "tool-calls":
             return
-        said = next((part.text for part in reversed(parts) if part.type == "text" and part.text), None)
+        answer = next((part.text for part in reversed(parts) if part.type == "text" and part.text), None)
         used = last.tokens or OpencodeTokens()
-        kind_of_error, sentence = _error(last.error)
-        failed = sentence or kind_of_error
-        self._tell(
+        error_kind, error_message = _error(last.error)
+        failed = error_message or error_kind
+        self._emit(
             max(ended, began),
             AgentEnded(
                 agent=child.id, type=kind, task=task, failed=failed,
-                summary=plain(said) if said and not failed else None,
+                summary=plain(answer) if answer and not failed else None,
                 tokens=int(used.input or 0) + used.cached + int(used.output or 0) or None,
             ),
             f"{child.id}.ended",
         )  # fmt: skip
 
-    def hear_todos(self, at: int, todos: list[tuple[str, str]]) -> None:
-        """The list as it stands at the end; what it was before is not kept."""
-        found = tuple(Todo(plain(text), status_of(status) or "pending") for text, status in todos)
-        self._tell(at, Planned(todos=found), f"todo.{at}")
+    def add_todos(self, at: int, todos: list[tuple[str, str]]) -> None:
+        """Add the list as it is at the end; opencode does not keep what it was before."""
+        planned = tuple(Todo(plain(text), status_of(status) or "pending") for text, status in todos)
+        self._emit(at, Planned(todos=planned), f"todo.{at}")
 
-    def _asked(self, message: OpencodeMessage, parts: list[OpencodePart], at: int) -> None:
+    def _add_prompt(self, message: OpencodeMessage, parts: list[OpencodePart], at: int) -> None:
         own = [part.text for part in parts if part.type == "text" and part.text and not part.synthetic]
         if not own:
             return
-        # What a conversation is about is said at its beginning; the rest is between a person and an agent.
-        text = plain("\n".join(own), LONGEST_PROMPT) if self._prompts == 0 else ""
+        # The first prompt says what a conversation is about; the rest is between a person and an agent.
+        text = plain("\n".join(own), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""
         self._prompts += 1
-        self._tell(at, Prompted(text=text), message.id)
+        self._emit(at, Prompted(text=text), message.id)
 
-    def _answer(self, message: OpencodeMessage, at: int, agent: str | None) -> None:
+    def _add_answer(self, message: OpencodeMessage, at: int, agent: str | None) -> None:
         if agent is None and message.model:
             self._model = f"{message.provider}/{message.model}" if message.provider else message.model
         self._cost += message.cost or 0.0
@@ -190,47 +447,48 @@ class OpencodeTranscript:
             context = int(used.input or 0) + used.cached + int(used.output or 0)
             if agent is None and context:
                 self._context = (at, context, message.id)
-        kind, said = _error(message.error)
-        if agent is None and (kind or said) and kind != "MessageAbortedError":
-            self._tell(at, classify(kind, said), message.id)
+        kind, error_message = _error(message.error)
+        if agent is None and (kind or error_message) and kind != "MessageAbortedError":
+            self._emit(at, classify(kind, error_message), message.id)
 
-    def _called(self, part: OpencodePart, state: OpencodeState, at: int, agent: str | None) -> None:
+    def _add_call(self, part: OpencodePart, state: OpencodeState, at: int, agent: str | None) -> None:
         tool = part.tool or ""
         if tool == "task" or (tool not in AFTER and state.status == "completed"):
             return
         began, ended = (state.time.start, state.time.end) if state.time else (None, None)
         took = int(ended - began) if began is not None and ended is not None and ended >= began else None
-        error = value(state.error)
+        error = decode_any(state.error)
         signals = signals_of(
-            tool, value(state.input), outcome(tool, value(state.metadata), value(state.output)), agent=agent,
+            tool, decode_any(state.input), outcome(tool, decode_any(state.metadata), decode_any(state.output)),
+            agent=agent,
             call=part.call, took_ms=took, table=AFTER,
             failed=(error if type(error) is str else "it failed") if state.status == "error" else None,
         )  # fmt: skip
-        for signal, own in marked(signals, part.id):
-            self._tell(in_millis(ended) or at, signal, own)
+        for signal, own in mark_signals(signals, part.id):
+            self._emit(parse_millis(ended) or at, signal, own)
 
-    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._told.append(TimedSignal(at, signal, mark))
+    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        self._signals.append(TimedSignal(at, signal, mark))
 
-    def story(self) -> Transcript | None:
-        """What there is to tell; None when nobody said anything."""
+    def finish(self) -> Transcript | None:
+        """The transcript; None when it has no messages."""
         if not self._signs:
             return None
         if self._context is not None:
             at, tokens, mark = self._context
-            self._tell(at, Measured(tokens=tokens), f"{mark}.context")
-        self._told.sort(key=lambda told: told.at)
+            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
+        self._signals.sort(key=lambda line: line.at)
         return Transcript(
             agent="opencode",
-            conversation=self._of.id,
+            conversation=self._conversation.id,
             began=min(self._signs),
-            ended=max([*self._signs, *(told.at for told in self._told[-1:])]),
-            cwd=self._of.directory,
-            title=titled(self._of.title),
+            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
+            cwd=self._conversation.directory,
+            title=titled(self._conversation.title),
             model=self._model,
-            resume=resume(self._of.id),
-            parent=self._of.parent,
-            told=self._told,
+            resume=resume(self._conversation.id),
+            parent=self._conversation.parent,
+            signals=self._signals,
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1],
@@ -243,5 +501,8 @@ class OpencodeTranscript:
 
 
 def _error(raw: msgspec.Raw) -> tuple[str | None, str | None]:
-    error = value(raw)
+    error = decode_any(raw)
     return error_of(error) if type(error) is dict else (None, None)
+
+
+READER: Final = OpencodeReader()

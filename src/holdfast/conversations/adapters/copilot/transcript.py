@@ -16,17 +16,16 @@ import msgspec
 from holdfast.conversations.adapters.clean_text import plain
 from holdfast.conversations.adapters.copilot.hooks import AFTER, AGENTS, outcome, resume
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import NOTHING, read, value
-from holdfast.conversations.adapters.files import names, stamp
-from holdfast.conversations.adapters.jsonl import Problems, records
-from holdfast.conversations.adapters.timestamps import moment
+from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_timestamp
+from holdfast.conversations.adapters.files import list_names, stamp
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    LONGEST_PROMPT,
+    MAX_PROMPT_LENGTH,
     TimedSignal,
     Transcript,
     TranscriptSource,
-    marked,
+    mark_signals,
     with_problems,
 )
 from holdfast.conversations.connect.settings_files import content
@@ -69,25 +68,25 @@ class CopilotData(msgspec.Struct, gc=False, rename="camel"):
     detached_from_spawning_parent_session_id: str | None = None
     # Messages.
     message_id: str | None = None
-    content: msgspec.Raw = NOTHING
-    source: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NULL
+    source: msgspec.Raw = NULL
     model: str | None = None
     output_tokens: float | None = None
     usage: CopilotUsage | None = None
     # Tools and subagents.
     tool_call_id: str | None = None
     tool_name: str | None = None
-    arguments: msgspec.Raw = NOTHING
+    arguments: msgspec.Raw = NULL
     success: bool | None = None
-    result: msgspec.Raw = NOTHING
-    error: msgspec.Raw = NOTHING
-    file_edits: msgspec.Raw = NOTHING
+    result: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
+    file_edits: msgspec.Raw = NULL
     agent_name: str | None = None
     agent_type: str | None = None
     total_tokens: float | None = None
     # Trouble and compression.
     error_type: str | None = None
-    message: msgspec.Raw = NOTHING
+    message: msgspec.Raw = NULL
     post_compaction_tokens: float | None = None
 
 
@@ -97,7 +96,7 @@ class CopilotRecord(msgspec.Struct, gc=False):
     timestamp: str | None = None
     agent: str | None = msgspec.field(name="agentId", default=None)
     # Types nobody here knows may use the same words for other things.
-    data: msgspec.Raw = NOTHING
+    data: msgspec.Raw = NULL
 
 
 DECODER: Final = msgspec.json.Decoder(decodable(CopilotRecord))
@@ -105,12 +104,12 @@ _DATA: Final = msgspec.json.Decoder(decodable(CopilotData))
 
 
 def data_of(record: CopilotRecord) -> CopilotData | None:
-    return read(_DATA, record.data)
+    return decode(_DATA, record.data)
 
 
 def words(raw: msgspec.Raw) -> str | None:
     """A text, or the one in an object that says what came of something or what went wrong."""
-    found = value(raw)
+    found = decode_any(raw)
     if type(found) is dict:
         found = next((found[name] for name in ("content", "message") if name in found), None)
     return found if type(found) is str and found.strip() else None
@@ -141,7 +140,7 @@ class _Run(msgspec.Struct):
     failed: str | None = None
 
 
-class CopilotTranscript:
+class CopilotTranscriptBuilder:
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         self.cwd: str | None = None
@@ -149,7 +148,7 @@ class CopilotTranscript:
         self.title: str | None = None
         self._model: str | None = None
         self._parent: str | None = None
-        self._told: list[TimedSignal] = []
+        self._signals: list[TimedSignal] = []
         self._signs: list[int] = []
         self._seen: set[str] = set()
         self._calls: dict[str, _Call] = {}
@@ -177,14 +176,14 @@ class CopilotTranscript:
             "subagent.failed": self._ended,
         }
 
-    def hear(self, record: CopilotRecord, number: int) -> None:
+    def add(self, record: CopilotRecord, number: int) -> None:
         """A line of the file; a type that is not known says nothing."""
         hears = self._hears.get(record.type)
         mark = record.id or f"line{number}"
         if hears is None or mark in self._seen:
             return
         self._seen.add(mark)
-        at, data = moment(record.timestamp), data_of(record)
+        at, data = parse_timestamp(record.timestamp), data_of(record)
         if at is not None and data is not None:
             hears(record, data, at, mark)
 
@@ -230,16 +229,16 @@ class CopilotTranscript:
     def _compacted(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         left = data.post_compaction_tokens
         if record.agent is None and data.success is not False:
-            self._tell(at, Compacted(tokens=int(left) if left is not None and left >= 0 else None), mark)
+            self._emit(at, Compacted(tokens=int(left) if left is not None and left >= 0 else None), mark)
 
     def _failed(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
-        self._tell(at, classify(data.error_type, words(data.message), agent=record.agent), mark)
+        self._emit(at, classify(data.error_type, words(data.message), agent=record.agent), mark)
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _asked(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         self._messages += 1
-        text, source = words(data.content), value(data.source)
+        text, source = words(data.content), decode_any(data.source)
         if record.agent is not None:
             return
         self._signs.append(at)
@@ -247,7 +246,7 @@ class CopilotTranscript:
         if text is None or (type(source) is str and source not in ("", "user")):
             return
         # What a conversation is about is said at its beginning; the rest is between a person and an agent.
-        self._tell(at, Prompted(text=plain(text, LONGEST_PROMPT) if self._prompts == 0 else ""), mark)
+        self._emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark)
         self._prompts += 1
 
     def _answered(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
@@ -276,18 +275,18 @@ class CopilotTranscript:
             return
         if call.tool in AFTER or failed is not None:
             signals = signals_of(
-                call.tool, value(call.arguments), outcome(call.tool, said), agent=record.agent, failed=failed,
+                call.tool, decode_any(call.arguments), outcome(call.tool, said), agent=record.agent, failed=failed,
                 call=data.tool_call_id, took_ms=max(at - call.at, 0), table=AFTER,
             )  # fmt: skip
         else:
-            signals = tuple(_edits(value(data.file_edits), record.agent))
-        for signal, own in marked(signals, mark):
-            self._tell(at, signal, own)
+            signals = tuple(_edits(decode_any(data.file_edits), record.agent))
+        for signal, own in mark_signals(signals, mark):
+            self._emit(at, signal, own)
 
     def _began(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         call = data.tool_call_id or mark
         asked = self._calls.get(call)
-        given = value(asked.arguments) if asked is not None else None
+        given = decode_any(asked.arguments) if asked is not None else None
         given = given if type(given) is dict else {}
         task = next(
             (said for name in ("description", "prompt") if type(said := given.get(name)) is str and said), None
@@ -307,16 +306,16 @@ class CopilotTranscript:
 
     # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._told.append(TimedSignal(at, signal, mark))
+    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        self._signals.append(TimedSignal(at, signal, mark))
 
-    def story(self) -> Transcript | None:
+    def finish(self) -> Transcript | None:
         """What there is to tell; None when nobody said anything."""
         if not self._signs:
             return None
         for call, run in self._runs.items():
             began = AgentBegan(agent=run.agent, type=run.type, task=run.task, background=run.background)
-            self._tell(run.began, began, f"{call}.began")
+            self._emit(run.began, began, f"{call}.began")
             if run.ended is not None:
                 summary = None if run.failed or run.summary is None else plain(run.summary)
                 ended = AgentEnded(
@@ -327,23 +326,23 @@ class CopilotTranscript:
                     tokens=run.tokens,
                     failed=run.failed,
                 )
-                self._tell(max(run.ended, run.began), ended, f"{call}.ended")
+                self._emit(max(run.ended, run.began), ended, f"{call}.ended")
         if self._context is not None:
             at, tokens, mark = self._context
-            self._tell(at, Measured(tokens=tokens), f"{mark}.context")
-        self._told.sort(key=lambda told: told.at)
+            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
+        self._signals.sort(key=lambda told: told.at)
         return Transcript(
             agent="copilot",
             conversation=self.conversation,
             began=min(self._signs),
-            ended=max([*self._signs, *(told.at for told in self._told[-1:])]),
+            ended=max([*self._signs, *(told.at for told in self._signals[-1:])]),
             cwd=self.cwd,
             branch=self.branch,
             title=self.title,
             model=self._model,
             resume=resume(self.conversation),
             parent=self._parent,
-            told=self._told,
+            signals=self._signals,
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1] or self._unreckoned,
@@ -370,12 +369,12 @@ _WORKSPACE: Final = "workspace.yaml"
 _LINE: Final = re.compile(r"([a-z_]+):[ \t]+(.+?)[ \t]*\Z")
 
 
-class CopilotTranscripts:
+class CopilotReader:
     name = "copilot"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(places.under("COPILOT_HOME", ".copilot"), "session-state")
-        for name in names(top):
+        for name in list_names(top):
             path = os.path.join(top, name)
             if name.endswith(".jsonl"):
                 if (found := stamp(path)) is not None:
@@ -388,16 +387,16 @@ class CopilotTranscripts:
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         directory, name = os.path.split(source.path)
         alone = name != _EVENTS
-        telling = CopilotTranscript(name.removesuffix(".jsonl") if alone else os.path.basename(directory))
-        problems = Problems()
-        for number, record in records(source.path, DECODER, problems):
-            telling.hear(record, number)
+        builder = CopilotTranscriptBuilder(name.removesuffix(".jsonl") if alone else os.path.basename(directory))
+        problems = ReadProblems()
+        for number, record in read_records(source.path, DECODER, problems):
+            builder.add(record, number)
         if not alone:
             beside = workspace(os.path.join(directory, _WORKSPACE))
-            telling.cwd = telling.cwd or beside.get("cwd")
-            telling.branch = telling.branch or beside.get("branch")
-            telling.title = telling.title or beside.get("name") or beside.get("summary")
-        yield from with_problems(telling.story(), problems, self.name, telling.conversation)
+            builder.cwd = builder.cwd or beside.get("cwd")
+            builder.branch = builder.branch or beside.get("branch")
+            builder.title = builder.title or beside.get("name") or beside.get("summary")
+        yield from with_problems(builder.finish(), problems, self.name, builder.conversation)
 
 
 def workspace(path: str) -> dict[str, str]:
@@ -419,4 +418,4 @@ def workspace(path: str) -> dict[str, str]:
     return found
 
 
-READER: Final = CopilotTranscripts()
+READER: Final = CopilotReader()

@@ -17,13 +17,12 @@ from holdfast.conversations.adapters.base import Payload
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.cursor.hooks import WRITTEN, path_of, resume
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import part, parts, word
-from holdfast.conversations.adapters.files import DirectoryEntry, directories, files
-from holdfast.conversations.adapters.jsonl import Problems, records
-from holdfast.conversations.adapters.timestamps import in_millis
+from holdfast.conversations.adapters.fields import get_object, get_objects, get_text, parse_millis
+from holdfast.conversations.adapters.files import DirectoryEntry, list_directories, list_files
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    LONGEST_PROMPT,
+    MAX_PROMPT_LENGTH,
     TimedSignal,
     Transcript,
     TranscriptSource,
@@ -45,7 +44,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _NOT_NAMED: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
-class CursorTranscript:
+class CursorTranscriptBuilder:
     """`began` and `ended` are what is known from elsewhere; `slug` is the project's, in which its path is hidden."""
 
     def __init__(self, conversation: str, slug: str, began: int | None, ended: int) -> None:
@@ -55,7 +54,7 @@ class CursorTranscript:
         self._began = began
         self._ended = ended
         self._at: int | None = None
-        self._told: list[tuple[int | None, AnySignal, str]] = []
+        self._signals: list[tuple[int | None, AnySignal, str]] = []
         self._signs: list[int] = []
         self._messages = 0
         self._goal_known = False
@@ -67,18 +66,18 @@ class CursorTranscript:
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, record: Payload, number: int) -> None:
+    def add(self, record: Payload, number: int) -> None:
         """A line of the conversation itself."""
-        role = word(record, "role")
+        role = get_text(record, "role")
         if role == "user":
             self._user(record, f"line{number}")
         elif role == "assistant":
             self._messages += 1
             self._tools(record, f"line{number}", None)
         elif record.get("type") == "turn_ended" and record.get("status") == "error":
-            self._tell(classify(None, word(record, "error")), f"line{number}")
+            self._emit(classify(None, get_text(record, "error")), f"line{number}")
 
-    def hear_agent(self, record: Payload, number: int, agent: str) -> None:
+    def add_subagent_record(self, record: Payload, number: int, agent: str) -> None:
         """A line of a subagent's own file."""
         if record.get("role") == "assistant":
             self._tools(record, f"{agent}.line{number}", agent)
@@ -100,15 +99,15 @@ class CursorTranscript:
         # The goal is in the first that states one; what is asked later is nobody's to keep.
         goal = None if self._goal_known else goal_of(words)
         self._goal_known = self._goal_known or goal is not None
-        self._tell(Prompted(text=plain(words, LONGEST_PROMPT) if goal is not None else ""), mark)
+        self._emit(Prompted(text=plain(words, MAX_PROMPT_LENGTH) if goal is not None else ""), mark)
 
     def _tools(self, record: Payload, mark: str, agent: str | None) -> None:
-        for place, block in enumerate(parts(part(record, "message"), "content")):
-            tool = word(block, "name")
+        for place, block in enumerate(get_objects(get_object(record, "message"), "content")):
+            tool = get_text(block, "name")
             if block.get("type") != "tool_use" or tool is None:
                 continue
-            given = part(block, "input")
-            self._look(word(given, "path", "file_path", "working_directory", "target_directory"))
+            given = get_object(block, "input")
+            self._look(get_text(given, "path", "file_path", "working_directory", "target_directory"))
             for turn, signal in enumerate(signals_of(tool, dict(given), agent=agent, table=WRITTEN)):
                 self._called(signal, f"{mark}.{place}.{turn}", agent)
 
@@ -116,11 +115,11 @@ class CursorTranscript:
         if isinstance(signal, AgentEnded):
             if agent is None:
                 kind = signal.type or "agent"
-                self._tell(AgentBegan(agent=mark, type=kind, task=signal.task), f"{mark}.began")
-                self._tell(AgentEnded(agent=mark, type=kind, task=signal.task), f"{mark}.ended")
+                self._emit(AgentBegan(agent=mark, type=kind, task=signal.task), f"{mark}.began")
+                self._emit(AgentEnded(agent=mark, type=kind, task=signal.task), f"{mark}.ended")
         elif isinstance(signal, Edited):
             # Without a result it is not sure what stands in the file now.
-            self._tell(
+            self._emit(
                 Edited(
                     agent=agent, path=path_of(signal.path), action=signal.action,
                     lines_added=signal.lines_added, lines_removed=signal.lines_removed,
@@ -128,7 +127,7 @@ class CursorTranscript:
                 mark,
             )  # fmt: skip
         elif not isinstance(signal, Active):
-            self._tell(signal, mark)
+            self._emit(signal, mark)
 
     def _look(self, path: str | None) -> None:
         """A path that a tool was given may be in the project: then one of its parents has the project's slug."""
@@ -144,17 +143,17 @@ class CursorTranscript:
 
     # ── the story ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, signal: AnySignal, mark: str) -> None:
-        self._told.append((self._at, signal, mark))
+    def _emit(self, signal: AnySignal, mark: str) -> None:
+        self._signals.append((self._at, signal, mark))
 
-    def story(self, title: str | None) -> Transcript | None:
+    def finish(self, title: str | None) -> Transcript | None:
         """The conversation, if anything was said in it."""
         if not self.anything:
             return None
         first = self._began or next(iter(self._signs), self._ended)
         told: list[TimedSignal] = []
         at = first
-        for known, signal, mark in self._told:
+        for known, signal, mark in self._signals:
             at = max(at, known or at)
             told.append(TimedSignal(at, signal, mark))
         signs = sorted({first, *self._signs, self._ended})
@@ -166,7 +165,7 @@ class CursorTranscript:
             cwd=self.cwd,
             title=None if title is None else plain(title),
             resume=resume(self.conversation),
-            told=told,
+            signals=told,
             signs=signs,
             messages=self._messages,
         )
@@ -178,12 +177,14 @@ def slug_of(path: str) -> str:
 
 
 def _text(record: Payload) -> str | None:
-    message = part(record, "message")
-    plainly = word(message, "content")
+    message = get_object(record, "message")
+    plainly = get_text(message, "content")
     if plainly is not None:
         return plainly
     words = [
-        said for entry in parts(message, "content") if entry.get("type") == "text" and (said := word(entry, "text"))
+        said
+        for entry in get_objects(message, "content")
+        if entry.get("type") == "text" and (said := get_text(entry, "text"))
     ]
     return "\n".join(words) if words else None
 
@@ -217,16 +218,16 @@ class _Noted(NamedTuple):
     ended: int | None = None
 
 
-class CursorTranscripts:
+class CursorReader:
     name = "cursor"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        for project in directories(places.in_home(".cursor", "projects")):
+        for project in list_directories(places.in_home(".cursor", "projects")):
             top = os.path.join(project, "agent-transcripts")
-            found = files(top, _END)
-            for directory in directories(top):
+            found = list_files(top, _END)
+            for directory in list_directories(top):
                 own = os.path.basename(directory) + _END
-                found += [file for file in files(directory, _END) if file.name == own]
+                found += [file for file in list_files(directory, _END) if file.name == own]
             seen = set()
             for path, name, stamp in sorted(found, key=lambda one: len(one[0]), reverse=True):
                 if name not in seen:
@@ -238,17 +239,17 @@ class CursorTranscripts:
         project = _project_directory(source.path)
         noted = _noted(os.path.dirname(os.path.dirname(project)), conversation)
         ended = noted.ended or _last_written(source.path)
-        telling = CursorTranscript(conversation, os.path.basename(project), noted.began, ended)
-        problems = Problems()
-        for line, record in records(source.path, _DECODER, problems):
-            telling.hear(record, line)
-        for path, name, _ in _agent_files(source.path) if telling.anything else ():
-            trouble = Problems()
-            for line, record in records(path, _DECODER, trouble):
-                telling.hear_agent(record, line, name.removesuffix(_END))
+        builder = CursorTranscriptBuilder(conversation, os.path.basename(project), noted.began, ended)
+        problems = ReadProblems()
+        for line, record in read_records(source.path, _DECODER, problems):
+            builder.add(record, line)
+        for path, name, _ in _agent_files(source.path) if builder.anything else ():
+            trouble = ReadProblems()
+            for line, record in read_records(path, _DECODER, trouble):
+                builder.add_subagent_record(record, line, name.removesuffix(_END))
             problems.extend(trouble, f"in {name}, ")
-        telling.cwd = noted.cwd or telling.cwd
-        yield from with_problems(telling.story(noted.title), problems, self.name, conversation)
+        builder.cwd = noted.cwd or builder.cwd
+        yield from with_problems(builder.finish(noted.title), problems, self.name, conversation)
 
 
 def _project_directory(path: str) -> str:
@@ -264,13 +265,13 @@ def _project_directory(path: str) -> str:
 def _noted(own: str, conversation: str) -> _Noted:
     if not conversation.replace("-", "").isalnum():
         return _Noted()
-    for chats in directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
+    for chats in list_directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
         path = os.path.join(chats, conversation, "meta.json")
         if not os.path.isfile(path):
             continue
         meta = settings_in(path)
-        began, ended = in_millis(meta.get("createdAtMs")), in_millis(meta.get("updatedAtMs"))
-        return _Noted(word(meta, "title"), word(meta, "cwd"), began, ended)
+        began, ended = parse_millis(meta.get("createdAtMs")), parse_millis(meta.get("updatedAtMs"))
+        return _Noted(get_text(meta, "title"), get_text(meta, "cwd"), began, ended)
     return _Noted()
 
 
@@ -285,7 +286,7 @@ def _agent_files(path: str) -> list[DirectoryEntry]:
     directory = os.path.dirname(path)
     own = os.path.basename(path).removesuffix(_END)
     top = directory if os.path.basename(directory) == own else os.path.join(directory, own)
-    return files(os.path.join(top, "subagents"), _END)
+    return list_files(os.path.join(top, "subagents"), _END)
 
 
-READER: Final = CursorTranscripts()
+READER: Final = CursorReader()

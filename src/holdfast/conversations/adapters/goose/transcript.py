@@ -12,24 +12,23 @@ from typing import Final, NamedTuple, TypeAlias
 import apsw
 import msgspec
 
-from holdfast.conversations.adapters import read_errors
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.adapters.database import REFUSALS, AgentDatabase
-from holdfast.conversations.adapters.fields import NOTHING, read, value, word
-from holdfast.conversations.adapters.files import files
+from holdfast.conversations.adapters.database import ACCESS_ERRORS, AgentDatabase
+from holdfast.conversations.adapters.fields import NULL, decode, decode_any, get_text
+from holdfast.conversations.adapters.files import list_files, note_read_error
 from holdfast.conversations.adapters.goose.hooks import AFTER, AGENT_TYPE, resume
 from holdfast.conversations.adapters.goose.settings import data
-from holdfast.conversations.adapters.jsonl import Problems, records
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_records
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    LONGEST_PROMPT,
-    OF_AGENTS,
+    MAX_PROMPT_LENGTH,
+    SUBAGENT_SIGNALS,
     Marks,
     TimedSignal,
     Transcript,
     TranscriptSource,
-    join,
-    marked,
+    mark_signals,
+    merge_subagent,
 )
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Prompted
 from holdfast.core.decode import decodable
@@ -41,7 +40,7 @@ _SECONDS_END: Final = 10_000_000_000
 
 class GooseToolRequest(msgspec.Struct, gc=False):
     name: str | None = None
-    arguments: msgspec.Raw = NOTHING
+    arguments: msgspec.Raw = NULL
 
 
 class ToolCall(msgspec.Struct, gc=False):
@@ -51,8 +50,8 @@ class ToolCall(msgspec.Struct, gc=False):
 
 class Came(msgspec.Struct, gc=False):
     status: str | None = None
-    error: msgspec.Raw = NOTHING
-    value: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NULL
+    value: msgspec.Raw = NULL
 
 
 class Result(msgspec.Struct, gc=False):
@@ -79,7 +78,7 @@ class GooseMessage(msgspec.Struct, gc=False):
     role: str | None = None
     created: int | None = None
     id: str | None = None
-    content: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NULL
     working_dir: str | None = None
     description: str | None = None
     input_tokens: int | None = None
@@ -101,9 +100,9 @@ def millis(stamp: object) -> int:
     return stamp * 1000 if stamp < _SECONDS_END else stamp
 
 
-class GooseTranscript:
+class GooseTranscriptBuilder:
     def __init__(self, conversation: str, *, agent: str | None = None, agents_told: bool = False) -> None:
-        self.story = Transcript(
+        self.transcript = Transcript(
             agent="goose", conversation=conversation, began=0, ended=0, resume=resume(conversation)
         )
         self._agent = agent
@@ -115,14 +114,14 @@ class GooseTranscript:
         self._marks = Marks()
         self._wanted = True
 
-    def hear(self, at: int, role: str | None, mark: str, content: bytes | msgspec.Raw, about: bytes = b"") -> bool:
+    def add(self, at: int, role: str | None, mark: str, content: bytes | msgspec.Raw, about: bytes = b"") -> bool:
         """A message; false when nothing can be made of it."""
-        parts = read(PARTS, content)
+        parts = decode(PARTS, content)
         if parts is None or not at:
             return False
-        self.story.signs.append(at)
-        self.story.messages += 1
-        seen = read(SEEN, about) if about else None
+        self.transcript.signs.append(at)
+        self.transcript.messages += 1
+        seen = decode(SEEN, about) if about else None
         said = "\n".join(part.text for part in parts if part.type == "text" and part.text)
         for place, part in enumerate(parts):
             self._part(at, part, f"{mark}.{place}")
@@ -132,33 +131,33 @@ class GooseTranscript:
             self._task = self._task or said or None
         elif role == "user" and said.strip() and (seen is None or seen.person is not False):
             # One prompt with a goal in it is all that is ever asked for.
-            text = plain(said, LONGEST_PROMPT) if self._wanted else ""
+            text = plain(said, MAX_PROMPT_LENGTH) if self._wanted else ""
             self._wanted = self._wanted and goal_of(text) is None
-            self._tell(at, Prompted(text=text), mark)
+            self._emit(at, Prompted(text=text), mark)
         return True
 
     def compacted(self, at: int, mark: str) -> None:
         if at:
-            self._tell(at, Compacted(), mark)
+            self._emit(at, Compacted(), mark)
 
-    def end(self) -> Transcript | None:
+    def finish(self) -> Transcript | None:
         """All of it; None when nobody said anything."""
-        story = self.story
-        if not story.signs:
+        transcript = self.transcript
+        if not transcript.signs:
             return None
-        story.signs.sort()
+        transcript.signs.sort()
         if self._agent is not None:
-            self._tell_agent(self._agent, story.signs[0], story.signs[-1])
-        story.told.sort(key=lambda told: told.at)
-        story.began = story.signs[0]
-        story.ended = max([story.signs[-1], *(told.at for told in story.told[-1:])])
-        return story
+            self._emit_subagent(self._agent, transcript.signs[0], transcript.signs[-1])
+        transcript.signals.sort(key=lambda told: told.at)
+        transcript.began = transcript.signs[0]
+        transcript.ended = max([transcript.signs[-1], *(told.at for told in transcript.signals[-1:])])
+        return transcript
 
-    def _tell_agent(self, agent: str, began: int, ended: int) -> None:
+    def _emit_subagent(self, agent: str, began: int, ended: int) -> None:
         task = plain(self._task) if self._task else None
         summary = plain(self._said) if self._said else None
-        self._tell(began, AgentBegan(agent=agent, type=AGENT_TYPE, task=task), "began")
-        self._tell(ended, AgentEnded(agent=agent, type=AGENT_TYPE, task=task, summary=summary), f"ended.{ended}")
+        self._emit(began, AgentBegan(agent=agent, type=AGENT_TYPE, task=task), "began")
+        self._emit(ended, AgentEnded(agent=agent, type=AGENT_TYPE, task=task, summary=summary), f"ended.{ended}")
 
     def _part(self, at: int, part: GoosePart, mark: str) -> None:
         if part.id is None:
@@ -170,26 +169,26 @@ class GooseTranscript:
             if tool not in AFTER:
                 return
             signals = signals_of(
-                tool, value(given), value(part.result.value), agent=self._agent, call=part.id,
+                tool, decode_any(given), decode_any(part.result.value), agent=self._agent, call=part.id,
                 failed=_failure(part.result), table=AFTER,
             )  # fmt: skip
             passed = (Active, AgentEnded) if self._agents_told else (Active,)
-            for signal, own in marked((signal for signal in signals if type(signal) not in passed), mark):
-                self._tell(at, signal, own)
+            for signal, own in mark_signals((signal for signal in signals if type(signal) not in passed), mark):
+                self._emit(at, signal, own)
 
-    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
-        if self._agent is not None and not isinstance(signal, OF_AGENTS):
+    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        if self._agent is not None and not isinstance(signal, SUBAGENT_SIGNALS):
             return
         if self._agent is not None:
             mark = f"{self._agent}.{mark}"
-        self.story.told.append(TimedSignal(at, signal, self._marks.mark(mark)))
+        self.transcript.signals.append(TimedSignal(at, signal, self._marks.unique(mark)))
 
 
 def _failure(came: Came) -> str | None:
     if came.status == "error":
-        said = value(came.error)
+        said = decode_any(came.error)
         return plain(said, 500) if type(said) is str and said else "failed"
-    result = read(RESULT, came.value)
+    result = decode(RESULT, came.value)
     return "failed" if result is not None and result.is_error else None
 
 
@@ -268,12 +267,12 @@ _LEDGER: Final = (
 _HIDDEN: Final = frozenset({"hidden"})
 
 
-class GooseTranscripts:
+class GooseReader:
     name = "goose"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(data(places), "sessions")
-        found = {file.name: file.stamp for file in files(top, _DATABASE, _LOG, _END)}
+        found = {file.name: file.stamp for file in list_files(top, _DATABASE, _LOG, _END)}
         if _DATABASE in found:
             stamps = [found.get(name, "") for name in (_DATABASE, _LOG)]
             yield TranscriptSource(os.path.join(top, _DATABASE), ";".join(stamps))
@@ -294,13 +293,13 @@ class GooseTranscripts:
                 for session, agents in _conversations(list(database.rows("sessions", _SESSION, order="id"))):
                     if source.conversation not in (None, session.text("id")):
                         continue
-                    story = _conversation(database, session, agents)
-                    if story is not None:
+                    transcript = _conversation(database, session, agents)
+                    if transcript is not None:
                         told = True
-                        yield story
+                        yield transcript
         except (apsw.Error, OSError, ValueError) as error:
-            if isinstance(error, REFUSALS):
-                read_errors.note(source.path, error)
+            if isinstance(error, ACCESS_ERRORS):
+                note_read_error(source.path, error)
             where = "is damaged after these" if told else "cannot be read"
             problem = f"{_DATABASE} {where} ({error})"[:300]
             yield Transcript(agent="goose", conversation=_DATABASE, began=0, ended=0, problems=[problem])
@@ -331,42 +330,42 @@ def _conversation(database: Database, session: GooseRow, agents: list[GooseRow])
     name = session.text("id")
     if name is None:
         return None
-    problems = Problems()
-    telling = GooseTranscript(name, agents_told=bool(agents))
-    _hear(database, telling, name, problems)
-    story = telling.story
-    story.cwd = session.text("working_dir")
-    story.title = session.text("name") or session.text("description")
-    story.parent = session.text("parent_session_id")
-    config = value(session.raw("model_config_json"))
-    story.model = word(config, "model_name", "model") if type(config) is dict else None
-    _spent(database, session, telling, name)
-    told = telling.end()
+    problems = ReadProblems()
+    builder = GooseTranscriptBuilder(name, agents_told=bool(agents))
+    _add_all(database, builder, name, problems)
+    transcript = builder.transcript
+    transcript.cwd = session.text("working_dir")
+    transcript.title = session.text("name") or session.text("description")
+    transcript.parent = session.text("parent_session_id")
+    config = decode_any(session.raw("model_config_json"))
+    transcript.model = get_text(config, "model_name", "model") if type(config) is dict else None
+    _spent(database, session, builder, name)
+    told = builder.finish()
     if told is None:
         return None
     for agent in agents:
         called = agent.text("id") or ""
-        part = GooseTranscript(name, agent=called, agents_told=True)
-        _hear(database, part, called, problems)
+        part = GooseTranscriptBuilder(name, agent=called, agents_told=True)
+        _add_all(database, part, called, problems)
         _spent(database, agent, part, called)
-        done = part.end()
+        done = part.finish()
         if done is not None:
-            join(told, done)
+            merge_subagent(told, done)
     told.problems = problems.sentences()
     return told
 
 
-def _hear(database: Database, telling: GooseTranscript, name: str, problems: Problems) -> None:
+def _add_all(database: Database, builder: GooseTranscriptBuilder, name: str, problems: ReadProblems) -> None:
     for row in database.rows("messages", _MESSAGE, of=name, order="id"):
         mark = row.text("message_id") or f"row{row.text('id')}"
         at = millis(row.number("created_timestamp"))
-        if not telling.hear(at, row.text("role"), mark, row.raw("content_json"), row.raw("metadata_json")):
+        if not builder.add(at, row.text("role"), mark, row.raw("content_json"), row.raw("metadata_json")):
             problems.add(f"message {row.text('id')} is not what messages are")
 
 
-def _spent(database: Database, session: GooseRow, telling: GooseTranscript, name: str) -> None:
+def _spent(database: Database, session: GooseRow, builder: GooseTranscriptBuilder, name: str) -> None:
     """Tokens: from the ledger, where each request has its row, or as Goose has added them up before it had one."""
-    story = telling.story
+    transcript = builder.transcript
     cost = 0.0
     rows = 0
     for row in database.rows("usage_ledger", _LEDGER, of=name, order="id"):
@@ -375,41 +374,43 @@ def _spent(database: Database, session: GooseRow, telling: GooseTranscript, name
         cached = from_cache + to_cache
         given = row.number("input_tokens") or 0
         # Some providers count what was cached as given, some do not.
-        story.input_tokens += given - cached if given >= cached else given
-        story.output_tokens += row.number("output_tokens") or 0
-        story.cache_read_tokens += from_cache
-        story.cache_write_tokens += to_cache
-        story.model = row.text("model") or story.model
+        transcript.input_tokens += given - cached if given >= cached else given
+        transcript.output_tokens += row.number("output_tokens") or 0
+        transcript.cache_read_tokens += from_cache
+        transcript.cache_write_tokens += to_cache
+        transcript.model = row.text("model") or transcript.model
         cost += row.amount("cost") or 0.0
         if row.number("is_compaction"):
-            telling.compacted(millis(row.number("created_timestamp")), f"ledger{row.text('id')}")
+            builder.compacted(millis(row.number("created_timestamp")), f"ledger{row.text('id')}")
     if rows:
-        story.cost_usd = cost or None
+        transcript.cost_usd = cost or None
         return
-    story.input_tokens = session.number("accumulated_input_tokens") or 0
-    story.output_tokens = session.number("accumulated_output_tokens") or 0
-    story.cost_usd = session.amount("accumulated_cost")
+    transcript.input_tokens = session.number("accumulated_input_tokens") or 0
+    transcript.output_tokens = session.number("accumulated_output_tokens") or 0
+    transcript.cost_usd = session.amount("accumulated_cost")
 
 
 def _file(path: str) -> Iterator[Transcript]:
-    problems = Problems()
-    telling = GooseTranscript(os.path.basename(path).removesuffix(_END))
-    story = telling.story
-    for number, line in records(path, MESSAGE, problems):
+    problems = ReadProblems()
+    builder = GooseTranscriptBuilder(os.path.basename(path).removesuffix(_END))
+    transcript = builder.transcript
+    for number, line in read_records(path, MESSAGE, problems):
         if line.role is None:
-            story.cwd = line.working_dir or story.cwd
-            story.title = line.description or story.title
-            story.input_tokens = line.accumulated_input_tokens or line.input_tokens or story.input_tokens
-            story.output_tokens = line.accumulated_output_tokens or line.output_tokens or story.output_tokens
-        elif not telling.hear(millis(line.created), line.role, line.id or f"line{number}", line.content):
+            transcript.cwd = line.working_dir or transcript.cwd
+            transcript.title = line.description or transcript.title
+            transcript.input_tokens = line.accumulated_input_tokens or line.input_tokens or transcript.input_tokens
+            transcript.output_tokens = (
+                line.accumulated_output_tokens or line.output_tokens or transcript.output_tokens
+            )
+        elif not builder.add(millis(line.created), line.role, line.id or f"line{number}", line.content):
             problems.add(f"line {number} is not what messages are")
-    told = telling.end()
+    told = builder.finish()
     if told is not None:
         told.problems = problems.sentences()
         yield told
     elif problems:
-        story.problems = problems.sentences()
-        yield story
+        transcript.problems = problems.sentences()
+        yield transcript
 
 
-READER: Final = GooseTranscripts()
+READER: Final = GooseReader()

@@ -17,15 +17,21 @@ import msgspec
 from holdfast.conversations.adapters.base import Payload
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.errors import classify
-from holdfast.conversations.adapters.fields import WRONG, number, part, parts, word
-from holdfast.conversations.adapters.files import DirectoryEntry, directories, files
+from holdfast.conversations.adapters.fields import (
+    DECODE_ERRORS,
+    get_int,
+    get_object,
+    get_objects,
+    get_text,
+    parse_timestamp,
+)
+from holdfast.conversations.adapters.files import DirectoryEntry, list_directories, list_files
 from holdfast.conversations.adapters.gemini.hooks import AFTER, asked, resume
 from holdfast.conversations.adapters.gemini.settings import own_directory
-from holdfast.conversations.adapters.jsonl import Problems, records, whole
-from holdfast.conversations.adapters.timestamps import moment
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_records, read_whole
 from holdfast.conversations.adapters.tools import signals_of
 from holdfast.conversations.adapters.transcript import (
-    LONGEST_PROMPT,
+    MAX_PROMPT_LENGTH,
     TimedSignal,
     Transcript,
     TranscriptSource,
@@ -52,11 +58,11 @@ _SUMMARY: Final = "<state_snapshot>"
 _OVER: Final = frozenset({"success", "error"})
 
 
-class GeminiTranscript:
+class GeminiTranscriptBuilder:
     def __init__(self) -> None:
         self.conversation: str | None = None
         self.directories: list[str] = []
-        self._told: dict[str, TimedSignal] = {}
+        self._signals: dict[str, TimedSignal] = {}
         self._signs: dict[str, int] = {}  # by the id of the message or call
         self._tokens: dict[str, tuple[int, int, int]] = {}  # by the id of the message: input, output, cached
         self._messages: set[str] = set()
@@ -78,54 +84,54 @@ class GeminiTranscript:
 
     # ── records ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, record: Payload, number: int) -> None:
+    def add(self, record: Payload, number: int) -> None:
         """A record of the conversation itself."""
-        changed = part(record, "$set")
+        changed = get_object(record, "$set")
         if "$set" in record or "$rewindTo" in record:
             self._described(changed)
-            for message in parts(changed, "messages"):
+            for message in get_objects(changed, "messages"):
                 self._message(message, f"line{number}", None)
         elif "id" in record and "type" in record:
             self._message(record, f"line{number}", None)
         elif "sessionId" in record:
-            self.conversation = self.conversation or word(record, "sessionId")
-            self._began = self._began or moment(word(record, "startTime"))
+            self.conversation = self.conversation or get_text(record, "sessionId")
+            self._began = self._began or parse_timestamp(get_text(record, "startTime"))
             self._described(record)
-            for place, message in enumerate(parts(record, "messages")):
+            for place, message in enumerate(get_objects(record, "messages")):
                 self._message(message, f"message{place}", None)
 
-    def hear_agent(self, record: Payload, number: int, agent: str) -> None:
+    def add_subagent_record(self, record: Payload, number: int, agent: str) -> None:
         """A record of a subagent's own file."""
         if "id" in record and "type" in record:
             self._message(record, f"{agent}.line{number}", agent)
         elif "sessionId" in record:
-            began = moment(word(record, "startTime"))
+            began = parse_timestamp(get_text(record, "startTime"))
             if began is not None:
                 self._ran.setdefault(agent, began)
 
     def _described(self, record: Payload) -> None:
-        self._title = word(record, "summary") or self._title
+        self._title = get_text(record, "summary") or self._title
         found = record.get("directories")
         if type(found) is list:
             self.directories = [match for match in found if type(match) is str and match]
 
     def _message(self, message: Payload, place: str, agent: str | None) -> None:
-        name = word(message, "id") or place
-        at = moment(word(message, "timestamp")) or self._at
+        name = get_text(message, "id") or place
+        at = parse_timestamp(get_text(message, "timestamp")) or self._at
         self._at = at or self._at
-        kind = word(message, "type")
+        kind = get_text(message, "type")
         if kind == "user":
             self._user(message, name, at, agent)
         elif kind == "gemini":
             self._messages.add(name)
             self._signs[name] = at
             self._used(message, name, at, agent)
-            for turn, call in enumerate(parts(message, "toolCalls")):
-                self._call(call, word(call, "id") or f"{name}.{turn}", at, agent)
+            for turn, call in enumerate(get_objects(message, "toolCalls")):
+                self._call(call, get_text(call, "id") or f"{name}.{turn}", at, agent)
         elif kind == "error" and agent is None:
             met = classify(None, _text(message.get("content")))
             if not isinstance(met, Erred) or met.category != "logical":
-                self._tell(at, met, name)
+                self._emit(at, met, name)
 
     # ── what was asked ───────────────────────────────────────────────────────────────────────────────────
 
@@ -134,7 +140,7 @@ class GeminiTranscript:
         if said is None:
             return  # what a tool handed back
         if _SUMMARY in said[:400]:
-            self._tell(at, Compacted(agent=agent), name)
+            self._emit(at, Compacted(agent=agent), name)
         said = asked(said).strip()
         if agent is not None or not said or said.startswith(_OWN_WORDS) or name in self._messages:
             return
@@ -143,31 +149,31 @@ class GeminiTranscript:
         # The goal is in the first that states one; what is asked later is nobody's to keep.
         goal = None if self._goal_known else goal_of(said)
         self._goal_known = self._goal_known or goal is not None
-        self._tell(at, Prompted(text=plain(said, LONGEST_PROMPT) if goal is not None else ""), name)
+        self._emit(at, Prompted(text=plain(said, MAX_PROMPT_LENGTH) if goal is not None else ""), name)
 
     # ── what the model said and did ──────────────────────────────────────────────────────────────────────
 
     def _used(self, message: Payload, name: str, at: int, agent: str | None) -> None:
-        tokens = part(message, "tokens")
-        given, cached = number(tokens, "input") or 0, number(tokens, "cached") or 0
-        said = (number(tokens, "output") or 0) + (number(tokens, "thoughts") or 0)
+        tokens = get_object(message, "tokens")
+        given, cached = get_int(tokens, "input") or 0, get_int(tokens, "cached") or 0
+        said = (get_int(tokens, "output") or 0) + (get_int(tokens, "thoughts") or 0)
         # What came from the cache is part of the input.
-        fresh = max(given - cached, 0) + (number(tokens, "tool") or 0)
+        fresh = max(given - cached, 0) + (get_int(tokens, "tool") or 0)
         if tokens:
             self._tokens[name] = (fresh, said, cached)
         if agent is None:
-            self._model = word(message, "model") or self._model
+            self._model = get_text(message, "model") or self._model
             if given:
                 self._context = (at, given)
 
     def _call(self, call: Payload, name: str, asked_at: int, agent: str | None) -> None:
-        tool = word(call, "name")
+        tool = get_text(call, "name")
         if tool is None:
             return
-        at = moment(word(call, "timestamp")) or asked_at
+        at = parse_timestamp(get_text(call, "timestamp")) or asked_at
         self._at = max(self._at, at)
         self._signs[name] = at
-        status = word(call, "status")
+        status = get_text(call, "status")
         if status not in _OVER:
             return  # not over yet, or not allowed by the person
         response, failed = _response(call), None
@@ -179,7 +185,7 @@ class GeminiTranscript:
             if isinstance(signal, AgentEnded):
                 self._agent(signal, asked_at, at)
             elif not isinstance(signal, Active):
-                self._tell(at, signal, f"{name}.{turn}" if turn else name)
+                self._emit(at, signal, f"{name}.{turn}" if turn else name)
 
     def _agent(self, ended: AgentEnded, began: int, at: int) -> None:
         name = ended.agent or ended.call
@@ -191,32 +197,32 @@ class GeminiTranscript:
 
     # ── the story ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
+    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
         # Told again, it may be told better.
-        self._told[mark] = TimedSignal(at, signal, mark)
+        self._signals[mark] = TimedSignal(at, signal, mark)
 
-    def story(self, conversation: str, cwd: str | None) -> Transcript | None:
+    def finish(self, conversation: str, cwd: str | None) -> Transcript | None:
         """The conversation, if anything was said in it."""
         if not self.anything:
             return None
         for name, began in self._ran.items():
             ended = self._called.get(name)
             kind, task = ("generalist", None) if ended is None else (ended.type or "generalist", ended.task)
-            self._tell(began, AgentBegan(agent=name, type=kind, task=task), f"{name}.began")
+            self._emit(began, AgentBegan(agent=name, type=kind, task=task), f"{name}.began")
             if ended is not None:
                 done = AgentEnded(
                     agent=name, type=kind, task=task, summary=ended.summary, failed=ended.failed,
                     took_ms=max(self._ended[name] - began, 0),
                 )  # fmt: skip
-                self._tell(self._ended[name], done, f"{name}.ended")
+                self._emit(self._ended[name], done, f"{name}.ended")
         if self._context is not None:
-            self._tell(self._context[0], Measured(tokens=self._context[1]), "context")
+            self._emit(self._context[0], Measured(tokens=self._context[1]), "context")
         signs = sorted(at for at in self._signs.values() if at)
-        known = [*signs[:1], *signs[-1:], *(line.at for line in self._told.values() if line.at)]
+        known = [*signs[:1], *signs[-1:], *(line.at for line in self._signals.values() if line.at)]
         moments = known if self._began is None else [*known, self._began]
         first = min(moments, default=0)
         # What has no time of its own is as old as the conversation.
-        told = sorted((line if line.at else line._replace(at=first) for line in self._told.values()), key=_when)
+        lines = [line if line.at else line._replace(at=first) for line in self._signals.values()]
         sums = [sum(pair) for pair in zip(*self._tokens.values(), strict=True)] or [0, 0, 0]
         return Transcript(
             agent="gemini",
@@ -227,17 +233,13 @@ class GeminiTranscript:
             title=None if self._title is None else plain(self._title),
             model=self._model,
             resume=resume(conversation),
-            told=told,
+            signals=sorted(lines, key=lambda line: line.at),
             signs=signs,
             input_tokens=sums[0],
             output_tokens=sums[1],
             cache_read_tokens=sums[2],
             messages=len(self._messages),
         )
-
-
-def _when(one: TimedSignal) -> int:
-    return one.at
 
 
 def _text(content: Json) -> str | None:
@@ -248,15 +250,15 @@ def _text(content: Json) -> str | None:
         content = [content]
     if type(content) is not list:
         return None
-    found = [item if type(item) is str else word(item, "text") for item in content if type(item) in (str, dict)]  # type: ignore[arg-type]
+    found = [item if type(item) is str else get_text(item, "text") for item in content if type(item) in (str, dict)]  # type: ignore[arg-type]
     words = [name for name in found if name]
     return "\n".join(words) if words else None
 
 
 def _said(call: Payload, field: str) -> str | None:
     """What a tool handed to the model."""
-    for entry in parts(call, "result"):
-        said = word(part(part(entry, "functionResponse"), "response"), field)
+    for entry in get_objects(call, "result"):
+        said = get_text(get_object(get_object(entry, "functionResponse"), "response"), field)
         if said is not None:
             return said
     return None
@@ -265,7 +267,7 @@ def _said(call: Payload, field: str) -> str | None:
 def _response(call: Payload) -> dict[str, Json]:
     """A recorded result in the form in which hooks get it."""
     response: dict[str, Json] = {"llmContent": _said(call, "output"), "returnDisplay": call.get("resultDisplay")}
-    agent = word(call, "agentId")
+    agent = get_text(call, "agentId")
     return response if agent is None else {**response, "agentId": agent}
 
 
@@ -280,16 +282,16 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 _READ: Final = json.JSONDecoder(strict=False)
 
 
-class GeminiTranscripts:
+class GeminiReader:
     name = "gemini"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
-        for project in directories(os.path.join(own_directory(places), "tmp")):
+        for project in list_directories(os.path.join(own_directory(places), "tmp")):
             chats = os.path.join(project, "chats")
-            found = [file for file in files(chats, _LINES, _WHOLE) if file.name.startswith("session-")]
+            found = [file for file in list_files(chats, _LINES, _WHOLE) if file.name.startswith("session-")]
             names = {name for _, name, _ in found}
             # A file's name ends with the beginning of the conversation's id; its subagents' directory is the whole.
-            agents = {name[:_BEGINNING]: name for name in map(os.path.basename, directories(chats))}
+            agents = {name[:_BEGINNING]: name for name in map(os.path.basename, list_directories(chats))}
             for path, name, stamp in found:
                 if name.endswith(_LINES):
                     own = _agent_files(path, agents.get(name.removesuffix(_LINES).rpartition("-")[2]))
@@ -298,32 +300,32 @@ class GeminiTranscripts:
                     yield TranscriptSource(path, stamp)
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
-        telling, problems = GeminiTranscript(), Problems()
+        builder, problems = GeminiTranscriptBuilder(), ReadProblems()
         if source.path.endswith(_WHOLE):
             for number, record in _document(source.path, problems):
-                telling.hear(record, number)
+                builder.add(record, number)
         else:
-            for number, record in records(source.path, _DECODER, problems):
-                telling.hear(record, number)
+            for number, record in read_records(source.path, _DECODER, problems):
+                builder.add(record, number)
         # A resumed conversation leaves an empty file behind; its subagents belong to the other.
-        for path, name, _ in _agent_files(source.path, telling.conversation) if telling.anything else ():
-            trouble = Problems()
-            for number, record in records(path, _DECODER, trouble):
-                telling.hear_agent(record, number, name.removesuffix(_LINES))
+        for path, name, _ in _agent_files(source.path, builder.conversation) if builder.anything else ():
+            trouble = ReadProblems()
+            for number, record in read_records(path, _DECODER, trouble):
+                builder.add_subagent_record(record, number, name.removesuffix(_LINES))
             problems.extend(trouble, f"in {name}, ")
-        conversation = telling.conversation or os.path.basename(source.path).rpartition(".")[0]
-        story = telling.story(conversation, _project(source.path) or next(iter(telling.directories), None))
-        yield from with_problems(story, problems, self.name, conversation)
+        conversation = builder.conversation or os.path.basename(source.path).rpartition(".")[0]
+        transcript = builder.finish(conversation, _project(source.path) or next(iter(builder.directories), None))
+        yield from with_problems(transcript, problems, self.name, conversation)
 
 
-def _document(path: str, problems: Problems) -> Iterator[tuple[int, dict[str, Json]]]:
+def _document(path: str, problems: ReadProblems) -> Iterator[tuple[int, dict[str, Json]]]:
     """A conversation that is one document; of a damaged one, as many messages as can be had."""
-    written = whole(path, problems, LARGEST).strip(b"\0 \t\r\n").removeprefix(b"\xef\xbb\xbf")
+    written = read_whole(path, problems, LARGEST).strip(b"\0 \t\r\n").removeprefix(b"\xef\xbb\xbf")
     if not written:
         return
     try:
         yield 1, _DECODER.decode(written)
-    except WRONG:
+    except DECODE_ERRORS:
         problems.add("is not a JSON document to its end")
         yield from _salvaged(written.decode(errors="replace"))
 
@@ -357,7 +359,7 @@ def _project(path: str) -> str | None:
     if note:
         return note
     name, own = os.path.basename(directory), os.path.dirname(os.path.dirname(directory))
-    listed = part(settings_in(os.path.join(own, "projects.json")), "projects")
+    listed = get_object(settings_in(os.path.join(own, "projects.json")), "projects")
     named = next((place for place, slug in listed.items() if slug == name), None)
     if named is not None:
         return named
@@ -377,7 +379,7 @@ def _note(path: str) -> str | None:
 def _agent_files(path: str, conversation: str | None) -> list[DirectoryEntry]:
     if conversation is None or not conversation.replace("-", "").isalnum():
         return []
-    return files(os.path.join(os.path.dirname(path), conversation), _LINES)
+    return list_files(os.path.join(os.path.dirname(path), conversation), _LINES)
 
 
-READER: Final = GeminiTranscripts()
+READER: Final = GeminiReader()

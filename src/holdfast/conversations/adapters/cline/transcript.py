@@ -13,16 +13,22 @@ import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
 from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, resume, tool_signals, words_of
-from holdfast.conversations.adapters.fields import NOTHING, WRONG, read, value
-from holdfast.conversations.adapters.files import names, stamp
-from holdfast.conversations.adapters.jsonl import Problems, whole
-from holdfast.conversations.adapters.timestamps import in_millis, moment
+from holdfast.conversations.adapters.fields import (
+    DECODE_ERRORS,
+    NULL,
+    decode,
+    decode_any,
+    parse_millis,
+    parse_timestamp,
+)
+from holdfast.conversations.adapters.files import list_names, stamp
+from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
 from holdfast.conversations.adapters.transcript import (
-    LONGEST_PROMPT,
+    MAX_PROMPT_LENGTH,
     TimedSignal,
     Transcript,
     TranscriptSource,
-    marked,
+    mark_signals,
     with_problems,
 )
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Measured, Prompted
@@ -65,7 +71,7 @@ class Manifest(msgspec.Struct, gc=False):
     cwd: str | None = None
     workspace_root: str | None = None
     prompt: str | None = None
-    metadata: msgspec.Raw = NOTHING
+    metadata: msgspec.Raw = NULL
 
 
 class ClineBlock(msgspec.Struct, gc=False):
@@ -75,10 +81,10 @@ class ClineBlock(msgspec.Struct, gc=False):
     text: str | None = None
     id: str | None = None
     name: str | None = None
-    input: msgspec.Raw = NOTHING
+    input: msgspec.Raw = NULL
     tool_use_id: str | None = None
     is_error: bool | None = None
-    content: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NULL
 
 
 class Model(msgspec.Struct, gc=False):
@@ -105,41 +111,41 @@ _MESSAGE: Final = msgspec.json.Decoder(decodable(ClineMessage))
 FACTS: Final = msgspec.json.Decoder(decodable(Facts))
 
 
-def document(path: str, decoder: msgspec.json.Decoder[T], problems: Problems) -> T | None:
+def document(path: str, decoder: msgspec.json.Decoder[T], problems: ReadProblems) -> T | None:
     """What a file holds; whatever stands behind its document is passed over."""
     name = os.path.basename(path)
-    trouble = Problems()
-    content = whole(path, trouble, LARGEST)
+    trouble = ReadProblems()
+    content = read_whole(path, trouble, LARGEST)
     if trouble:
         problems.extend(trouble, f"{name} ")
         return None
-    document = read(decoder, content)
+    document = decode(decoder, content)
     if document is not None:
         return document
     try:
         found, _ = _READ.raw_decode(content.replace(b"\0", b"").decode("utf-8", "replace").lstrip("\ufeff \t\r\n"))
         return decoder.decode(msgspec.json.encode(found))
-    except WRONG:
+    except DECODE_ERRORS:
         problems.add(f"{name} cannot be understood")
         return None
 
 
 def message(raw: msgspec.Raw) -> ClineMessage | None:
-    return read(_MESSAGE, raw)
+    return decode(_MESSAGE, raw)
 
 
 def facts(manifest: Manifest) -> Facts:
-    return read(FACTS, manifest.metadata) or Facts()
+    return decode(FACTS, manifest.metadata) or Facts()
 
 
 _CALLS_AGENT: Final = "spawn_agent"
 
 
-class ClineTranscript:
+class ClineTranscriptBuilder:
     def __init__(self, conversation: str, manifest: Manifest | None) -> None:
         self.conversation = conversation
         self._of = manifest or Manifest()
-        self._told: list[TimedSignal] = []
+        self._signals: list[TimedSignal] = []
         self._signs: list[int] = []
         self._seen: set[str] = set()
         self._calls: dict[str, ClineBlock] = {}
@@ -149,10 +155,10 @@ class ClineTranscript:
         self._messages = 0
         self._prompts = 0
 
-    def hear(self, message: ClineMessage, number: int, agent: str | None = None) -> None:
+    def add(self, message: ClineMessage, number: int, agent: str | None = None) -> None:
         """A message, in the order of its file; `agent` is the subagent whose file it is."""
         mark = message.id or f"{agent or ''}#{number}"
-        at = in_millis(message.ts)
+        at = parse_millis(message.ts)
         if at is None or mark in self._seen:
             return
         self._seen.add(mark)
@@ -164,16 +170,16 @@ class ClineTranscript:
         elif message.role == "user":
             self._asked(message, at, mark, agent)
 
-    def hear_agent(self, agent: str, messages: list[ClineMessage]) -> None:
+    def add_subagent(self, agent: str, messages: list[ClineMessage]) -> None:
         """A subagent: its beginning, its end if it came to one, and what it did."""
         for number, message in enumerate(messages):
-            self.hear(message, number, agent)
-        moments = [at for item in messages if (at := in_millis(item.ts)) is not None]
+            self.add(message, number, agent)
+        moments = [at for item in messages if (at := parse_millis(item.ts)) is not None]
         if not moments:
             return
         asked = next((text for item in messages if item.role == "user" and (text := said(item))), None)
         task = plain(words_of(asked), 500) if asked else None
-        self._tell(min(moments), AgentBegan(agent=agent, type=SUBAGENT, task=task), f"{agent}.began")
+        self._emit(min(moments), AgentBegan(agent=agent, type=SUBAGENT, task=task), f"{agent}.began")
         last = messages[-1]
         if last.role == "assistant" and not any(block.type == "tool_use" for block in blocks(last)):
             summary, used = said(last), last.metrics or ClineUsage()
@@ -181,7 +187,7 @@ class ClineTranscript:
                 agent=agent, type=SUBAGENT, task=task, tokens=used.context or None,
                 summary=plain(summary) if summary else None,
             )  # fmt: skip
-            self._tell(max(moments), ended, f"{agent}.ended")
+            self._emit(max(moments), ended, f"{agent}.ended")
 
     def _answer(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
         used = message.metrics
@@ -210,50 +216,50 @@ class ClineTranscript:
         if agent is not None or results or not text:
             return
         # What a conversation is about is said at its beginning; the rest is between a person and an agent.
-        self._tell(at, Prompted(text=plain(words_of(text), LONGEST_PROMPT) if self._prompts == 0 else ""), mark)
+        self._emit(at, Prompted(text=plain(words_of(text), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark)
         self._prompts += 1
 
     def _came(self, call: ClineBlock, block: ClineBlock, at: int, mark: str, agent: str | None) -> None:
         tool = call.name or ""
         if tool == _CALLS_AGENT or (tool not in AFTER and not block.is_error):
             return  # subagents have files of their own
-        result = value(block.content)
+        result = decode_any(block.content)
         failed = (result if type(result) is str and result else "it failed") if block.is_error else None
         signals = tool_signals(
-            tool, value(call.input), result, agent=agent, call=call.id, failed=failed, took_ms=None
+            tool, decode_any(call.input), result, agent=agent, call=call.id, failed=failed, took_ms=None
         )  # fmt: skip
-        for signal, own in marked(signals, mark):
-            self._tell(at, signal, own)
+        for signal, own in mark_signals(signals, mark):
+            self._emit(at, signal, own)
 
-    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
-        self._told.append(TimedSignal(at, signal, mark))
+    def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
+        self._signals.append(TimedSignal(at, signal, mark))
 
-    def story(self) -> Transcript | None:
+    def finish(self) -> Transcript | None:
         """What there is to tell; None when nobody said anything. The manifest alone tells beginning and end."""
         of, known = self._of, facts(self._of)
-        began, ended = moment(of.started_at), moment(of.ended_at)
+        began, ended = parse_timestamp(of.started_at), parse_timestamp(of.ended_at)
         if not self._signs:
             if began is None:
                 return None
             self._signs = [began] if ended is None else [began, max(ended, began)]
         if not self._prompts and of.prompt and began is not None:
-            self._tell(began, Prompted(text=plain(words_of(of.prompt), LONGEST_PROMPT)), "prompt")
+            self._emit(began, Prompted(text=plain(words_of(of.prompt), MAX_PROMPT_LENGTH)), "prompt")
         if self._context is not None:
             at, tokens, mark = self._context
-            self._tell(at, Measured(tokens=tokens), f"{mark}.context")
-        self._told.sort(key=lambda told: told.at)
+            self._emit(at, Measured(tokens=tokens), f"{mark}.context")
+        self._signals.sort(key=lambda told: told.at)
         model = f"{of.provider}/{of.model}" if of.provider and of.model else of.model
         whole = known.aggregate_usage
         return Transcript(
             agent="cline",
             conversation=self.conversation,
             began=min(self._signs),
-            ended=max([*self._signs, *(told.at for told in self._told[-1:])]),
+            ended=max([*self._signs, *(told.at for told in self._signals[-1:])]),
             cwd=of.cwd or of.workspace_root,
             title=known.title,
             model=self._model or model,
             resume=resume(self.conversation),
-            told=self._told,
+            signals=self._signals,
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1],
@@ -277,16 +283,16 @@ def said(message: ClineMessage) -> str | None:
 _MESSAGES: Final = ".messages.json"
 
 
-class ClineTranscripts:
+class ClineReader:
     name = "cline"
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = _top(places)
-        for name in names(top):
+        for name in list_names(top):
             directory = os.path.join(top, name)
             stamps = [
                 f"{name}={found}"
-                for name in names(directory)
+                for name in list_names(directory)
                 if name.endswith(".json") and (found := stamp(os.path.join(directory, name))) is not None
             ]
             if stamps:
@@ -294,17 +300,17 @@ class ClineTranscripts:
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         name = os.path.basename(source.path)
-        problems = Problems()
+        problems = ReadProblems()
         manifest_path = os.path.join(source.path, f"{name}.json")
         manifest = document(manifest_path, MANIFEST, problems) if stamp(manifest_path) is not None else None
-        telling = ClineTranscript(name, manifest)
+        builder = ClineTranscriptBuilder(name, manifest)
         for number, item in enumerate(_heard(os.path.join(source.path, name + _MESSAGES), problems)):
-            telling.hear(item, number)
-        for other in names(source.path):
+            builder.add(item, number)
+        for other in list_names(source.path):
             if other.endswith(_MESSAGES) and other != name + _MESSAGES:
                 messages = _heard(os.path.join(source.path, other), problems)
-                telling.hear_agent(other.removesuffix(_MESSAGES), messages)
-        yield from with_problems(telling.story(), problems, self.name, name)
+                builder.add_subagent(other.removesuffix(_MESSAGES), messages)
+        yield from with_problems(builder.finish(), problems, self.name, name)
 
 
 def _top(places: AgentDirs) -> str:
@@ -315,7 +321,7 @@ def _top(places: AgentDirs) -> str:
     return os.path.join(places.under("CLINE_DIR", ".cline"), "data", "sessions")
 
 
-def _heard(path: str, problems: Problems) -> list[ClineMessage]:
+def _heard(path: str, problems: ReadProblems) -> list[ClineMessage]:
     found = document(path, MESSAGES, problems) if stamp(path) is not None else None
     if found is None:
         return []
@@ -325,4 +331,4 @@ def _heard(path: str, problems: Problems) -> list[ClineMessage]:
     return [item for item in heard if item is not None]
 
 
-READER: Final = ClineTranscripts()
+READER: Final = ClineReader()
