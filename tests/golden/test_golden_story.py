@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.web.actions.verbs import DIALOGS, VERBS
+from holdfast.web.actions import DIALOGS, VERBS
 from holdfast.web.api.endpoints import ENDPOINTS
-from holdfast.web.pages.map import ADDRESSES, PARTS
+from holdfast.web.app import ADDRESSES, PARTS
 from tests.golden.story import LEAVES
 
 EXPECTED = Path(__file__).parent / "expected"

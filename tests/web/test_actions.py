@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, expect
 from holdfast.core.times import MINUTE, parse_time
 from holdfast.formats import registry
 from holdfast.formats.text.read import read
-from holdfast.web.actions.verbs import _written as written
-from holdfast.web.actions.verbs import said
+from holdfast.web.actions import _written as written
+from holdfast.web.actions import answer
 from holdfast.workspace.recorder import LimitReached
 from tests.web.dashboard import Ground
 from tests.web.dashboard_actions import Room, entered, git_in, repository
@@ -158,7 +158,7 @@ def test_a_note_is_kept_without_its_secrets(room: Room) -> None:
     room.button("Note").click()
     room.page.locator("#note-text").fill(f"First line\nthe key is {TOKEN}")
     room.page.get_by_role("button", name="Keep").click()
-    room.said("Secrets were cut out before anything was stored: 1 github_token.")
+    room.said("Removed secrets before storing: 1 github_token.")
     assert room.seen(session).notes[-1].text == "First line\nthe key is [redacted:github_token]"
     room.button("Note").click()
     room.page.locator("#note-text").fill("   ")
@@ -218,7 +218,7 @@ def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
     with Ground(tmp_path).keeper() as keeper:
         keeper.notices.append("A mirrored file was left alone.")
         keeper.recorder.tally.reached.append(LimitReached("break_40", 40 * MINUTE, pauses=False, only_resume=False))
-        first, second = said("Noted.", keeper, keeper), said("Noted.", keeper)
+        first, second = answer("Noted.", keeper, keeper), answer("Noted.", keeper)
     assert first.more == ("A mirrored file was left alone.", "40 minutes of work: a good moment for a break.")
     assert second.more == ()
 
@@ -338,7 +338,7 @@ def test_everything_works_without_scripts(room: Room, browser: Browser) -> None:
     page.wait_for_url(f"{here}/dialog/note?")
     page.get_by_label("What should be remembered?").fill(f"two\nlines {TOKEN}")
     page.get_by_role("button", name="Keep").click()
-    expect(page.get_by_text("Secrets were cut out")).to_be_visible()
+    expect(page.get_by_text("Removed secrets before storing")).to_be_visible()
     assert room.seen(session).notes[-1].text == "two\nlines [redacted:github_token]"
     page.get_by_role("link", name="Back", exact=True).click()
     page.wait_for_url(here)

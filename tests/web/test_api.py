@@ -22,8 +22,7 @@ from holdfast.machine.wall import local_offset
 from holdfast.sessions import overview
 from holdfast.sessions.hours import table as hours_table
 from holdfast.web.api import documents
-from holdfast.web.api.endpoints import BASE, ENDPOINTS
-from holdfast.web.api.routes import description
+from holdfast.web.api.endpoints import BASE, ENDPOINTS, description
 from holdfast.web.serve import Dashboard
 from tests.web.dashboard import Ground, serving
 from tests.web.samples import typical
@@ -98,7 +97,9 @@ def test_the_page_about_it_names_everything() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     for address, endpoint in ENDPOINTS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{address.removeprefix(BASE)}` |"))
-        assert {f"`{name}`" for name in endpoint.asked.__struct_encode_fields__} <= set(re.findall(r"`[^`]+`", row))
+        assert {f"`{name}`" for name in endpoint.parameters.__struct_encode_fields__} <= set(
+            re.findall(r"`[^`]+`", row)
+        )
 
 
 # ── the same as the commands ─────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.keeper.keeper import Keeper
 from holdfast.sync import open_vault, sync
 from holdfast.sync.sync import Synced
-from holdfast.web.actions import verbs as action
+from holdfast.web import actions as action
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.devices import DEVICES
 from holdfast.web.serve import Dashboard

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from holdfast.web.actions.verbs import VERBS
+from holdfast.web.actions import VERBS
 from holdfast.web.security import LARGEST
 from tests.web.dashboard import Ground, serving
 from tests.web.raw_requests import MEMBER, OURS, House, ask, bound, get, post

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import h11
 import pytest
 
-from holdfast.web.serve import MOST_STRANGERS, LimitedConnection
+from holdfast.web.serve import MAX_UNKNOWN, LimitedConnection
 from tests.web.dashboard import Ground, serving
 from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
 
@@ -57,7 +57,7 @@ def test_very_many_strangers_keep_nobody_out(house: House, held: list[socket.soc
     page = begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n")  # a page that is open all the while
     held.append(page)
     assert read_answer(page, stream=True).code == 200
-    for number in range(MOST_STRANGERS * 3):
+    for number in range(MAX_UNKNOWN * 3):
         held.append(begun(house, said))
         if number % 50 == 0:
             assert ask(house, get("/now", MEMBER)).code == 200

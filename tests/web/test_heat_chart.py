@@ -1,4 +1,4 @@
-"""The calendar of hours."""
+"""The calendar of hours, and lengths of time in tables."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from holdfast.core.times import DAY, HOUR, MINUTE, format_duration
 from holdfast.web.charts import heat
+from holdfast.web.pages.hours import _shared
+from holdfast.web.render import clocked, length
 
 SVG = "{http://www.w3.org/2000/svg}"
 WORKED = st.builds(
@@ -91,3 +93,29 @@ def test_months_are_named_once_each_and_not_over_one_another() -> None:
         at = [float(element.attrib["x"]) for element in root.iter(f"{SVG}text") if element.attrib["y"] == "9"]
         assert len(at) >= 11
         assert all(right - left >= 3 * 14 for left, right in pairwise(at))
+
+
+# ── lengths of time in tables ────────────────────────────────────────────────────────────────────────────
+
+LENGTHS = st.integers(0, 20_000 * DAY)
+
+
+@given(st.lists(LENGTHS, max_size=50))
+def test_full_seconds_add_up_down_a_column(parts: list[int]) -> None:
+    """To those of the whole; each is the length itself, rounded down or up, and nothing stays nothing."""
+    shown = _shared(parts, sum(parts))
+    assert sum(shown) == sum(parts) // 1000 * 1000
+    assert all(item % 1000 == 0 and abs(item - part) < 1000 for item, part in zip(shown, parts, strict=True))
+
+
+@given(st.floats(allow_nan=False))
+def test_a_bar_stays_in_its_cell(fraction: float) -> None:
+    """Whatever it is given, from nothing to all."""
+    (bar,) = ET.fromstring(str(length(fraction)))
+    assert 0 <= float(bar.attrib["width"].removesuffix("%")) <= 100
+
+
+def test_lengths_are_written_as_people_write_them() -> None:
+    """Hours of any number, minutes and seconds."""
+    assert clocked(4 * HOUR + 12 * MINUTE + 31_999) == "4:12:31"
+    assert clocked(1234 * HOUR) == "1,234:00:00"

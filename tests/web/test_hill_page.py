@@ -188,7 +188,7 @@ def test_what_is_refused_goes_back(browser: Browser, there: Hills) -> None:
         dot(page, "firm").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
-        expect(page.locator(".toast.bad")).to_contain_text("not from a page of this dashboard")
+        expect(page.locator(".toast.bad")).to_contain_text("does not come from this dashboard")
         expect(dot(page, "firm")).to_have_attribute("aria-valuenow", "6")
         expect(dot(page, "firm")).to_have_attribute("transform", before or "")
         expect(line(page, "firm")).to_contain_text("making it happen 6/10")

@@ -34,13 +34,11 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import SessionHandle
 from holdfast.sessions.report import phases
 from holdfast.store.interface import Draft
-from holdfast.web.actions.verbs import before_settling
+from holdfast.web.actions import before_settling
 from holdfast.web.live import difference
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.now import NOW
-from holdfast.web.pages.session import SESSION, as_of
-from holdfast.web.pages.session_log import earlier
-from holdfast.web.pages.session_log import one as one_event
+from holdfast.web.pages.session import SESSION, as_of, earlier, event_text
 from holdfast.web.pages.session_regions import bounded
 from holdfast.web.render import render, stamp
 from holdfast.web.serve import Dashboard
@@ -621,7 +619,7 @@ def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
         with pytest.raises(Invalid):
             SESSION.shot(keeper, PageRequest({"id": sample}, {"at": "1999-13-01"}))
         with pytest.raises(NotFound):
-            one_event(keeper, PageRequest({"id": sample, "hash": "0" * 64}))
+            event_text(keeper, PageRequest({"id": sample, "hash": "0" * 64}))
 
 
 # ── a long session ───────────────────────────────────────────────────────────────────────────────────────

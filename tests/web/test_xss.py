@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, 
 from holdfast.core import wording
 from holdfast.core.events import WaitingStarted
 from holdfast.keeper.keeper import Keeper
-from holdfast.web.actions.verbs import DIALOGS
-from holdfast.web.pages.map import ADDRESSES
+from holdfast.web.actions import DIALOGS
+from holdfast.web.app import ADDRESSES
 from holdfast.web.serve import Dashboard
 from holdfast.workspace import projects
 from tests.web.browser_pages import warm

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
@@ -17,13 +18,17 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from holdfast.core.errors import HoldfastError
-from holdfast.web import responses
-from holdfast.web.actions import handler
-from holdfast.web.api import routes as api
+from holdfast.web import action_routes, responses
+from holdfast.web.api import endpoints
 from holdfast.web.keeper_pool import KeeperPool
 from holdfast.web.live import Live, LivePage
 from holdfast.web.pages import GivesPart, Page, PageRequest
-from holdfast.web.pages.map import ADDRESSES, PARTS, parts
+from holdfast.web.pages.devices import DEVICES
+from holdfast.web.pages.hill import HILL
+from holdfast.web.pages.history import HISTORY, more
+from holdfast.web.pages.hours import HOURS, HOURS_CSV
+from holdfast.web.pages.now import NOW
+from holdfast.web.pages.session import SESSION, as_of, earlier, event_text
 from holdfast.web.render import render
 from holdfast.web.security import Gate, Secrets
 
@@ -32,10 +37,31 @@ if TYPE_CHECKING:
 
     from holdfast.keeper.keeper import Keeper
 
+ADDRESSES: Final[dict[str, Page]] = {
+    "/now": NOW,
+    "/session/{id}": SESSION,
+    "/history": HISTORY,
+    "/devices": DEVICES,
+    "/hours": HOURS,
+    "/hill": HILL,
+}
+# What pages ask for later, by GET.
+PARTS: Final[dict[str, GivesPart]] = {
+    "/session/{id}/as-of": as_of,
+    "/session/{id}/events": earlier,
+    "/session/{id}/events/{hash}": event_text,
+    "/history/rows": more,
+    "/hours.csv": HOURS_CSV,
+}
+_SHAPES: Final = [
+    (re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(where))), page)
+    for where, page in ADDRESSES.items()
+]
+
 
 def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
-    desk = KeeperPool(open_keeper)
-    live = Live(desk)
+    keepers = KeeperPool(open_keeper)
+    live = Live(keepers)
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:
@@ -44,7 +70,7 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
             yield
         finally:
             await live.stop()
-            desk.close()
+            keepers.close()
 
     def shown(page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -57,15 +83,15 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
                     word=secrets.word, address=address(request), **page.extras(keeper, asked),
                 )  # fmt: skip
 
-            return responses.page(await desk.ask(draw))
+            return responses.page(await keepers.ask(draw))
 
         return answer
 
     def given(part: GivesPart) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             asked = PageRequest(dict(request.path_params), dict(request.query_params))
-            found, version = await desk.ask(lambda keeper: live.seen(keeper, lambda: part(keeper, asked)))
-            made = responses.part(found)
+            extra, version = await keepers.ask(lambda keeper: live.seen(keeper, lambda: part(keeper, asked)))
+            made = responses.part(extra)
             made.headers["x-holdfast-version"] = version  # for a page that goes on from this part
             return made
 
@@ -76,7 +102,7 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
         if request.method == "HEAD":  # which would never end
             return Response(media_type="text/event-stream")
         asked = zip(request.query_params.getlist("page"), request.query_params.getlist("version"), strict=False)
-        places = [(place, version) for where, version in asked if (place := placed(where)) is not None]
+        places = [(place, version) for where, version in asked if (place := live_page(where)) is not None]
         return StreamingResponse(
             live.stream(places), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
         )
@@ -88,16 +114,16 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
             *(Route(where, shown(page)) for where, page in ADDRESSES.items()),
             *(Route(where, given(part)) for where, part in PARTS.items()),
             Route("/live", stream),
-            *handler.routes(desk, secrets),
-            *api.routes(desk),
+            *action_routes.routes(keepers, secrets, lambda path: page_at(path) is not None),
+            *endpoints.routes(keepers),
             Mount("/static", static),
         ],
         middleware=[Middleware(Gate, secrets=secrets)],
-        exception_handlers={HoldfastError: responses.refused, HTTPException: responses.turned_away},
+        exception_handlers={HoldfastError: responses.holdfast_error, HTTPException: responses.http_error},
         lifespan=running,
     )
     app.router.redirect_slashes = False  # an address has one spelling
-    app.state.desk = desk
+    app.state.keepers = keepers
     app.state.live = live
     return app
 
@@ -107,11 +133,20 @@ def address(request: Request) -> str:
     return request.url.path + (f"?{query}" if query else "")
 
 
-def placed(where: str) -> LivePage | None:
+def live_page(where: str) -> LivePage | None:
     """The page that an address means."""
     path, _, query = where.partition("?")
-    found = parts(path)
-    if found is None:
+    match = page_at(path)
+    if match is None:
         return None
-    page, words = found
+    page, words = match
     return LivePage(where, page, PageRequest(words, dict(parse_qsl(query, keep_blank_values=True))))
+
+
+def page_at(path: str) -> tuple[Page, dict[str, str]] | None:
+    """The page at a path, and the words of the path that are not the page's own."""
+    for shape, page in _SHAPES:
+        match = shape.fullmatch(path)
+        if match is not None:
+            return page, match.groupdict()
+    return None

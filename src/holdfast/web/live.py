@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.keeper.change_feed import ChangeFeed, Changes, state_fingerprint
-from holdfast.web.encoding import encoded
 from holdfast.web.pages import Shot
+from holdfast.web.render import encoded
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from holdfast.web.pages import Page, PageRequest
 
 T = TypeVar("T")
-_GATHER: Final = 0.1  # seconds: changes that come together are shown together
-_OFTEN: Final = 30.0  # seconds after which a page is looked at again though nothing happened: time passes on it
-_AGAIN: Final = 2.0  # seconds until what could not be read is tried again
-_BEAT: Final = 10.0  # seconds after which somebody who hears nothing is told that there is nothing to hear
-_MOST: Final = 64  # pages of one browser
+_GATHER_FOR: Final = 0.1  # seconds in which changes are collected and shown together
+_REDRAW_AFTER: Final = 30.0  # seconds after which a page is redrawn without a change: times on it move on
+_RETRY_AFTER: Final = 2.0  # seconds until a failed page is drawn again
+_HEARTBEAT: Final = 10.0  # seconds of silence after which a beat is sent
+_MAX_PAGES: Final = 64  # of one browser
 
 
 class LivePage(NamedTuple):
@@ -45,18 +45,18 @@ class View:
     def __init__(self, place: LivePage) -> None:
         self.place = place
         self.shot: Shot | None = None
-        self.trouble: str | None = None
+        self.error: str | None = None
         self.version = ""
         # Whether there is nothing to show any more: a session that was erased must not stay to be read.
-        self.gone = False
-        self.lookers: set[Looker] = set()
+        self.deleted = False
+        self.viewers: set[Viewer] = set()
         # Those who came since it was drawn last, and do not know yet how it stands.
-        self.newcomers: set[Looker] = set()
+        self.newcomers: set[Viewer] = set()
         self.stale = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
 
-class Looker:
+class Viewer:
     """One stream, and what each of its pages was sent last."""
 
     def __init__(self) -> None:
@@ -71,9 +71,9 @@ class Looker:
 
 
 class Live:
-    def __init__(self, desk: KeeperPool) -> None:
-        self._desk = desk
-        self._following: ChangeFeed | None = None
+    def __init__(self, keepers: KeeperPool) -> None:
+        self._keepers = keepers
+        self._feed: ChangeFeed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._views: dict[str, View] = {}
         # Tells one run of the server from another.
@@ -87,43 +87,43 @@ class Live:
         was heard of it: of a change that is not heard of yet, one look may know and another not.
         """
         before = state_fingerprint(keeper)
-        found = look()
-        return found, f"{self.run}-{before}" if state_fingerprint(keeper) == before else ""
+        content = look()
+        return content, f"{self.run}-{before}" if state_fingerprint(keeper) == before else ""
 
     # ── hearing ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._following = ChangeFeed(self._desk.open_keeper, self._heard)
-        await asyncio.to_thread(self._following.__enter__)
+        self._feed = ChangeFeed(self._keepers.open_keeper, self._on_change)
+        await asyncio.to_thread(self._feed.__enter__)
 
     def end(self) -> None:
         """Let everybody go who listens, so that the server can end."""
         self._ending.set()
         for view in self._views.values():
-            for looker in view.lookers:
-                looker.wake.set()
+            for viewer in view.viewers:
+                viewer.wake.set()
 
     async def stop(self) -> None:
         for view in list(self._views.values()):
             if view.task is not None:
                 view.task.cancel()
-        if self._following is not None:
-            await asyncio.to_thread(self._following.__exit__, None, None, None)
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.__exit__, None, None, None)
 
-    def _heard(self, change: Changes) -> None:
+    def _on_change(self, change: Changes) -> None:
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._pass_on, change)
+            self._loop.call_soon_threadsafe(self._mark_stale, change)
 
-    def _pass_on(self, change: Changes) -> None:
+    def _mark_stale(self, change: Changes) -> None:
         for view in self._views.values():
             if view.place.page.concerns(change, view.place.asked):
                 view.stale.set()
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _tend(self, view: View) -> None:
+    async def _keep_current(self, view: View) -> None:
         """Keep a view up to date while somebody looks at it."""
         place = view.place
 
@@ -132,79 +132,79 @@ class Live:
 
         while True:
             view.stale.clear()
-            shot, version, trouble, gone = view.shot, view.version, None, False
+            shot, version, failure, deleted = view.shot, view.version, None, False
             try:
-                shot, version = await self._desk.ask(draw)
+                shot, version = await self._keepers.ask(draw)
             except NotFound as error:
-                shot, trouble, gone = None, error.message, True
+                shot, failure, deleted = None, error.message, True
             except HoldfastError as error:
-                trouble = error.message
+                failure = error.message
             except Exception as error:  # noqa: BLE001 (a page that cannot be drawn must not stop the others)
-                trouble = f"this page could not be drawn: {type(error).__name__}"
-            changed = shot != view.shot or trouble != view.trouble
-            view.shot, view.version, view.trouble, view.gone = shot, version, trouble, gone
-            for looker in view.lookers if changed else view.newcomers:
-                looker.look(view)
+                failure = f"this page could not be drawn: {type(error).__name__}"
+            changed = shot != view.shot or failure != view.error
+            view.shot, view.version, view.error, view.deleted = shot, version, failure, deleted
+            for viewer in view.viewers if changed else view.newcomers:
+                viewer.look(view)
             view.newcomers.clear()
-            if not version and not trouble:
+            if not version and not failure:
                 view.stale.set()  # something changed meanwhile: what it is now is to be known by its version
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(view.stale.wait(), _AGAIN if trouble and not gone else _OFTEN)
-                await asyncio.sleep(_GATHER)
+                await asyncio.wait_for(view.stale.wait(), _RETRY_AFTER if failure and not deleted else _REDRAW_AFTER)
+                await asyncio.sleep(_GATHER_FOR)
 
-    def _join(self, looker: Looker, place: LivePage, known: str) -> None:
+    def _join(self, viewer: Viewer, place: LivePage, known: str) -> None:
         view = self._views.get(place.address)
         if view is None:
             view = self._views[place.address] = View(place)
-            view.task = asyncio.create_task(self._tend(view))
-        view.lookers.add(looker)
-        view.newcomers.add(looker)
+            view.task = asyncio.create_task(self._keep_current(view))
+        view.viewers.add(viewer)
+        view.newcomers.add(viewer)
         view.stale.set()
-        looker.known[view] = known
+        viewer.known[view] = known
 
-    def _leave(self, looker: Looker, view: View) -> None:
-        view.lookers.discard(looker)
-        view.newcomers.discard(looker)
-        if not view.lookers and self._views.get(view.place.address) is view:
+    def _leave(self, viewer: Viewer, view: View) -> None:
+        view.viewers.discard(viewer)
+        view.newcomers.discard(viewer)
+        if not view.viewers and self._views.get(view.place.address) is view:
             del self._views[view.place.address]
             if view.task is not None:
                 view.task.cancel()
 
     async def stream(self, places: Iterable[tuple[LivePage, str]]) -> AsyncIterator[bytes]:
         """What changes on these pages, as server-sent events. With each comes the version that the browser has."""
-        looker = Looker()
-        for place, known in list(places)[:_MOST]:
-            self._join(looker, place, known)
+        viewer = Viewer()
+        for place, known in list(places)[:_MAX_PAGES]:
+            self._join(viewer, place, known)
         try:
             yield b"retry: 1000\n\n"
             while not self._ending.is_set():
                 try:
-                    await asyncio.wait_for(looker.wake.wait(), _BEAT)
+                    await asyncio.wait_for(viewer.wake.wait(), _HEARTBEAT)
                 except TimeoutError:
                     yield _event("beat", {})  # a server that stands still is not live
-                looker.wake.clear()
-                while looker.due:
-                    view = looker.due.pop()
-                    for event in self._news(looker, view):
+                viewer.wake.clear()
+                while viewer.due:
+                    view = viewer.due.pop()
+                    for event in self._changes_for(viewer, view):
                         yield event
         finally:
-            for view in list(looker.known):
-                self._leave(looker, view)
+            for view in list(viewer.known):
+                self._leave(viewer, view)
 
-    def _news(self, looker: Looker, view: View) -> Iterable[bytes]:
-        if view.trouble is not None:
-            yield _event("trouble", {"page": view.place.address, "message": view.trouble, "gone": view.gone})
+    def _changes_for(self, viewer: Viewer, view: View) -> Iterable[bytes]:
+        if view.error is not None:
+            yield _event("trouble", {"page": view.place.address, "message": view.error, "gone": view.deleted})
         if view.shot is None:
-            looker.has.pop(view, None)
-            looker.known[view] = ""
+            viewer.has.pop(view, None)
+            viewer.known[view] = ""
             return
-        before = looker.has.get(view)
-        if before is None and view.version and looker.known[view] == view.version:
+        before = viewer.has.get(view)
+        if before is None and view.version and viewer.known[view] == view.version:
             before = view.shot  # it has this page just as it was drawn
-        looker.has[view] = view.shot
-        news = difference(before, view.shot)
-        if news is not None or before is None:
-            yield _event("news", {"page": view.place.address, "version": view.version, **(news or {})})
+        viewer.has[view] = view.shot
+        changes = difference(before, view.shot)
+        if changes is not None or before is None:
+            yield _event("news", {"page": view.place.address, "version": view.version, **(changes or {})})
 
 
 def difference(before: Shot | None, after: Shot) -> dict[str, object] | None:

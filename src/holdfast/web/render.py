@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import jinja2
+import msgspec
 from markupsafe import Markup, escape
 
 from holdfast.core import wording
 from holdfast.core.lifecycle import session_allows
-from holdfast.core.times import MINUTE, format_duration, parse_time
+from holdfast.core.times import MINUTE, SECOND, format_duration, parse_time
 from holdfast.machine.wall import local_offset
 
 
@@ -47,6 +48,17 @@ def render(template: str, /, **words: object) -> Markup:
 def word_field() -> Markup:
     """What a form holds that works without scripts too."""
     return Markup('<input type="hidden" name="word" value="{}">').format(SPOKEN.get())
+
+
+def encoded(content: object) -> bytes:
+    """JSON, in which pieces of pages are text like any other."""
+    return msgspec.json.encode(content, enc_hook=_plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Markup):
+        return str.__str__(value)
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 # ── times ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -82,11 +94,11 @@ def stamp(when: str | int | None) -> str:
 
 def when(moment: str | int | None) -> Markup:
     """A time that the browser keeps counting: `5 minutes ago`, with the moment itself on hovering."""
-    found = moment_of(moment)
-    if found is None:
+    at = moment_of(moment)
+    if at is None:
         return Markup("")
-    iso = datetime.fromtimestamp(found / 1000, UTC).isoformat(timespec="milliseconds")
-    return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(iso, stamp(found), stamp(found))
+    iso = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds")
+    return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(iso, stamp(at), stamp(at))
 
 
 def counting(ms: int, *, now: int, running: bool) -> Markup:
@@ -110,6 +122,18 @@ def bar(fraction: float | None, label: str, kind: str = "") -> Markup:
     ).format(kind, label, width)
 
 
+def clocked(ms: int) -> str:
+    """`4:12:31`, for a column; fractions of a second are left out."""
+    minutes, seconds = divmod(ms // SECOND, 60)
+    return f"{minutes // 60:,}:{minutes % 60:02d}:{seconds:02d}"
+
+
+def length(fraction: float) -> Markup:
+    """A bar in a row of a table, next to its number."""
+    width = round(min(max(fraction, 0.0), 1.0) * 100, 1)
+    return Markup('<svg class="length" aria-hidden="true"><rect width="{}%" height="100%"/></svg>').format(width)
+
+
 _TEMPLATES.filters |= {
     "ago": when,
     "clock": clock,
@@ -127,5 +151,11 @@ _TEMPLATES.filters |= {
     "time_words": wording.time_words,
 }
 _TEMPLATES.globals |= {"allows": session_allows, "word_field": word_field}
-_TEMPLATES.globals |= {"bar": bar, "counting": counting, "pause_words": wording.pause_words}
+_TEMPLATES.globals |= {
+    "bar": bar,
+    "clocked": clocked,
+    "counting": counting,
+    "length": length,
+    "pause_words": wording.pause_words,
+}
 _TEMPLATES.globals |= {"ABSENCE": wording.ABSENCE, "STATUS": wording.STATUS}

@@ -34,11 +34,11 @@ def document(content: object, code: int = 200) -> Response:
     return Response(msgspec.json.encode(content), code, media_type="application/json")
 
 
-def part(found: PageExtra) -> Response:
+def part(extra: PageExtra) -> Response:
     """Something that a page asked for later; with a name, it is a file to keep."""
-    answer = Response(found.content, media_type=found.media_type)
-    if found.filename is not None:
-        name = re.sub(r"[^0-9A-Za-z._-]", "-", found.filename)  # nothing that ends the name, or the header
+    answer = Response(extra.content, media_type=extra.media_type)
+    if extra.filename is not None:
+        name = re.sub(r"[^0-9A-Za-z._-]", "-", extra.filename)  # nothing that ends the name, or the header
         answer.headers["content-disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -51,47 +51,47 @@ def code_of(error: HoldfastError) -> int:
     return CODES.get(error.kind, 500)
 
 
-def error(request: Request, found: HoldfastError, *, code: int | None = None, **more: object) -> Response:
+def error(request: Request, problem: HoldfastError, *, code: int | None = None, **more: object) -> Response:
     """The document that says what happened and what to do."""
-    told = error_document(found, operation=request.url.path.strip("/") or None, now=Wall().now())
-    return document({"holdfast": 1, "error": told, **more}, code or code_of(found))
+    explained = error_document(problem, operation=request.url.path.strip("/") or None, now=Wall().now())
+    return document({"holdfast": 1, "error": explained, **more}, code or code_of(problem))
 
 
-async def refused(request: Request, found: Exception) -> Response:
+async def holdfast_error(request: Request, problem: Exception) -> Response:
     """Something of Holdfast's own: it says what happened and what to do."""
-    assert isinstance(found, HoldfastError)
-    return _answer(request, found, code_of(found))
+    assert isinstance(problem, HoldfastError)
+    return _answer(request, problem, code_of(problem))
 
 
-def _answer(request: Request, found: HoldfastError, code: int) -> Response:
+def _answer(request: Request, problem: HoldfastError, code: int) -> Response:
     if wants_document(request):
-        return error(request, found, code=code)
-    return page(render("trouble.html", error=found, kind=found.kind), code)
+        return error(request, problem, code=code)
+    return page(render("trouble.html", error=problem, kind=problem.kind), code)
 
 
-async def turned_away(request: Request, found: Exception) -> Response:
+async def http_error(request: Request, problem: Exception) -> Response:
     """What the machinery of HTTP does not take: nothing is there, another method is meant, too much was sent."""
-    assert isinstance(found, HTTPException)
-    if found.status_code == 404:
+    assert isinstance(problem, HTTPException)
+    if problem.status_code == 404:
         where = (
             "/api/v1/openapi.json names what there is."
             if request.url.path.startswith(API)
             else "See the pages above."
         )
-        said: HoldfastError = NotFound("there is nothing at this address", hint=where)
-    elif found.status_code == 405:
-        allowed = (found.headers or {}).get("Allow", "")
-        said = Usage(f"this address is not for {request.method[:20]!a}", hint=f"It answers to {allowed}.")
+        explained: HoldfastError = NotFound("there is nothing at this address", hint=where)
+    elif problem.status_code == 405:
+        allowed = (problem.headers or {}).get("Allow", "")
+        explained = Usage(f"this address is not for {request.method[:20]!a}", hint=f"It answers to {allowed}.")
     else:
-        said = Invalid(f"the request cannot be read: {found.detail}")
-    answer = _answer(request, said, found.status_code)
-    answer.headers.update(found.headers or {})
+        explained = Invalid(f"the request cannot be read: {problem.detail}")
+    answer = _answer(request, explained, problem.status_code)
+    answer.headers.update(problem.headers or {})
     return answer
 
 
-async def broken(request: Request, found: Exception) -> Response:
+async def unexpected_error(request: Request, problem: Exception) -> Response:
     """Nobody expected this: it is noted where `doctor` finds it, and the page says so."""
-    with contextlib.suppress(Exception), request.app.state.desk.open_keeper() as keeper:
-        error_log.note(keeper.home.path, "ui", f"{type(found).__name__}: {found}")
-    said = HoldfastError("something unexpected went wrong", hint="holdfast doctor shows what was noted.")
-    return _answer(request, said, 500)
+    with contextlib.suppress(Exception), request.app.state.keepers.open_keeper() as keeper:
+        error_log.note(keeper.home.path, "ui", f"{type(problem).__name__}: {problem}")
+    explained = HoldfastError("something unexpected went wrong", hint="holdfast doctor shows what was noted.")
+    return _answer(request, explained, 500)

@@ -137,8 +137,8 @@ def _spelled(host: str) -> frozenset[str]:
     return frozenset({host, name} if port == "80" else {host})  # which browsers leave out
 
 
-def same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+def same(shown: str, other: str) -> bool:
+    return hmac.compare_digest(shown.encode(errors="replace"), other.encode())
 
 
 class Gate:
@@ -156,7 +156,7 @@ class Gate:
             return
         SPOKEN.set(self.secrets.word)
         out = _Sealed(scope, send)
-        answer = self._refusal(scope) or self._entering(scope) or self._stranger(scope)
+        answer = self._refusal(scope) or self._entering(scope) or self._unauthorized(scope)
         if answer is not None:
             await answer(scope, receive, out)
             return
@@ -167,7 +167,7 @@ class Gate:
         except Exception as error:
             if out.begun:  # nothing can be said any more
                 raise
-            await (await responses.broken(Request(scope), error))(scope, receive, out)
+            await (await responses.unexpected_error(Request(scope), error))(scope, receive, out)
 
     # ── who may come in ──────────────────────────────────────────────────────────────────────────────────
 
@@ -226,7 +226,7 @@ class Gate:
     def _host(self, scope: Scope) -> str:
         return Headers(scope=scope).get("host", "").lower()
 
-    def _stranger(self, scope: Scope) -> Response | None:
+    def _unauthorized(self, scope: Scope) -> Response | None:
         path: str = scope["path"]
         headers = Headers(scope=scope)
         safe = scope["method"] in SAFE
@@ -246,8 +246,8 @@ class Gate:
 
     def _unknown(self, request: Request) -> Response:
         if responses.wants_document(request):
-            said = Refused("this needs the token of this run", hint="holdfast ui --json --no-open prints it.")
-            answer = responses.error(request, said, code=401)
+            refusal = Refused("this needs the token of this run", hint="holdfast ui --json --no-open prints it.")
+            answer = responses.error(request, refusal, code=401)
         elif "text/html" in request.headers.get("accept", ""):
             answer = HTMLResponse(_SHUT, 401)
         else:

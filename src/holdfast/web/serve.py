@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.web.live import Live
 
-MOST_STRANGERS: Final = 100
+MAX_UNKNOWN: Final = 100
 HEAD: Final = 6.0  # seconds for what stands before a request, from the moment it could have come
 BODY: Final = 15.0  # seconds for the request itself
 
@@ -57,13 +57,13 @@ class LimitedConnection(H11Protocol):
         super().connection_made(transport)
         self._number = next(_numbers)
         self._watch()
-        strangers = [
-            item
-            for item in self.connections
-            if isinstance(item, LimitedConnection) and item is not self and not item.is_known
+        unknown = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, LimitedConnection) and connection is not self and not connection.is_known
         ]
-        if len(strangers) >= MOST_STRANGERS:
-            min(strangers, key=lambda one: (not one.is_asking, one._number)).give_up()  # noqa: SLF001 (its own kind)
+        if len(unknown) >= MAX_UNKNOWN:
+            min(unknown, key=lambda connection: (not connection.is_asking, connection._number)).give_up()  # noqa: SLF001 (its own kind)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop()
@@ -100,7 +100,7 @@ class LimitedConnection(H11Protocol):
 
 
 _HOST: Final = "127.0.0.1"
-_MOST: Final = 500  # connections of those who belong here
+_MAX_CONNECTIONS: Final = 500  # connections of those who belong here
 _GRACE: Final = 1  # seconds that open streams are given when the server ends
 
 
@@ -119,7 +119,7 @@ class Dashboard:
         app = make_app(open_keeper, self.secrets)
         config = uvicorn.Config(
             app, log_config=None, log_level="critical", access_log=False, server_header=False, http=LimitedConnection,
-            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=_MOST + MOST_STRANGERS,
+            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=_MAX_CONNECTIONS + MAX_UNKNOWN,
             proxy_headers=False, ws="none",
         )  # fmt: skip
         self._server = _Server(config, app.state.live)
@@ -182,7 +182,7 @@ def finds_names(system: str = sys.platform) -> bool:
     if system != "darwin":
         return True
     try:
-        return all(found[4][0] in ("127.0.0.1", "::1") for found in socket.getaddrinfo("any.localhost", 80))
+        return all(address[4][0] in ("127.0.0.1", "::1") for address in socket.getaddrinfo("any.localhost", 80))
     except OSError:
         return False
 

@@ -1,26 +1,126 @@
-"""The addresses of the API: what each is asked, what it answers, and how it finds that out."""
+"""The API's addresses: their parameters and answers, the routes, and the OpenAPI description of it all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from holdfast import __version__
 from holdfast.core.decode import decodable
 from holdfast.core.envelope import event_document
-from holdfast.core.errors import NotFound
-from holdfast.core.times import format_time
-from holdfast.machine.wall import local_offset
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.text import MAX_NAME_LENGTH
+from holdfast.core.times import format_time, parse_time
+from holdfast.machine.wall import local_offset, midnight
 from holdfast.sessions import history, overview
 from holdfast.sessions.hours import cache as all_hours
 from holdfast.sessions.hours import table as hours_table
+from holdfast.web import responses
 from holdfast.web.api import documents as d
-from holdfast.web.api import parameters
-from holdfast.web.api.parameters import given, moment
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
+    from holdfast.web.keeper_pool import KeeperPool
+
+T = TypeVar("T", bound="Parameters")
+V = TypeVar("V")
+
+Status = Literal["created", "in_progress", "paused", "completed", "error", "aborted"]
+_MOMENT: Final[dict[str, Any]] = {"format": "date-time"}
+_DAY: Final[dict[str, Any]] = {"anyOf": [{"format": "date"}, {"format": "date-time"}]}
+_AT = Annotated[str, Meta(description="As it was at this moment.", extra_json_schema=_MOMENT)]
+_PROJECT = Annotated[str, Meta(description="Only projects of this name.", max_length=1000)]
+_SINCE = Annotated[str, Meta(description="Only from this day or moment on.", extra_json_schema=_DAY)]
+
+
+class Parameters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Nothing, unless an address says otherwise."""
+
+
+class At(Parameters, kw_only=True):
+    at: _AT | UnsetType = UNSET
+
+
+class SessionsParameters(Parameters, kw_only=True):
+    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=1000)] = 20
+    search: Annotated[str, Meta(description="Words that the session holds.", max_length=1000)] | UnsetType = UNSET
+    status: Annotated[Status, Meta(description="Only sessions of this status.")] | UnsetType = UNSET
+    since: _SINCE | UnsetType = UNSET
+    all_projects: Annotated[bool, Meta(description="Of all projects, or only of where `holdfast ui` runs.")] = True
+    project: _PROJECT | UnsetType = UNSET
+    unfinished: Annotated[bool, Meta(description="Only what is not finished.")] = False
+    archived: Annotated[bool, Meta(description="Only what is archived, or only what is not.")] | UnsetType = UNSET
+    cursor: (
+        Annotated[str, Meta(description="`next` of the answer before: what follows it.", max_length=64)] | UnsetType
+    ) = UNSET
+    at: _AT | UnsetType = UNSET
+
+
+class Events(Parameters, kw_only=True):
+    type: Annotated[str, Meta(description="Only events of this type.", max_length=100)] | UnsetType = UNSET
+    limit: (
+        Annotated[
+            int, Meta(description="The last so many; with `after`, the first so many after it.", ge=1, le=100_000)
+        ]
+        | UnsetType
+    ) = UNSET
+    after: (
+        Annotated[str, Meta(description="The hash of an event: what follows it in the log.", max_length=64)]
+        | UnsetType
+    ) = UNSET
+    at: _AT | UnsetType = UNSET
+
+
+class Briefing(Parameters, kw_only=True):
+    for_: Annotated[Literal["person", "agent"], Meta(description="Who reads it.")] = msgspec.field(
+        default="person", name="for"
+    )
+    max_chars: Annotated[int, Meta(description="How long at most.", ge=200, le=1_000_000)] = 10_000
+    at: _AT | UnsetType = UNSET
+
+
+class HoursParameters(Parameters, kw_only=True):
+    by: Annotated[Literal["scope", "day", "project", "agent"], Meta(description="What is added up in one line.")] = (
+        "scope"
+    )
+    project: _PROJECT | UnsetType = UNSET
+    since: _SINCE | UnsetType = UNSET
+
+
+def read_parameters(kind: type[T], given: Iterable[tuple[str, str]]) -> T:
+    """The words of an address as the struct has them."""
+    words: dict[str, str] = {}
+    for name, value in given:
+        if name in words:
+            raise Invalid(f"{name[:40]!a} is given twice")
+        words[name] = value
+    try:
+        return msgspec.convert(words, decodable(kind), strict=False)
+    except msgspec.ValidationError as error:
+        takes = ", ".join(kind.__struct_encode_fields__) or "nothing"
+        raise Invalid(f"that cannot be asked: {error}", hint=f"This address takes {takes}.") from None
+
+
+def moment(written: str | UnsetType) -> int | None:
+    """RFC 3339, or a day: then its first moment here."""
+    if written is UNSET:
+        return None
+    return midnight(written) if len(written) == 10 else parse_time(written)
+
+
+def given(written: V | UnsetType) -> V | None:
+    return None if written is UNSET else written
+
+
+# ── what each address answers ────────────────────────────────────────────────────────────────────────────
 
 Path = Mapping[str, str]
 _memo: Final = all_hours.HoursMemo()
@@ -29,41 +129,41 @@ _memo: Final = all_hours.HoursMemo()
 class Endpoint(NamedTuple):
     name: str
     summary: str
-    asked: type[parameters.Parameters]
+    parameters: type[Parameters]
     answers: tuple[type[d.Document], ...]
-    work: Callable[[Keeper, Path, parameters.Parameters], d.Document]
+    answer: Callable[[Keeper, Path, Parameters], d.Document]
 
 
-def sessions(keeper: Keeper, _: Path, words: parameters.Parameters) -> d.SessionList:
+def sessions(keeper: Keeper, _: Path, asked: Parameters) -> d.SessionList:
     """As `holdfast history --json`, of all projects unless told otherwise; `next` goes on where it ends."""
-    assert isinstance(words, parameters.SessionsParameters)
+    assert isinstance(asked, SessionsParameters)
     rows = keeper.history(
-        limit=words.limit + 1, search=given(words.search), status=given(words.status), since=moment(words.since),
-        all_projects=words.all_projects, at=moment(words.at), before=given(words.cursor),
-        unfinished=words.unfinished, project=given(words.project), archived=given(words.archived),
+        limit=asked.limit + 1, search=given(asked.search), status=given(asked.status), since=moment(asked.since),
+        all_projects=asked.all_projects, at=moment(asked.at), before=given(asked.cursor),
+        unfinished=asked.unfinished, project=given(asked.project), archived=given(asked.archived),
     )  # fmt: skip
-    more = len(rows) > words.limit
-    return d.SessionList(sessions=rows[: words.limit], next=rows[words.limit - 1].id if more else None)
+    more = len(rows) > asked.limit
+    return d.SessionList(sessions=rows[: asked.limit], next=rows[asked.limit - 1].id if more else None)
 
 
-def session(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.OneSession:
+def session(keeper: Keeper, path: Path, asked: Parameters) -> d.OneSession:
     """As `holdfast show --json`."""
-    assert isinstance(words, parameters.At)
-    at = moment(words.at)
+    assert isinstance(asked, At)
+    at = moment(asked.at)
     return d.OneSession(session=keeper.session(path["id"], at=at).document(at=at))
 
 
-def events(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.EventList:
+def events(keeper: Keeper, path: Path, asked: Parameters) -> d.EventList:
     """As `holdfast log --json`: oldest first."""
-    assert isinstance(words, parameters.Events)
-    at, kind, after, limit = moment(words.at), given(words.type), given(words.after), given(words.limit)
-    found = keeper.session(path["id"], at=at)
-    found.state(at=at)  # one that is erased, or had not begun, is not found
-    log = keeper.events(found.id)
+    assert isinstance(asked, Events)
+    at, kind, after, limit = moment(asked.at), given(asked.type), given(asked.after), given(asked.limit)
+    handle = keeper.session(path["id"], at=at)
+    handle.state(at=at)  # one that is erased, or had not begun, is not found
+    log = keeper.events(handle.id)
     if after is not None:
         place = next((number for number, event in enumerate(log, 1) if event.hash == after), None)
         if place is None:
-            raise NotFound("the session has no event of this hash", session=found.id)
+            raise NotFound("the session has no event of this hash", session=handle.id)
         log = log[place:]
     log = [event for event in log if kind in (None, event.type) and (at is None or event.at <= at)]
     if limit is not None:
@@ -73,16 +173,16 @@ def events(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.EventL
     )
 
 
-def briefing(keeper: Keeper, path: Path, words: parameters.Parameters) -> d.BriefingText:
+def briefing(keeper: Keeper, path: Path, asked: Parameters) -> d.BriefingText:
     """As `holdfast briefing --json`."""
-    assert isinstance(words, parameters.Briefing)
-    at = moment(words.at)
-    found = keeper.session(path["id"], at=at)
-    told = found.briefing(reader=words.for_, max_chars=words.max_chars, at=at)
-    return d.BriefingText(briefing=told, for_=words.for_, id=found.id)
+    assert isinstance(asked, Briefing)
+    at = moment(asked.at)
+    handle = keeper.session(path["id"], at=at)
+    written = handle.briefing(reader=asked.for_, max_chars=asked.max_chars, at=at)
+    return d.BriefingText(briefing=written, for_=asked.for_, id=handle.id)
 
 
-def now(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.NowList:
+def now(keeper: Keeper, _: Path, __: Parameters) -> d.NowList:
     """Every unfinished session of all projects: what waits for the person first."""
     return d.NowList(now=[
         d.Unfinished(
@@ -93,22 +193,22 @@ def now(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.NowList:
     ])  # fmt: skip
 
 
-def hours(keeper: Keeper, _: Path, words: parameters.Parameters) -> d.HoursTable | d.AgentTable:
+def hours(keeper: Keeper, _: Path, asked: Parameters) -> d.HoursTable | d.AgentTable:
     """As `holdfast stats --json`, of all projects or those of a name."""
-    assert isinstance(words, parameters.HoursParameters)
-    project, since = given(words.project), moment(words.since)
-    if words.by != "agent":
-        found = all_hours.hours(keeper, _memo, project=project, since=since)
-        tables = {"day": found.days, "scope": found.scopes, "project": found.projects}
-        return d.HoursTable(by=words.by, lines=tables[words.by], total=found.total)
+    assert isinstance(asked, HoursParameters)
+    project, since = given(asked.project), moment(asked.since)
+    if asked.by != "agent":
+        cached = all_hours.hours(keeper, _memo, project=project, since=since)
+        tables = {"day": cached.days, "scope": cached.scopes, "project": cached.projects}
+        return d.HoursTable(by=asked.by, lines=tables[asked.by], total=cached.total)
     rows = keeper.history(limit=None, all_projects=True, project=project, since=since, aliases=False)
     states = history.states_of(keeper, rows)
-    table = hours_table.table(states, words.by, now=keeper.now(), offset=local_offset)
+    table = hours_table.table(states, asked.by, now=keeper.now(), offset=local_offset)
     lines = cast("list[hours_table.AgentLine]", table.lines)
-    return d.AgentTable(by=words.by, lines=lines, total=cast("hours_table.AgentLine", table.total))
+    return d.AgentTable(by=asked.by, lines=lines, total=cast("hours_table.AgentLine", table.total))
 
 
-def hills(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.HillList:
+def hills(keeper: Keeper, _: Path, __: Parameters) -> d.HillList:
     """Where the scopes of all projects stand."""
     return d.HillList(hills=[
         d.HillPlace(
@@ -119,7 +219,7 @@ def hills(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.HillList:
     ])  # fmt: skip
 
 
-def devices(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.OneDevice:
+def devices(keeper: Keeper, _: Path, __: Parameters) -> d.OneDevice:
     """As `holdfast device show --json`: what this device knows, without asking any remote."""
     from holdfast.sync import remote_setup
     from holdfast.workspace.keys import key_files
@@ -141,25 +241,115 @@ def devices(keeper: Keeper, _: Path, __: parameters.Parameters) -> d.OneDevice:
 BASE: Final = "/api/v1"
 ENDPOINTS: Final[dict[str, Endpoint]] = {
     f"{BASE}/sessions": Endpoint(
-        "sessions", "Sessions, newest first", parameters.SessionsParameters, (d.SessionList,), sessions
+        "sessions", "Sessions, newest first", SessionsParameters, (d.SessionList,), sessions
     ),
-    f"{BASE}/sessions/{{id}}": Endpoint(
-        "session", "Everything about a session", parameters.At, (d.OneSession,), session
-    ),
-    f"{BASE}/sessions/{{id}}/events": Endpoint(
-        "events", "What happened in it", parameters.Events, (d.EventList,), events
-    ),
+    f"{BASE}/sessions/{{id}}": Endpoint("session", "Everything about a session", At, (d.OneSession,), session),
+    f"{BASE}/sessions/{{id}}/events": Endpoint("events", "What happened in it", Events, (d.EventList,), events),
     f"{BASE}/sessions/{{id}}/briefing": Endpoint(
-        "briefing", "The text that lets somebody go on with it", parameters.Briefing, (d.BriefingText,), briefing
+        "briefing", "The text that lets somebody go on with it", Briefing, (d.BriefingText,), briefing
     ),
-    f"{BASE}/now": Endpoint(
-        "now", "What is in progress, and what waits for you", parameters.Parameters, (d.NowList,), now
-    ),
-    f"{BASE}/hours": Endpoint(
-        "hours", "Hours worked", parameters.HoursParameters, (d.HoursTable, d.AgentTable), hours
-    ),
-    f"{BASE}/hills": Endpoint("hills", "How far scopes are", parameters.Parameters, (d.HillList,), hills),
-    f"{BASE}/devices": Endpoint(
-        "devices", "This device and its vaults", parameters.Parameters, (d.OneDevice,), devices
-    ),
+    f"{BASE}/now": Endpoint("now", "What is in progress, and what waits for you", Parameters, (d.NowList,), now),
+    f"{BASE}/hours": Endpoint("hours", "Hours worked", HoursParameters, (d.HoursTable, d.AgentTable), hours),
+    f"{BASE}/hills": Endpoint("hills", "How far scopes are", Parameters, (d.HillList,), hills),
+    f"{BASE}/devices": Endpoint("devices", "This device and its vaults", Parameters, (d.OneDevice,), devices),
 }
+
+
+# ── routes and the OpenAPI description ───────────────────────────────────────────────────────────────────
+
+_NAME: Final = "^[^\\s/\\u0000-\\u001f\\u007f-\\u00a0]+$"
+_REF: Final = "#/components/schemas/{name}"
+_FAILURES: Final = {
+    "400": "A parameter is not what it must be",
+    "401": "The token of this run is missing or wrong",
+    "404": "There is no such session, or it had not begun",
+    "405": "The API only reads",
+    "500": "Stored data is damaged, or something unexpected happened",
+    "502": "The server that keeps the store cannot be reached; trying again when it is back helps",
+    "503": "Another process held the store too long; trying again helps",
+}
+
+
+@cache
+def description() -> dict[str, Any]:
+    kinds = [kind for endpoint in ENDPOINTS.values() for kind in (*endpoint.answers, endpoint.parameters)]
+    _, schemas = msgspec.json.schema_components([*kinds, d.ErrorDocument], ref_template=_REF)
+    paths = {path: {"get": _operation(path, endpoint, schemas)} for path, endpoint in ENDPOINTS.items()}
+    for endpoint in ENDPOINTS.values():
+        schemas.pop(endpoint.parameters.__name__, None)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdfast",
+            "version": __version__,
+            "description": "What the dashboard shows, to read. `holdfast ui --json --no-open` tells the token.",
+        },
+        "paths": {
+            **paths,
+            f"{BASE}/openapi.json": {"get": {
+                "operationId": "openapi", "summary": "This description",
+                "responses": {"200": {"description": "The description", "content": {"application/json": {"schema": {
+                    "type": "object"}}}}, **_failures({"400", "401", "405"})},
+            }},
+        },
+        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}],
+    }  # fmt: skip
+
+
+def _operation(path: str, endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+    kinds = [{"$ref": _REF.format(name=kind.__name__)} for kind in endpoint.answers]
+    answer = _content(kinds[0] if len(kinds) == 1 else {"oneOf": kinds})
+    return {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "description": " ".join((endpoint.answer.__doc__ or "").split()),
+        "parameters": [*_in_path(path), *_in_query(schemas[endpoint.parameters.__name__])],
+        "responses": {"200": {"description": endpoint.summary, "content": answer}, **_failures(set(_FAILURES))},
+    }
+
+
+def _in_path(path: str) -> list[dict[str, Any]]:
+    schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": _NAME}
+    about = "The id of a session, a unique beginning of it, an alias, or @ for the current one"
+    return [
+        {"name": name, "in": "path", "required": True, "description": about, "schema": schema}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+
+
+def _in_query(struct: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "query", "required": False, "description": schema.get("description", ""),
+         "schema": {key: value for key, value in schema.items() if key != "description"}}
+        for name, schema in struct["properties"].items()
+    ]  # fmt: skip
+
+
+def _failures(codes: set[str]) -> dict[str, Any]:
+    content = _content({"$ref": _REF.format(name=d.ErrorDocument.__name__)})
+    return {code: {"description": about, "content": content} for code, about in _FAILURES.items() if code in codes}
+
+
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def routes(keepers: KeeperPool) -> list[Route]:
+    def handler_for(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            parameters = read_parameters(endpoint.parameters, request.query_params.multi_items())
+            return responses.document(
+                await keepers.ask(lambda keeper: endpoint.answer(keeper, request.path_params, parameters))
+            )
+
+        return answer
+
+    async def openapi(request: Request) -> Response:
+        read_parameters(Parameters, request.query_params.multi_items())
+        return responses.document(description())
+
+    return [
+        Route(f"{BASE}/openapi.json", openapi),
+        *(Route(path, handler_for(endpoint)) for path, endpoint in ENDPOINTS.items()),
+    ]

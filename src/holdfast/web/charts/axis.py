@@ -101,10 +101,10 @@ class Axis:
         since, until = self.period.since, self.period.until
         shift = offset(since) // timedelta(milliseconds=1)
         step = step_for(self._shown, _TICKS)
-        found: list[Tick] = []
+        ticks: list[Tick] = []
         day, last = "", -_APART_NARROW
         moment = -(-(since + shift) // step) * step - shift
-        while moment <= until and len(found) <= 2 * _TICKS:
+        while moment <= until and len(ticks) <= 2 * _TICKS:
             fold = next((b for a, b in self.folds if a < moment < b), None)
             if fold is not None:
                 moment = -(-(fold + shift) // step) * step - shift
@@ -113,15 +113,15 @@ class Axis:
             there = _local(moment, shift)
             today = f"{there:%a} {there.day} {there:%b}"
             label = f"{today} {there:%Y}" if step >= 28 * DAY else today
-            if step < DAY and (today == day or not found):
+            if step < DAY and (today == day or not ticks):
                 label = f"{there:%H:%M:%S}" if step < MINUTE else f"{there:%H:%M}"
             day = today
-            if not found or place - found[-1].place >= _APART:
+            if not ticks or place - ticks[-1].place >= _APART:
                 major = place - last >= _APART_NARROW and place <= 90
                 last = place if major else last
-                found.append(Tick(place, label, major))
+                ticks.append(Tick(place, label, major))
             moment += step
-        return found
+        return ticks
 
     def drawn(self, height: int, offset: Offset, *, labels: bool = True) -> Markup:
         """Grid, folded stretches and labels; the labels take the first 18 units of the height."""
@@ -167,7 +167,7 @@ class Axis:
 
 def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
     """What of the pauses has no agent at work in it."""
-    found: list[Span] = []
+    stretches: list[Span] = []
     work = sorted(busy)
     for since, until in pauses:
         low = since
@@ -175,24 +175,25 @@ def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
             if low >= until or a >= until:
                 break
             if a > low:
-                found.append((low, min(a, until)))
+                stretches.append((low, min(a, until)))
             low = max(low, b)
         if low < until:
-            found.append((low, until))
-    return found
+            stretches.append((low, until))
+    return stretches
 
 
 def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
     length = period.end - period.since
     least = max(min(int(length * _SHARE), _ALWAYS), _LEAST)
     within = [(max(a, period.since), min(b, period.end)) for a, b in quiet]
-    longest = sorted((item for item in within if item[1] - item[0] > least), key=lambda one: one[0] - one[1])[:_FOLDS]
-    found: list[Span] = []
+    long_enough = [(a, b) for a, b in within if b - a > least]
+    longest = sorted(long_enough, key=lambda stretch: stretch[0] - stretch[1])[:_FOLDS]
+    folds: list[Span] = []
     for a, b in sorted(longest):
-        if not found or a >= found[-1][1]:
-            found.append((a, b))
+        if not folds or a >= folds[-1][1]:
+            folds.append((a, b))
     # Something must be left to see.
-    return found if length - sum(b - a for a, b in found) >= MINUTE else []
+    return folds if length - sum(b - a for a, b in folds) >= MINUTE else []
 
 
 def _local(moment: int, shift: int) -> datetime:

@@ -90,7 +90,7 @@ def sign(status: str) -> str:
 def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
     last = len(lane.runs) - 1
     parts: list[Markup] = []
-    told = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
+    description = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
     end = axis.period.end
     if last > 0:  # between two attempts nobody worked, but it is one agent
         left, wide = axis.stretch(lane.runs[0][0], lane.runs[last][0])
@@ -106,7 +106,7 @@ def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
         )
         status = lane.status if number == last else "failed" if form == "failed" else "paused"
         left, wide = axis.stretch(since, stop)
-        title = f"{told} ({WORDS.get(status, one_line(status))}" + (
+        title = f"{description} ({WORDS.get(status, one_line(status))}" + (
             ")" if until is None else f", {format_duration(stop - since)})"
         )
         parts.append(_bar(form, left, wide, y, title))

@@ -24,9 +24,9 @@ _RADIUS: Final = 11
 _UNDER: Final = 40  # for what is written under the hill
 _OVER: Final = 8
 _CHAR: Final = 6.6  # about the width of a letter
-_LONGEST: Final = 28  # letters of a name in the drawing
-_SHORTEST: Final = 4
-_MOST_NAMED: Final = 16  # with more dots than this, names would be a thicket
+_MAX_LABEL: Final = 28  # letters of a name in the drawing
+_MIN_LABEL: Final = 4
+_MAX_NAMED: Final = 16  # with more dots than this, names would be a thicket
 
 
 class Dot(NamedTuple):
@@ -74,7 +74,7 @@ def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Mark
     base = _OVER + max([land.rise + 2 * _RADIUS, *(_tall(at, len(stack), land) for at, stack in stacks.items())])
     total = base + _UNDER
     # In the order of their numbers, wherever they stand: so one goes from dot to dot by keys.
-    placed = sorted(_placed(stacks, land, base), key=lambda one: one.dot.number)
+    placed = sorted(_placed(stacks, land, base), key=lambda item: item.dot.number)
     if land.named:
         placed = _named(placed, land)
     stems = Markup("").join(
@@ -85,7 +85,7 @@ def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Mark
         'data-pitch="{pitch}" data-base="{base}" data-rise="{rise}" data-words="{words}">{land}{stems}{dots}</svg>'
     ).format(
         kind="wide" if land.named else "narrow", width=land.width, total=_short(total), label=label, left=land.left,
-        pitch=land.pitch, base=_short(base), rise=land.rise, words="|".join(WORDS), land=_ground(land, base),
+        pitch=land.pitch, base=_short(base), rise=land.rise, words="|".join(WORDS), land=_hillside(land, base),
         stems=stems,
         dots=Markup("").join(_drawn(item, land, alone=len(stacks[item.dot.position]) == 1) for item in placed),
     )  # fmt: skip
@@ -126,41 +126,41 @@ _Box = tuple[float, float, float, float]
 
 def _named(placed: list[Placed], land: Land) -> list[Placed]:
     """The names that can be written without covering a dot or another name, as much of each as there is room for."""
-    if len(placed) > _MOST_NAMED:
+    if len(placed) > _MAX_NAMED:
         return placed
     taken: list[_Box] = [(item.x - _RADIUS, item.y - _RADIUS, item.x + _RADIUS, item.y + _RADIUS) for item in placed]
-    found: list[Placed] = []
+    labelled_dots: list[Placed] = []
     for item in placed:
         labelled, box = _label(item, taken, land)
-        found.append(labelled)
+        labelled_dots.append(labelled)
         if box is not None:
             taken.append(box)
-    return found
+    return labelled_dots
 
 
-def _label(one: Placed, taken: list[_Box], land: Land) -> tuple[Placed, _Box | None]:
-    name = one_line(one.dot.name)
-    for longest in range(min(len(name), _LONGEST), 0, -1):
-        if longest < min(len(name), _SHORTEST):
+def _label(dot_at: Placed, taken: list[_Box], land: Land) -> tuple[Placed, _Box | None]:
+    name = one_line(dot_at.dot.name)
+    for longest in range(min(len(name), _MAX_LABEL), 0, -1):
+        if longest < min(len(name), _MIN_LABEL):
             break
         text = name if longest == len(name) else name[: longest - 1].rstrip() + "…"
         wide = _wide(text)
         gap = _RADIUS + 5
         # Outwards first: there the slope leaves more room.
-        for side in (-1, 1) if one.dot.position <= LAST // 2 else (1, -1):
-            start = one.x + gap if side > 0 else one.x - gap - wide
-            box = (start, one.y - 8, start + wide, one.y + 8)
+        for side in (-1, 1) if dot_at.dot.position <= LAST // 2 else (1, -1):
+            start = dot_at.x + gap if side > 0 else dot_at.x - gap - wide
+            box = (start, dot_at.y - 8, start + wide, dot_at.y + 8)
             if start >= 2 and box[2] <= land.width - 2 and not any(_meet(box, other) for other in taken):
-                return one._replace(label=text, label_x=side * gap, anchor="start" if side > 0 else "end"), box
-    return one, None
+                return dot_at._replace(label=text, label_x=side * gap, anchor="start" if side > 0 else "end"), box
+    return dot_at, None
 
 
 def _wide(text: str) -> float:
     return sum(_CHAR * (2 if unicodedata.east_asian_width(char) in "WF" else 1) for char in text)
 
 
-def _meet(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(box: _Box, other: _Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]
 
 
 # ── how they look ────────────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +170,7 @@ def _short(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def _ground(land: Land, base: float) -> Markup:
+def _hillside(land: Land, base: float) -> Markup:
     points = " ".join(
         f"{_short(land.left + at * land.pitch / 4)},{_short(base - height_at(at / 4, land.rise))}"
         for at in range(4 * LAST + 1)
@@ -204,13 +204,13 @@ def _stem(position: int, stack: Sequence[Placed], land: Land, base: float) -> Ma
     )  # fmt: skip
 
 
-def _drawn(one: Placed, land: Land, *, alone: bool) -> Markup:
+def _drawn(placed: Placed, land: Land, *, alone: bool) -> Markup:
     """A dot that stands alone is easy to hit; in a stack, each keeps to its own place."""
-    dot = one.dot
+    dot = placed.dot
     label = Markup("")
-    if one.label:
+    if placed.label:
         label = Markup('<text class="name" x="{}" y="4" text-anchor="{}">{}</text>').format(
-            one.label_x, one.anchor, one.label
+            placed.label_x, placed.anchor, placed.label
         )
     return Markup(
         '<g class="dot{done}" id="{prefix}-{key}" transform="translate({x} {y})" role="slider" tabindex="0" '
@@ -219,8 +219,8 @@ def _drawn(one: Placed, land: Land, *, alone: bool) -> Markup:
         '<title>{name}: {words}</title><circle class="reach" r="{reach}"/><circle class="face" r="{radius}"/>'
         '<text class="figure" y="4" text-anchor="middle">{number}</text>{label}</g>'
     ).format(
-        done=" done" if dot.position == LAST else "", prefix=land.prefix, key=dot.key, x=_short(one.x),
-        y=_short(one.y), name=one_line(dot.name), last=LAST, at=dot.position, words=WORDS[dot.position],
+        done=" done" if dot.position == LAST else "", prefix=land.prefix, key=dot.key, x=_short(placed.x),
+        y=_short(placed.y), name=one_line(dot.name), last=LAST, at=dot.position, words=WORDS[dot.position],
         scope=quote(dot.name, safe="", errors="replace"), session=dot.session, radius=_RADIUS, number=dot.number,
         label=label, reach=20 if alone else _STEP // 2,
     )  # fmt: skip

@@ -32,8 +32,11 @@ def drawn(pauses: Sequence[StripPause], most: int = MOST) -> Sequence[StripPause
     """Those that are drawn, in their order: the longest, and one that lasts."""
     if len(pauses) <= most:
         return pauses
-    longest = sorted(pauses, key=lambda one: (one.until is not None, one.since - (one.until or one.since)))[:most]
-    return sorted(longest, key=lambda one: one.since)
+
+    def by_length(pause: StripPause) -> tuple[bool, int]:
+        return pause.until is not None, pause.since - (pause.until or pause.since)
+
+    return sorted(sorted(pauses, key=by_length)[:most], key=lambda pause: pause.since)
 
 
 def pauses_of(session: Session) -> list[StripPause]:
@@ -87,14 +90,14 @@ def chart(pauses: Sequence[StripPause], axis: Axis, offset: Offset) -> Markup:
         if pause.until is not None and until <= pause.since:
             continue
         left, wide = axis.stretch(pause.since, until, least=0.15)
-        told = pause_words(pause.kind, pause.reason, until - pause.since) + (
+        title = pause_words(pause.kind, pause.reason, until - pause.since) + (
             "" if pause.until is None else f", {format_duration(until - pause.since)}"
         )
         where = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, wide)
         over = _FILLS.get(pause.kind)
         parts.append(
             Markup('<g class="pause-{}"><title>{}</title><rect {}/>{}</g>').format(
-                pause.kind if pause.kind in KINDS else "idle", told, where,
+                pause.kind if pause.kind in KINDS else "idle", title, where,
                 Markup('<rect {} fill="url(#{})" class="over"/>').format(where, over) if over else "",
             )
         )  # fmt: skip

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 # How this device stands in a vault, and how others do.
-STANDING: Final = {
+STATUS_WORDS: Final = {
     "member": "belongs here", "pending": "asks to join", "reader": "reads only", "removed": "was removed",
     "other-keys": "known by other keys", "no-keys": "has no keys", "recovery": "a code on paper", "guest": "a guest",
 }  # fmt: skip
@@ -27,15 +27,16 @@ class Devices:
     title = "Devices"
 
     def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
-        there = devices_overview.there(keeper)
+        remotes = devices_overview.there(keeper)
         vaults = {
-            f"remote-{item.remote.vault}": render("devices-remote.html", one=item, said=STANDING) for item in there
+            f"remote-{item.remote.vault}": render("devices-remote.html", one=item, words=STATUS_WORDS)
+            for item in remotes
         }
         about = {
-            "devices-heading": render("devices-heading.html", there=there),
+            "devices-heading": render("devices-heading.html", remotes=remotes),
             "devices-here": render("devices-here.html", here=devices_overview.here(keeper)),
             "devices-people": render("devices-people.html", people=devices_overview.known_people(keeper)),
-            "devices-alone": render("devices-alone.html", alone=not there),
+            "devices-alone": render("devices-alone.html", alone=not remotes),
         }
         return Shot({**about, **vaults}, {"devices-remotes": tuple(vaults)})
 

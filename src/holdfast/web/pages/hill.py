@@ -72,8 +72,8 @@ def _latest(keeper: Keeper) -> dict[str, Row]:
     for row in keeper.history(limit=None, all_projects=True, unfinished=True, aliases=False):
         if not row.archived:
             projects.setdefault(row.project, {})[row.id] = row
-    found = {name: latest(keeper, rows.values()) for name, rows in projects.items()}
-    return {name: projects[name][session] for name, session in found.items() if session is not None}
+    latest_ids = {name: latest(keeper, rows.values()) for name, rows in projects.items()}
+    return {name: projects[name][session] for name, session in latest_ids.items() if session is not None}
 
 
 def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: int) -> Markup:
@@ -99,10 +99,10 @@ def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: i
     )
 
 
-def _in_order(one: Hill) -> tuple[list[tuple[int, str]], str]:
+def _in_order(hill: Hill) -> tuple[list[tuple[int, str]], str]:
     """By name, numbers in it as numbers: `part 2` comes before `part 10`."""
-    pieces = re.split(r"([0-9]{1,18})", one_line(one.scope).casefold())
-    return [(int(piece), "") if number % 2 else (-1, piece) for number, piece in enumerate(pieces)], one.scope
+    pieces = re.split(r"([0-9]{1,18})", one_line(hill.scope).casefold())
+    return [(int(piece), "") if number % 2 else (-1, piece) for number, piece in enumerate(pieces)], hill.scope
 
 
 def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:

@@ -21,9 +21,8 @@ from holdfast.core.wording import STATUS, one_line, percent
 from holdfast.machine.wall import midnight
 from holdfast.sessions import history
 from holdfast.store.interface import Filter
-from holdfast.web.encoding import encoded
 from holdfast.web.pages import PageExtra, PageRequest, Shot
-from holdfast.web.render import local, render
+from holdfast.web.render import encoded, local, render
 
 if TYPE_CHECKING:
     from holdfast.core.model import Row
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 AT_ONCE: Final = 60
-_MOST: Final = 1_200  # for whoever comes back to where they had scrolled to
-_LONGEST: Final = 300  # characters of a goal
-_LONGEST_NAME: Final = 60
-_MOST_NAMES: Final = 500
+_MAX_ROWS: Final = 1_200  # for whoever comes back to where they had scrolled to
+_MAX_GOAL_LENGTH: Final = 300  # characters of a goal
+_MAX_NAME_LENGTH: Final = 60
+_MAX_NAMES: Final = 500
 _BETWEEN: Final = Markup("\x1e")  # stands in no text: what cannot be seen is spelled out
 _COUNTED: Final = re.compile(r'(data-since="(\d+)">)[^<]*')
 _WORDS: Final = ("q", "status", "project", "archived", "since")
@@ -84,7 +83,7 @@ class History:
         chosen = asked.text("project")
         if chosen and chosen not in names:
             names = [chosen, *names]
-        projects = [(escape(name), shorten(one_line(name), _LONGEST_NAME)) for name in names[:_MOST_NAMES]]
+        projects = [(escape(name), shorten(one_line(name), _MAX_NAME_LENGTH)) for name in names[:_MAX_NAMES]]
         now = keeper.now()
         return {
             "words": words, "statuses": STATUS, "projects": projects, "at_once": AT_ONCE,
@@ -93,7 +92,7 @@ class History:
 
     def rows(self, keeper: Keeper, rows: list[Row]) -> dict[str, Markup]:
         """By name, each row drawn."""
-        if len(self._drawn) > 20 * _MOST:
+        if len(self._drawn) > 20 * _MAX_ROWS:
             self._drawn.clear()
         drawn = self._drawn
         seen = _as_of_now(keeper, rows)
@@ -136,14 +135,14 @@ def more(keeper: Keeper, asked: PageRequest) -> PageExtra:
     if not asked.text("before"):
         shot = HISTORY.shot(keeper, asked)
         names = shot.lists["history-latest"]
-        rows = "".join(shot.regions[name] for name in names)
-        put = {name: html for name, html in shot.regions.items() if name.startswith("history-")}
-        return _part({"rows": rows, "put": put, "more": 'href="' in put["history-more"]})
+        html = "".join(shot.regions[name] for name in names)
+        put = {name: region for name, region in shot.regions.items() if name.startswith("history-")}
+        return _part({"rows": html, "put": put, "more": 'href="' in put["history-more"]})
     wanted = asked.text("limit")
-    limit = min(max(int(wanted), 1), _MOST) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
-    rows_found = matching_rows(keeper, asked, limit + 1)
-    drawn = HISTORY.rows(keeper, rows_found[:limit])
-    return _part({"rows": "".join(drawn.values()), "more": len(rows_found) > limit})
+    limit = min(max(int(wanted), 1), _MAX_ROWS) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
+    rows = matching_rows(keeper, asked, limit + 1)
+    drawn = HISTORY.rows(keeper, rows[:limit])
+    return _part({"rows": "".join(drawn.values()), "more": len(rows) > limit})
 
 
 def _part(content: dict[str, object]) -> PageExtra:
@@ -164,28 +163,28 @@ def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
     now = keeper.now()
     history.mark_over(keeper, rows)
     worked = history.worked_since(keeper, rows, now)
-    found: list[tuple[Row, int | None]] = []
+    shown: list[tuple[Row, int | None]] = []
     for row in rows:
         time = worked.get(row.id)
         if time is None:
-            found.append((row, None))
+            shown.append((row, None))
         elif any(rest.until is None for rest in time.pauses):
-            found.append((msgspec.structs.replace(row, working_ms=time.working), None))
+            shown.append((msgspec.structs.replace(row, working_ms=time.working), None))
         else:
-            found.append((msgspec.structs.replace(row, working_ms=0), now - time.working))
-    return found
+            shown.append((msgspec.structs.replace(row, working_ms=0), now - time.working))
+    return shown
 
 
 def counted(html: str, now: int) -> Markup:
     """A row with what was worked written out: for the page itself, which may be read without scripts."""
-    written = _COUNTED.sub(lambda found: f"{found[1]}{format_duration(now - int(found[2]))}", html)
+    written = _COUNTED.sub(lambda match: f"{match[1]}{format_duration(now - int(match[2]))}", html)
     return Markup(written)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
 
 
 def _line(row: Row, since: int | None) -> _Line:
     began = local(parse_time(row.created_at))
     return _Line(
-        row=row, goal=shorten(one_line(row.goal), _LONGEST), done=percent(row.progress),
+        row=row, goal=shorten(one_line(row.goal), _MAX_GOAL_LENGTH), done=percent(row.progress),
         worked=format_duration(row.working_ms), since=since, day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
     )  # fmt: skip
 

@@ -11,12 +11,11 @@ import msgspec
 from markupsafe import Markup, escape
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import MINUTE
+from holdfast.core.times import MINUTE, SECOND
 from holdfast.machine.wall import midnight
 from holdfast.sessions.hours.cache import CachedHours, HoursMemo, hours
 from holdfast.sessions.hours.table import Line, csv_of, worked_days
 from holdfast.web.charts import heat
-from holdfast.web.charts import sum as sums
 from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
 from holdfast.web.render import local, render
 
@@ -76,18 +75,18 @@ class HoursPage:
             )
         now = keeper.now()
         today = local(now).date()
-        found, year = self._added_up(
+        cached, year = self._added_up(
             keeper, chosen.project, _since(chosen.period, today), midnight(heat.first_day(today).isoformat())
         )
-        nothing = not found.total.sessions and not year.total.sessions
+        nothing = not cached.total.sessions and not year.total.sessions
         ever = not nothing or bool(keeper.project_names())
         regions = {
-            "hours-heading": render("hours-heading.html", adding=0, found=found, ever=ever, chosen=chosen),
+            "hours-heading": render("hours-heading.html", adding=0, found=cached, ever=ever, chosen=chosen),
         }
         if nothing:
             return Shot(regions, {"hours-days": ()})
         drawn = heat.calendar({_date(line): _worked(line) for line in year.days if line.key}, today)
-        days = worked_days(found.days)
+        days = worked_days(cached.days)
         months = _by_month(days)
         named = {f"month-{month}": self._month(month, of, latest=not at) for at, (month, of) in enumerate(months)}
         regions |= {
@@ -95,8 +94,8 @@ class HoursPage:
             "heat-week": drawn.this_week,
             "heat-legend": render("hours-legend.html", steps=drawn.steps),
             **{
-                f"hours-{what}s": render("hours-table.html", by=what, chosen=chosen, sums=sums, **_table(lines))
-                for what, lines in (("project", found.projects), ("scope", found.scopes))
+                f"hours-{table}s": render("hours-table.html", by=table, chosen=chosen, **_table(lines))
+                for table, lines in (("project", cached.projects), ("scope", cached.scopes))
             },
             "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(days)),
             **named,
@@ -110,7 +109,7 @@ class HoursPage:
         chosen = _chosen(asked)
         return {
             "chosen": chosen,
-            "periods": [(word, told) for word, (told, _) in PERIODS.items()],
+            "periods": [(word, title) for word, (title, _) in PERIODS.items()],
             # What comes back to the server has to be as it was, whatever is in it.
             "projects": [(escape(name), name) for name in keeper.project_names()],
             "whole": "/hours?" + urlencode({**asked.query, _WHOLE: "yes"}),
@@ -121,8 +120,8 @@ class HoursPage:
         chosen = _chosen(asked)
         by = asked.text("by", "day")
         today = local(keeper.now()).date()
-        (found,) = self._added_up(keeper, chosen.project, _since(chosen.period, today))
-        tables = {"day": found.days, "scope": found.scopes, "project": found.projects}
+        (cached,) = self._added_up(keeper, chosen.project, _since(chosen.period, today))
+        tables = {"day": cached.days, "scope": cached.scopes, "project": cached.projects}
         if by not in tables:
             raise Invalid("there is no such table", hint=f"By {', '.join(tables)}.")
         name = f"hours-by-{by}-{chosen.period}-to-{today.isoformat()}.csv"
@@ -135,7 +134,7 @@ class HoursPage:
         if key not in self._drawn:
             if len(self._drawn) > _KEPT:
                 self._drawn.clear()
-            self._drawn[key] = render("hours-month.html", month=month, of=of, sums=sums, latest=latest)
+            self._drawn[key] = render("hours-month.html", month=month, of=of, latest=latest)
         return self._drawn[key]
 
     def _memory(self, keeper: Keeper) -> HoursMemory:
@@ -143,9 +142,9 @@ class HoursPage:
 
     def _added_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[CachedHours]:
         memory = self._memory(keeper)
-        found = [hours(keeper, memory.memo, project=project, since=moment) for moment in since]
+        cached = [hours(keeper, memory.memo, project=project, since=moment) for moment in since]
         memory.warm = True
-        return found
+        return cached
 
 
 # ── what is asked for ────────────────────────────────────────────────────────────────────────────────────
@@ -166,8 +165,8 @@ class HoursChoice(NamedTuple):
 
     @property
     def words(self) -> str:
-        told, days = PERIODS[self.period]
-        return told if days is None else f"the last {told.removeprefix('a ')}"
+        title, days = PERIODS[self.period]
+        return title if days is None else f"the last {title.removeprefix('a ')}"
 
 
 def _chosen(asked: PageRequest) -> HoursChoice:
@@ -223,8 +222,17 @@ def _table(lines: Sequence[Line]) -> dict[str, object]:
 
 def _rows(lines: Sequence[Line]) -> list[HoursRow]:
     total = _added(lines)
-    working = sums.shared([line.working_ms for line in lines], total.working_ms)
+    working = _shared([line.working_ms for line in lines], total.working_ms)
     return [HoursRow(line, shown) for line, shown in zip(lines, working, strict=True)]
+
+
+def _shared(parts: Sequence[int], whole: int) -> list[int]:
+    """Parts of a length of time in full seconds that add up to the whole: the largest remainders are rounded up."""
+    shown = [part // SECOND for part in parts]
+    missing = whole // SECOND - sum(shown)
+    for number in sorted(range(len(parts)), key=lambda number: -(parts[number] % SECOND))[: max(missing, 0)]:
+        shown[number] += 1
+    return [seconds * SECOND for seconds in shown]
 
 
 def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:

@@ -39,11 +39,11 @@ class Now:
 
     def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
         rows = overview.unfinished(keeper)
-        found = overview.now(keeper, rows[:LOOKED_AT], memo=self._memo)
-        cards = {f"card-{card.session.id}": self._card(card) for card in found[:CARDS]}
-        self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in found[:CARDS]}
-        waiting = sum(bool(card.attention) for card in found)
-        shown = {card.session.id for card in found[:CARDS]}
+        all_cards = overview.now(keeper, rows[:LOOKED_AT], memo=self._memo)
+        cards = {f"card-{card.session.id}": self._card(card) for card in all_cards[:CARDS]}
+        self._drawn = {card.session.id: (card, cards[f"card-{card.session.id}"]) for card in all_cards[:CARDS]}
+        waiting = sum(bool(card.attention) for card in all_cards)
+        shown = {card.session.id for card in all_cards[:CARDS]}
         others = [row for row in rows if row.id not in shown]
         files = project_files.notes(keeper, at_work=keeper.current() is not None)
         return Shot(
@@ -55,11 +55,11 @@ class Now:
             {"cards": tuple(cards)},
         )
 
-    def _card(self, one: SessionCard) -> str:
-        known = self._drawn.get(one.session.id)
-        if known is not None and known[0] is one:
+    def _card(self, card: SessionCard) -> str:
+        known = self._drawn.get(card.session.id)
+        if known is not None and known[0] is card:
             return known[1]
-        return render("card.html", one=one, now=as_of(one.session), strip=small(one.session))
+        return render("card.html", one=card, now=as_of(card.session), strip=small(card.session))
 
     def concerns(self, _: Changes, __: PageRequest, /) -> bool:
         return True

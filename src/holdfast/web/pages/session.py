@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from holdfast.core import view
-from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.clock import log_position
+from holdfast.core.envelope import Event, event_document
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.text import shorten
 from holdfast.core.times import EARLIEST, LATEST, format_time, parse_typed_time
-from holdfast.core.wording import one_line
+from holdfast.core.wording import one_line, visible
 from holdfast.machine.wall import local_offset, midnight
 from holdfast.sessions import overview, work_trees
 from holdfast.sessions.conflicts import Disagreement
-from holdfast.web.encoding import encoded
-from holdfast.web.pages import Page, PageExtra, PageRequest, Shot, session_log
-from holdfast.web.pages import session_log as log
-from holdfast.web.pages.session_log import Log
-from holdfast.web.pages.session_regions import shot
+from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
+from holdfast.web.pages.session_regions import event_row, shot
+from holdfast.web.render import encoded
 
 if TYPE_CHECKING:
     from holdfast.core.model import Session
@@ -29,8 +32,19 @@ if TYPE_CHECKING:
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
+MAX_EVENTS: Final = 100
+
+
+class Log(NamedTuple):
+    # Newest first.
+    latest: list[Event]
+    # How many there were at the moment that is looked at, and how many there are.
+    then: int
+    total: int
+
+
 class Sight(NamedTuple):
-    one: SessionCard
+    card: SessionCard
     state: State
     # The moment that is looked at; None for now.
     at: int | None
@@ -43,7 +57,7 @@ class Sight(NamedTuple):
 
     @property
     def session(self) -> Session:
-        return self.one.session
+        return self.card.session
 
     @property
     def live(self) -> bool:
@@ -70,28 +84,50 @@ def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
     """One look at a session. Raises `NotFound` where it is not, or had not begun."""
     session = keeper.session(reference, at=at)
     state = keeper.state(session.id, at=at)
-    one = overview.with_names(overview.session_card(keeper, session.id, at=at, state=state))
-    found = log.latest(keeper, state) if at is None else log.as_of(keeper, session.id, at)
-    disputed = session.conflicts(at=at) if one.session.conflicts else []
-    return Sight(one, state, at, _now(keeper, one, state, at), found, disputed, _root(keeper, session.id, one, at))
+    card = overview.with_names(overview.session_card(keeper, session.id, at=at, state=state))
+    session_log = _latest_events(keeper, state) if at is None else _events_as_of(keeper, session.id, at)
+    disputed = session.conflicts(at=at) if card.session.conflicts else []
+    return Sight(
+        card, state, at, _now(keeper, card, state, at), session_log, disputed, _root(keeper, session.id, card, at)
+    )
 
 
-def _now(keeper: Keeper, one: SessionCard, state: State, at: int | None) -> int:
+def _now(keeper: Keeper, card: SessionCard, state: State, at: int | None) -> int:
     """The moment that the session was described at: what counts on from it must not waver between two looks."""
     if at is not None:
         return at
-    if one.session.ended_at is None and state.created_at is not None:
-        return state.time.start + one.session.time.elapsed_ms
+    if card.session.ended_at is None and state.created_at is not None:
+        return state.time.start + card.session.time.elapsed_ms
     return keeper.now()
 
 
-def _root(keeper: Keeper, session: str, one: SessionCard, at: int | None) -> str | None:
-    if at is not None or not one.here:
+def _root(keeper: Keeper, session: str, card: SessionCard, at: int | None) -> str | None:
+    if at is not None or not card.here:
         return None
     try:
         return work_trees.at_its_place(keeper, session).place.root
     except HoldfastError:
         return None
+
+
+def _latest_events(keeper: Keeper, state: State) -> Log:
+    """The latest events there are."""
+    store = keeper.store()
+    ends = [
+        event
+        for head in state.heads.values()
+        for event in store.stream(state.session, head.writer, max(head.seq - MAX_EVENTS + 1, 1), head.seq)
+    ]
+    total = sum(head.seq for head in state.heads.values())
+    newest = sorted(ends, key=lambda event: log_position(event, state.moved), reverse=True)
+    return Log(newest[:MAX_EVENTS], total, total)
+
+
+def _events_as_of(keeper: Keeper, session: str, at: int) -> Log:
+    """The latest of those that had happened at a moment."""
+    events = keeper.events(session)
+    then = [event for event in reversed(events) if event.at <= at]
+    return Log(then[:MAX_EVENTS], len(then), len(events))
 
 
 _WHOLE: Final = 36  # characters of a session's own id
@@ -122,13 +158,13 @@ def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
     session = keeper.session(asked.path["id"])
     at = moment(keeper, asked)
     if at is None and asked.text("n"):
-        at = session_log.moment_of(keeper, session.id, _number(asked, "n"), _number(asked, "from"))
+        at = _moment_of(keeper, session.id, _number(asked, "n"), _number(asked, "from"))
     seen = sight(keeper, session.id, at)
-    found = shot(keeper, seen)
+    page = shot(keeper, seen)
     return PageExtra(
         encoded({
             "at": None if at is None else format_time(at), "n": seen.log.then, "of": seen.log.total,
-            "put": found.regions, "lists": found.lists,
+            "put": page.regions, "lists": page.lists,
         })
     )  # fmt: skip
 
@@ -141,3 +177,53 @@ def _number(asked: PageRequest, name: str) -> int:
 
 
 SESSION: Final[Page] = SessionPage()
+
+
+# ── what is asked for later ──────────────────────────────────────────────────────────────────────────────
+
+
+def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
+    """Events before the one named by `before`, and how many are left then."""
+    session = keeper.session(asked.path["id"])
+    before, at = asked.text("before"), asked.text("until")
+    limit = int(at) if at.isascii() and at.isdigit() and len(at) < 20 else None
+    events = [event for event in reversed(keeper.events(session.id)) if limit is None or event.at <= limit]
+    place = next((number for number, event in enumerate(events) if event.hash == before), None)
+    if place is None:
+        raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
+    page = events[place + 1 : place + 1 + MAX_EVENTS]
+    return PageExtra(
+        encoded({"rows": [event_row(event) for event in page], "left": len(events) - place - 1 - len(page)})
+    )
+
+
+def event_text(keeper: Keeper, asked: PageRequest) -> PageExtra:
+    """One event whole, as text for people's eyes."""
+    session, wanted = keeper.session(asked.path["id"]), asked.path["hash"]
+    for event in keeper.events(session.id):
+        if event.hash == wanted:
+            whole = msgspec.json.format(msgspec.json.encode(event_document(event)), indent=2).decode()
+            return PageExtra(encoded({"text": visible(whole, lines=True)}))
+    raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
+
+
+# ── moments to travel between ────────────────────────────────────────────────────────────────────────────
+
+
+def _moment_of(keeper: Keeper, session: str, number: int, come_from: int) -> int | None:
+    """When the event of this number, counted by time, happened; None where that is the present.
+
+    Events of one moment happened together: the next number is the last of the next moment, seen from where one
+    comes, or of the one before.
+    """
+    events = keeper.events(session)
+    begun = keeper.state(session).created_at
+    times = sorted(event.at if begun is None else max(event.at, begun) for event in events)
+    if not times or number >= len(times):
+        return None
+    number = max(number, 1)
+    at = times[number - 1]
+    if number < come_from and bisect_right(times, at) > number:  # back, into the middle of a moment
+        first = bisect_left(times, at)
+        at = times[first - 1] if first else at
+    return None if at == times[-1] else at

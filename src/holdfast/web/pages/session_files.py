@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from holdfast.core.state import FileState, State
     from holdfast.keeper.keeper import Keeper
 
-MOST: Final = 50  # files
-CHANGES: Final = 10  # of one file
+MAX_FILES: Final = 50  # files
+MAX_CHANGES: Final = 10  # of one file
 _SETTLED: Final = 2_000  # milliseconds after which a file that was written is told from its next writing by its time
 _KNOWN: Final = 5_000
 # What is on the disk beside what was recorded, in words and in a sentence.
@@ -26,7 +26,7 @@ _WORDS: Final[dict[Landing, tuple[str, str]]] = {
     "unknown": ("? not known", "It cannot be told whether it is still as this change left it."),
 }
 _STILL_THERE: Final = ("✗ still there", "It was recorded as deleted, and is on this disk.")
-_GONE: Final = ("✗ gone", "It is not on this disk any more.")
+_MISSING: Final = ("✗ gone", "It is not on this disk any more.")
 
 
 class ChangedFile(NamedTuple):
@@ -36,12 +36,12 @@ class ChangedFile(NamedTuple):
     # Where the project is on this machine.
     landing: Landing | None
     # It is not on the disk, though nobody recorded that it was deleted.
-    gone: bool = False
+    is_missing: bool = False
 
     @property
     def on_disk(self) -> tuple[str, str]:
-        if self.landing == "not landed" and (self.gone or self.last.action == "deleted"):
-            return _GONE if self.gone else _STILL_THERE
+        if self.landing == "not landed" and (self.is_missing or self.last.action == "deleted"):
+            return _MISSING if self.is_missing else _STILL_THERE
         return _WORDS[self.landing or "unknown"]
 
     @property
@@ -56,11 +56,11 @@ class ChangedFile(NamedTuple):
 
 def grouped(state: State) -> list[tuple[str, list[FileState]]]:
     """By file, the one that was changed last first."""
-    found: dict[str, list[FileState]] = {}
+    files: dict[str, list[FileState]] = {}
     for change in state.files:
-        earlier = found.pop(change.path, [])
-        found[change.path] = [*earlier, change] if len(earlier) < CHANGES else [*earlier[1:], change]
-    return [(path, changes[::-1]) for path, changes in reversed(found.items())]
+        earlier = files.pop(change.path, [])
+        files[change.path] = [*earlier, change] if len(earlier) < MAX_CHANGES else [*earlier[1:], change]
+    return [(path, changes[::-1]) for path, changes in reversed(files.items())]
 
 
 class Landings:
@@ -73,35 +73,35 @@ class Landings:
         """By path, for the last change of each file."""
         if root is None:
             return {}
-        found: dict[str, Landing] = {}
+        landings: dict[str, Landing] = {}
         asked: list[tuple[FileState, object]] = []
         for change in changes:
-            print_ = _print(root, change, keeper.now())
+            fingerprint = _fingerprint(root, change, keeper.now())
             known = self._known.get((root, change.path))
-            if known is not None and print_ is not None and known[0] == print_:
-                found[change.path] = known[1]
+            if known is not None and fingerprint is not None and known[0] == fingerprint:
+                landings[change.path] = known[1]
             else:
-                asked.append((change, print_))
+                asked.append((change, fingerprint))
         if asked:
             only = replace(state, files=[change for change, _ in asked], agents={}, native={})
             if len(self._known) > _KNOWN:
                 self._known.clear()
-            for landed, (change, print_) in zip(look(only, root).files, asked, strict=True):
-                found[change.path] = landed.what
-                self._known[root, change.path] = print_, landed.what
-        return found
+            for landed, (change, fingerprint) in zip(look(only, root).files, asked, strict=True):
+                landings[change.path] = landed.what
+                self._known[root, change.path] = fingerprint, landed.what
+        return landings
 
 
-def _print(root: str, change: FileState, now: int) -> object:
+def _fingerprint(root: str, change: FileState, now: int) -> object:
     """Tells one state of a file from another; None where it is too young to be told from the next."""
     expected = change.action, change.hash_before, change.hash_after
     try:
-        found = os.stat(os.path.join(root, *change.path.split("/")))
+        info = os.stat(os.path.join(root, *change.path.split("/")))
     except (OSError, ValueError):
         return (*expected, None)
-    if now - found.st_mtime_ns // 1_000_000 < _SETTLED:
+    if now - info.st_mtime_ns // 1_000_000 < _SETTLED:
         return None
-    return *expected, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return *expected, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
 LANDINGS: Final = Landings()
@@ -110,15 +110,15 @@ LANDINGS: Final = Landings()
 def files(keeper: Keeper, state: State, root: str | None) -> tuple[list[ChangedFile], int]:
     """Those to be shown, and how many there are."""
     every = grouped(state)
-    shown = every[:MOST]
+    shown = every[:MAX_FILES]
     landed = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])
     return [
-        ChangedFile(path, changes, landed.get(path), gone=_is_gone(root, changes[0], landed.get(path)))
+        ChangedFile(path, changes, landed.get(path), is_missing=_is_missing(root, changes[0], landed.get(path)))
         for path, changes in shown
     ], len(every)
 
 
-def _is_gone(root: str | None, change: FileState, landing: Landing | None) -> bool:
+def _is_missing(root: str | None, change: FileState, landing: Landing | None) -> bool:
     return (
         root is not None
         and landing == "not landed"

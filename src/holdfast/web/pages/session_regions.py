@@ -11,6 +11,8 @@ import msgspec
 from markupsafe import Markup
 
 from holdfast.core import agents as agents_of
+from holdfast.core.envelope import Event
+from holdfast.core.event_line import describe_event
 from holdfast.core.model import Agent, Task
 from holdfast.core.state import AgentState
 from holdfast.core.times import MINUTE, parse_time
@@ -19,17 +21,17 @@ from holdfast.machine.wall import local_offset
 from holdfast.sessions.report import exact, phases
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Period, quiet
-from holdfast.web.pages import Shot, session_files, session_log
+from holdfast.web.pages import Shot, session_files
 from holdfast.web.render import render
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.web.pages.session import Sight
 
-TASKS: Final = 100
-SOME: Final = 30  # decisions, notes, pauses
-FEW: Final = 20  # conversations, errors, agents by context
-_OVER: Final = ("completed", "dropped")
+MAX_TASKS: Final = 100
+MAX_ENTRIES: Final = 30  # decisions, notes, pauses
+MAX_FEW: Final = 20  # conversations, errors, agents by context
+_ENDED: Final = ("completed", "dropped")
 
 Regions = dict[str, str]
 
@@ -65,12 +67,12 @@ def _heading(name: str, title: str, shown: int, total: int, empty: str = "", whi
 
 
 def head(_: Keeper, sight: Sight) -> RegionGroup:
-    one, s = sight.one, sight.session
+    card, s = sight.card, sight.session
     return RegionGroup({
         "head": render(
-            "session-head.html", one=one, s=s, past=sight.at is not None, limits=limit_words(s.mode), few=FEW,
+            "session-head.html", one=card, s=s, past=sight.at is not None, limits=limit_words(s.mode), few=MAX_FEW,
         ),
-        "attention": render("session-attention.html", attention=one.attention, past=sight.at is not None),
+        "attention": render("session-attention.html", attention=card.attention, past=sight.at is not None),
         "travel": render(
             "session-travel.html", id=s.id, at=sight.at, count=sight.log.then, total=sight.log.total,
         ),
@@ -82,17 +84,17 @@ def head(_: Keeper, sight: Sight) -> RegionGroup:
 
 def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
     """Each agent by what names its region, as it is kept, shown and drawn."""
-    found = []
+    lanes = []
     for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
         status = agents_of.status_of(kept)
-        if shown.id in sight.one.gone and status in ("running", "paused"):
+        if shown.id in sight.card.gone and status in ("running", "paused"):
             status = "gone"
         lane = gantt.GanttLane(
             shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
             tuple(kept.failed_attempts),
         )  # fmt: skip
-        found.append((f"agent-{ref[:16]}", kept, shown, lane))
-    return found
+        lanes.append((f"agent-{ref[:16]}", kept, shown, lane))
+    return lanes
 
 
 def time(_: Keeper, sight: Sight) -> RegionGroup:
@@ -118,7 +120,10 @@ def time(_: Keeper, sight: Sight) -> RegionGroup:
             "law": _law(sight),
             "strip": render("session-strip.html", drawing=strip.chart(pauses, axis, local_offset), left_out=left_out),
             "pauses": render(
-                "session-pauses.html", pauses=s.time.pauses[: -SOME - 1 : -1], total=len(pauses), live=sight.live
+                "session-pauses.html",
+                pauses=s.time.pauses[: -MAX_ENTRIES - 1 : -1],
+                total=len(pauses),
+                live=sight.live,
             ),
             "gantt": render("session-gantt.html", chart=chart, sign=gantt.sign),
             **listed.regions,
@@ -181,21 +186,21 @@ class _Phase(NamedTuple):
     open: int = 0
 
 
-def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = TASKS) -> list[_Phase]:
+def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = MAX_TASKS) -> list[_Phase]:
     """The plan with at most so many tasks: what is over is left out, the first first, before any that is open."""
     too_many = sum(len(tasks) for _, tasks in groups) - most
-    left, found = most, []
+    left, shown_phases = most, []
     for title, tasks in groups:
         kept = []
         for task in tasks:
-            if too_many > 0 and task.status in _OVER:
+            if too_many > 0 and task.status in _ENDED:
                 too_many -= 1
             else:
                 kept.append(task)
         shown = kept[:left]
         left -= len(shown)
-        found.append(_Phase(title, shown, len(tasks) - len(kept), len(kept) - len(shown)))
-    return found
+        shown_phases.append(_Phase(title, shown, len(tasks) - len(kept), len(kept) - len(shown)))
+    return shown_phases
 
 
 def plan(_: Keeper, sight: Sight) -> RegionGroup:
@@ -225,11 +230,11 @@ def notes(_: Keeper, sight: Sight) -> RegionGroup:
 
 def errors(_: Keeper, sight: Sight) -> RegionGroup:
     made = sight.session.errors
-    rows = _latest("error", "session-error.html", made, FEW)
+    rows = _latest("error", "session-error.html", made, MAX_FEW)
     return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(made)))
 
 
-def _latest(name: str, template: str, made: Sequence[object], most: int = SOME) -> list[tuple[str, str]]:
+def _latest(name: str, template: str, made: Sequence[object], most: int = MAX_ENTRIES) -> list[tuple[str, str]]:
     """Newest first; each keeps its name while others come after it."""
     first = max(len(made) - most, 0)
     return [
@@ -239,8 +244,8 @@ def _latest(name: str, template: str, made: Sequence[object], most: int = SOME) 
 
 
 def files(keeper: Keeper, sight: Sight) -> RegionGroup:
-    found, total = session_files.files(keeper, sight.state, sight.root)
-    rows = [(file.name, render("session-file.html", one=file, more=session_files.CHANGES)) for file in found]
+    changed, total = session_files.files(keeper, sight.state, sight.root)
+    rows = [(file.name, render("session-file.html", one=file, more=session_files.MAX_CHANGES)) for file in changed]
     heading = render(
         "session-files.html", shown=len(rows), total=total, here=sight.root is not None, past=sight.at is not None
     )
@@ -255,8 +260,8 @@ def commits(_: Keeper, sight: Sight) -> RegionGroup:
 
 def context(_: Keeper, sight: Sight) -> RegionGroup:
     c = sight.session.context
-    by = sorted(c.by_agent.items(), key=lambda one: -one[1])
-    return RegionGroup({"context": render("session-context.html", c=c, by=by[:FEW], total=len(by))})
+    by = sorted(c.by_agent.items(), key=lambda usage: -usage[1])
+    return RegionGroup({"context": render("session-context.html", c=c, by=by[:MAX_FEW], total=len(by))})
 
 
 def conflicts(_: Keeper, sight: Sight) -> RegionGroup:
@@ -266,7 +271,7 @@ def conflicts(_: Keeper, sight: Sight) -> RegionGroup:
                 id=sight.session.id,
                 values=[_spelled(value.value) for value in conflict.conflict.values], past=sight.at is not None,
                 whose=conflict.devices))
-        for number, conflict in enumerate(sight.conflicts[:SOME])
+        for number, conflict in enumerate(sight.conflicts[:MAX_ENTRIES])
     ]  # fmt: skip
     heading = _heading("conflicts", "Conflicts", len(rows), len(sight.conflicts), which="first")
     return _listed("conflicts", rows, heading)
@@ -278,9 +283,25 @@ def _spelled(value: object) -> str:
 
 def events(_: Keeper, sight: Sight) -> RegionGroup:
     log = sight.log
-    rows = [(session_log.name(event), session_log.row(event)) for event in log.latest]
+    rows = [(event_region(event), event_row(event)) for event in log.latest]
     heading = render("session-events.html", shown=len(rows), total=log.then, at=sight.at)
     return _listed("events", rows, heading)
+
+
+def event_row(event: Event) -> str:
+    return render("session-event.html", event=event, text=entry_text(event), name=event_region(event))
+
+
+def event_region(event: Event) -> str:
+    """Of its region."""
+    return f"event-{event.hash[:20]}"
+
+
+def entry_text(event: Event) -> str:
+    try:
+        return describe_event(event)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "(cannot be read)"  # no program of ours wrote it
 
 
 _PARTS: Final[tuple[Callable[[Keeper, Sight], RegionGroup], ...]] = (

@@ -52,7 +52,7 @@ class AskFirst(Exception):
         self.error = error
 
 
-def nearest(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
+def at_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
     """The keeper of the place where the session is worked on, where that is here, and the session's id."""
     session = keeper.session(reference).id
     try:
@@ -63,7 +63,7 @@ def nearest(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
     return there, session
 
 
-def said(text: str, *keepers: Keeper, command: str | None = None, more: tuple[str, ...] = ()) -> ActionAnswer:
+def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[str, ...] = ()) -> ActionAnswer:
     """The answer of a verb, with what these keepers noticed on the way: secrets cut out, breaks due, mirrors."""
     besides = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
@@ -71,7 +71,7 @@ def said(text: str, *keepers: Keeper, command: str | None = None, more: tuple[st
         besides += keeper.notices
         if recorder.tally.redacted:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
-            besides.append(f"Secrets were cut out before anything was stored: {kinds}.")
+            besides.append(f"Removed secrets before storing: {kinds}.")
         if recorder.tally.reached:
             besides.append(reminder(*recorder.tally.reached[-1]))
         forget(keeper)
@@ -86,20 +86,20 @@ def forget(keeper: Keeper) -> None:
     keeper.outcome.begin()
 
 
-def correct(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    what = form.get("what", "")
-    if what not in ("worked", "away"):
+def correct_hours(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
+    kind = form.get("what", "")
+    if kind not in ("worked", "away"):
         raise Invalid("the hours are corrected to worked or away")
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     kept = there.session(session)
     since, until = _moment(form.get("from", "")), _moment(form.get("to", ""))
     start = kept.state().time.start
     if start - SECOND < since < start:  # the form knows whole seconds
         since = start
-    record = kept.worked if what == "worked" else kept.away
+    record = kept.worked if kind == "worked" else kept.away
     record(since, until, form.get("reason", "").strip() or None)
     time = kept.document().time
-    return said(f"{what.capitalize()} for {format_duration(until - since)}: {time_words(time)}.", there)
+    return answer(f"{kind.capitalize()} for {format_duration(until - since)}: {time_words(time)}.", there)
 
 
 def _moment(written: str) -> int:
@@ -127,26 +127,26 @@ def _written(moment: int) -> str:
 
 
 def pause(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     there.session(session).pause(form.get("reason", "").strip() or None)
-    return said("Paused.", there)
+    return answer("Paused.", there)
 
 
 def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
-    heard = _others_first(keeper)
+    catch_up_notes = _others_first(keeper)
     there = at_its_place(keeper, session)
     there.agent_dirs = keeper.agent_dirs
     try:
-        found = there.session(session).resume(force=form.get("force") == "yes")
+        resumed = there.session(session).resume(force=form.get("force") == "yes")
     except Refused as error:
         if any(difference.blocking for difference in _differences(there, session)):
             raise AskFirst("resume", error) from None
         raise
-    more = [*heard, *(f"This place differs: {difference.detail}." for difference in found.ground)]
-    if found.interrupted:
-        more.append(f"{count(len(found.interrupted), 'agent')} had been interrupted.")
-    return said("Resumed.", keeper, there, more=tuple(more))
+    more = [*catch_up_notes, *(f"This place differs: {difference.detail}." for difference in resumed.ground)]
+    if resumed.interrupted:
+        more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
+    return answer("Resumed.", keeper, there, more=tuple(more))
 
 
 def _others_first(keeper: Keeper) -> list[str]:
@@ -172,14 +172,16 @@ def before_resuming(keeper: Keeper, reference: str) -> dict[str, object]:
 
 
 def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    what = form.get("branch", "")
-    if what not in ("", "keep", "discard"):
+    branch = form.get("branch", "")
+    if branch not in ("", "keep", "discard"):
         raise Invalid("a branch is kept or discarded", hint="Or left alone.")
-    there, session = nearest(keeper, reference)
-    if what:
+    there, session = at_work_tree(keeper, reference)
+    if branch:
         there = at_its_place(keeper, session)  # to say why, where it is not here
     kept = there.session(session)
-    done = kept.stop(keep=what == "keep", discard=what == "discard", reason=form.get("reason", "").strip() or None)
+    done = kept.stop(
+        keep=branch == "keep", discard=branch == "discard", reason=form.get("reason", "").strip() or None
+    )
     time = kept.document().time
     more: tuple[str, ...] = ()
     if done.commit is not None:
@@ -190,7 +192,7 @@ def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         names = agent_names(kept.document().agents)
         running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
         more = (*more, f"Still at work, and not stopped by this: {running}.")
-    return said(f"Completed: {time_words(time)}.", keeper, there, more=more)
+    return answer(f"Completed: {time_words(time)}.", keeper, there, more=more)
 
 
 def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:
@@ -199,10 +201,10 @@ def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:
 
 
 def move(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     scope, position = form.get("scope", "").strip(), _position(form.get("position", ""))
     overview.move_scope(there, session, scope, position)
-    return said(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", there)
+    return answer(f"{one_line(scope)[:60]}: {position} of {LAST}, {WORDS[position]}.", there)
 
 
 def _position(written: str) -> int:
@@ -215,15 +217,15 @@ def _position(written: str) -> int:
 
 
 def archive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001 (every verb is told the form)
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     there.archive(session)
-    return said("Archived. History still finds it.", there)
+    return answer("Archived. History still finds it.", there)
 
 
 def unarchive(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:  # noqa: ARG001
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     there.unarchive(session)
-    return said("Taken out of the archive.", there)
+    return answer("Taken out of the archive.", there)
 
 
 def before_putting_away(keeper: Keeper, reference: str) -> dict[str, object]:
@@ -235,21 +237,21 @@ def resolve(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     take = form.get("take", "")
     if not (take.isascii() and take.isdigit() and len(take) < 6):
         raise Invalid("no value was chosen", hint="Choose one of those that are shown.")
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     conflict = there.session(session).resolve(form.get("conflict", ""), int(take))
-    return said(f"Settled: {conflict.field}.", there)
+    return answer(f"Settled: {conflict.field}.", there)
 
 
 def before_settling(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
-    found = session.conflicts()
+    conflicts = session.conflicts()
     return {
-        "session": session.document(), "disagreements": found,
-        "whose": {match.conflict.id: match.devices for match in found},
+        "session": session.document(), "disagreements": conflicts,
+        "whose": {conflict.conflict.id: conflict.devices for conflict in conflicts},
     }  # fmt: skip
 
 
-_LONGEST = 3_650  # days
+_MAX_SHARE_DAYS = 3_650  # days
 
 
 def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
@@ -264,7 +266,7 @@ def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         expires=None if days is None else keeper.now() + days * DAY, name=form.get("remote") or None,
     )  # fmt: skip
     how = "to read and write" if done.write else "to read"
-    return said(
+    return answer(
         f"Shared with {one_line(done.email)}, {how}. Send them this:", keeper, command=f"holdfast accept {done.url}",
         more=("If their key is an SSH key, they add: --identity FILE",),
     )  # fmt: skip
@@ -273,9 +275,9 @@ def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 def _days(written: str) -> int | None:
     if not written:
         return None
-    if not (written.isascii() and written.isdigit() and 0 < int(written[:6]) <= _LONGEST):
+    if not (written.isascii() and written.isdigit() and 0 < int(written[:6]) <= _MAX_SHARE_DAYS):
         raise Invalid(
-            "that is not a number of days", hint=f"From 1 to {_LONGEST:,}, or none for a share without end."
+            "that is not a number of days", hint=f"From 1 to {_MAX_SHARE_DAYS:,}, or none for a share without end."
         )
     return int(written)
 
@@ -295,19 +297,19 @@ def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
     begun = background.begin(keeper)
     if begun is None:
         return ActionAnswer("A sync is under way already. This page shows what comes of it.")
-    found = begun.outcome(_PATIENCE)
-    if found is None:
+    outcome = begun.outcome(_PATIENCE)
+    if outcome is None:
         return ActionAnswer("It takes its time. This page shows what comes of it.")
-    if isinstance(found, HoldfastError):
-        raise found
-    if found.failed and not found.reached:
-        name, error = next(iter(found.failed.items()))
+    if isinstance(outcome, HoldfastError):
+        raise outcome
+    if outcome.failed and not outcome.reached:
+        name, error = next(iter(outcome.failed.items()))
         error.message = f"{name}: {error.message}"
         raise error
-    return _told(found)
+    return _sync_answer(outcome)
 
 
-def _told(done: Synced) -> ActionAnswer:
+def _sync_answer(done: Synced) -> ActionAnswer:
     report = done.report
     parts = [f"sent {count(report.pushed, 'event')}"] if report.pushed else []
     parts += [f"received {count(report.pulled, 'event')}"] if report.pulled else []
@@ -321,17 +323,17 @@ def _told(done: Synced) -> ActionAnswer:
 
 
 def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     there.session(session).note(form.get("text", ""))
-    return said("Noted.", there)
+    return answer("Noted.", there)
 
 
 def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     """Only what the person changed: an agent may have changed the rest since the form was shown."""
     changed = {name: value for name, value in form.items() if value != form.get(f"was-{name}", "")}
-    there, session = nearest(keeper, reference)
+    there, session = at_work_tree(keeper, reference)
     kept = there.session(session)
-    _as_it_was(kept.document(), form, changed)
+    _refuse_changed_meanwhile(kept.document(), form, changed)
     kept.edit(
         goal=changed.get("goal"),
         mode=changed.get("mode"),
@@ -340,10 +342,10 @@ def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         summary=changed.get("summary"),
         tags=[tag for written in changed.get("tags", "").split(",") if (tag := written.strip())],
     )
-    return said("Changed.", there)
+    return answer("Changed.", there)
 
 
-def _as_it_was(session: Session, form: Form, changed: Form) -> None:
+def _refuse_changed_meanwhile(session: Session, form: Form, changed: Form) -> None:
     """What the person changes is still what the form showed, or nobody would know that another value was lost."""
     for name, value in _shown(session).items():
         present = visible(value, lines=True)  # as the form spells it
@@ -388,7 +390,7 @@ VERBS: Final[dict[str, Verb]] = {
     "/session/{id}/stop": stop,
     "/session/{id}/note": note,
     "/session/{id}/edit": edit,
-    "/session/{id}/hours": correct,
+    "/session/{id}/hours": correct_hours,
     "/session/{id}/hill": move,
     "/session/{id}/archive": archive,
     "/session/{id}/unarchive": unarchive,
