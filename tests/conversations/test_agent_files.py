@@ -13,7 +13,7 @@ import pytest
 from holdfast.conversations.adapters.database import AgentDatabase
 from holdfast.conversations.adapters.files import list_directories, list_files, list_names, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
-from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.agent_settings import settings_in
 
 
 def test_a_directory_is_listed_without_links(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.conversations.adapters import index
-from holdfast.conversations.connect.wiring import wiring
+from holdfast.conversations.connect.agent_settings import settings_of
 from holdfast.conversations.hooks import install
 from holdfast.conversations.signals import AgentBegan, Called
 from tests.support.agents_speaking import Speaking
@@ -24,7 +24,7 @@ HANGING = 60.0  # seconds
 
 def _manners(agent: str) -> dict[str, str]:
     """What the hook of each event does, by the event's name in small letters."""
-    module = sys.modules[type(wiring(agent)).__module__]
+    module = sys.modules[type(settings_of(agent)).__module__]
     table = getattr(module, "HOOKS", None) or getattr(module, "MANNERS", {})
     return {event.lower(): getattr(how, "manner", how) for event, how in table.items()}
 

@@ -16,7 +16,7 @@ from holdfast.conversations.adapters.claude import settings as claude_settings
 from holdfast.conversations.adapters.claude.hooks import AGENT, EVENTS, parse_status
 from holdfast.conversations.adapters.claude.settings import HOOKS, SETTINGS
 from holdfast.conversations.conformance import samples_in
-from holdfast.conversations.connect.wiring import SettingsEntry, wiring
+from holdfast.conversations.connect.agent_settings import SettingsEntry, settings_of
 from holdfast.conversations.signals import Chosen, Limited, Measured, Opened, Prompted
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -226,7 +226,7 @@ def test_where_settings_are(places: AgentDirs) -> None:
     moved = places._replace(environ={"CLAUDE_CONFIG_DIR": os.path.join(places.home, "elsewhere")})
     (change,) = SETTINGS.changes(moved, "user", str)
     assert change.path == os.path.join(places.home, "elsewhere", "settings.json")
-    assert wiring("claude") is SETTINGS
+    assert settings_of("claude") is SETTINGS
 
 
 def test_what_stands_in_them(places: AgentDirs) -> None:

@@ -12,7 +12,7 @@ from holdfast.conversations.adapters.codex import settings
 from holdfast.conversations.adapters.codex import settings as codex_settings
 from holdfast.conversations.adapters.codex.hooks import EVENTS
 from holdfast.conversations.adapters.codex.settings import HOOKS, SETTINGS
-from holdfast.conversations.connect.wiring import Manner
+from holdfast.conversations.connect.agent_settings import Manner
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast.conversations import checks
 from holdfast.conversations.connect import detect, file_plan
 from holdfast.conversations.connect.apply import connect
-from holdfast.conversations.connect.uninstall import uninstall
+from holdfast.conversations.connect.disconnect import uninstall
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import files

@@ -104,7 +104,9 @@ def test_a_damaged_memory(ground: Ground) -> None:
 _KILL = """
 import os, sys
 from holdfast.workspace.agent_dirs import AgentDirs
-from holdfast.conversations.connect import apply, file_plan, registry
+from holdfast.conversations.connect import registry
+from holdfast.conversations.connect.apply import connect
+from holdfast.conversations.connect.disconnect import disconnect
 from holdfast.conversations.hooks import install
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import files
@@ -126,7 +128,8 @@ for owner, name in ((kept, "remember"), (kept, "forget"), (files, "write_atomic"
 me, project, home, what = sys.argv[1:5]
 places = AgentDirs(me, project, {"PATH": ""}, sys.platform)
 names = ["claude", "codex", "goose", "cline", "claude-desktop"]
-getattr(apply, what)(Keeper.open(project, home=home), places, names)
+verb = {"connect": connect, "disconnect": disconnect}[what]
+verb(Keeper.open(project, home=home), places, names)
 """
 
 

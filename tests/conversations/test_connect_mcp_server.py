@@ -12,8 +12,8 @@ import pytest
 from holdfast.conversations import checks
 from holdfast.conversations.adapters.index import CONNECTABLE
 from holdfast.conversations.connect import detect, mcp_entry
-from holdfast.conversations.connect.apply import connect, disconnect
-from holdfast.conversations.connect.uninstall import uninstall
+from holdfast.conversations.connect.apply import connect
+from holdfast.conversations.connect.disconnect import disconnect, uninstall
 from holdfast.conversations.hooks import install
 from holdfast.core.errors import Failed, Invalid
 from holdfast.keeper.keeper import Keeper

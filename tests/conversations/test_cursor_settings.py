@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.conversations.adapters.cursor.hooks import AGENT
 from holdfast.conversations.adapters.cursor.settings import HOOKS, KNOWN, SETTINGS
-from holdfast.conversations.connect.wiring import Manner, SettingsEntry, wiring
+from holdfast.conversations.connect.agent_settings import Manner, SettingsEntry, settings_of
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -26,7 +26,7 @@ def test_the_file_of_each_scope(tmp_path: Path) -> None:
     places = at(tmp_path)
     assert SETTINGS.changes(places, "user", told)[0].path == str(tmp_path / "home" / ".cursor" / "hooks.json")
     assert SETTINGS.changes(places, "project", told)[0].path == str(tmp_path / "shop" / ".cursor" / "hooks.json")
-    assert wiring("cursor") is SETTINGS
+    assert settings_of("cursor") is SETTINGS
 
 
 def test_the_shape_of_the_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from holdfast.conversations.adapters.gemini.hooks import AGENT
 from holdfast.conversations.adapters.gemini.settings import HOOKS, SETTINGS
-from holdfast.conversations.connect.wiring import Manner, wiring
+from holdfast.conversations.connect.agent_settings import Manner, settings_of
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -34,7 +34,7 @@ def test_the_file_of_each_scope(tmp_path: Path) -> None:
     assert SETTINGS.changes(places, "project", told)[0].path == str(project / ".gemini" / "settings.json")
     moved = at(tmp_path, GEMINI_CLI_HOME=str(tmp_path / "else"))
     assert SETTINGS.changes(moved, "user", told)[0].path == str(tmp_path / "else" / ".gemini" / "settings.json")
-    assert wiring("gemini") is SETTINGS
+    assert settings_of("gemini") is SETTINGS
 
 
 def test_the_shape_of_a_hook(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.conversations.adapters.goose.hooks import AGENT
 from holdfast.conversations.adapters.goose.settings import BEFORE, HOOKS, SETTINGS, data, plugin
-from holdfast.conversations.connect.wiring import Manner
+from holdfast.conversations.connect.agent_settings import Manner
 from holdfast.workspace.agent_dirs import AgentDirs
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.connect import detect
-from holdfast.conversations.connect.uninstall import uninstall
+from holdfast.conversations.connect.disconnect import uninstall
 from holdfast.core.errors import Conflict
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace import spool

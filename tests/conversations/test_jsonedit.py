@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.json_tree import JsonText, decoded
+from holdfast.conversations.connect.agent_settings import SettingsEntry
 from holdfast.conversations.connect.json_edit import holds, insert, remove, texts
-from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core.errors import Invalid
 
 OUR = "test -x '/h/hooks/hook' && exec '/h/hooks/hook' claude tell user || :"

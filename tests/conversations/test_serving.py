@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.index import CONNECTABLE
 from holdfast.conversations.connect import mcp_entry
-from holdfast.conversations.connect.wiring import wiring
+from holdfast.conversations.connect.agent_settings import settings_of
 from holdfast.conversations.hooks.script import ScriptSetup
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -94,7 +94,7 @@ def test_where_each_agent_is_told(name: str, system: str) -> None:
         "claude-desktop": (f"/me/{desktop}/claude_desktop_config.json", None, "mcpServers"),
     }.get(name)
     made = mcp_entry.Server("holdfast", ("mcp",))
-    found = [wiring(name).server(places, scope, made) for scope in ("user", "project")]
+    found = [settings_of(name).server(places, scope, made) for scope in ("user", "project")]
     if where is None:
         assert found == [None, None]
         return
@@ -112,7 +112,7 @@ def test_settings_that_were_moved(tmp_path: Path) -> None:
     places = AgentDirs("/me", "/work", environ, "linux")
 
     def path(name: str) -> str:
-        change = wiring(name).server(places, "user", mcp_entry.SHARED)
+        change = settings_of(name).server(places, "user", mcp_entry.SHARED)
         assert change is not None
         return change.path
 

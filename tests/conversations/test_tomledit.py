@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.conversations.connect.agent_settings import SettingsEntry
 from holdfast.conversations.connect.mcp_entry import called, home_of
 from holdfast.conversations.connect.toml_edit import insert, plain, remove, texts
-from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.connect.apply import connect
-from holdfast.conversations.connect.uninstall import uninstall
+from holdfast.conversations.connect.disconnect import uninstall
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace import spool
 from holdfast.workspace.agent_dirs import AgentDirs

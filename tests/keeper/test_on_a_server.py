@@ -15,7 +15,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.conversations import status_cache_writer
-from holdfast.conversations.backfill.progress import BackfillProgress, which
+from holdfast.conversations.backfill.run import BackfillProgress, store_mark
 from holdfast.conversations.connect.apply import connect
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.keeper import background_sync, doctor
@@ -201,11 +201,11 @@ def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
 def test_what_was_read_is_remembered_for_this_server(ground: Ground, keeper: Keeper) -> None:
     """Until it is another database, which knows fewer events than this one did."""
     keeper.start("Build the shop")
-    memory = BackfillProgress(str(ground.home), "claude", lambda: which(keeper))
+    memory = BackfillProgress(str(ground.home), "claude", lambda: store_mark(keeper))
     memory.note("/story", "1")
     memory.keep()
-    assert BackfillProgress(str(ground.home), "claude", lambda: which(keeper)).knows("/story", "1")
-    name, events = which(keeper)
+    assert BackfillProgress(str(ground.home), "claude", lambda: store_mark(keeper)).knows("/story", "1")
+    name, events = store_mark(keeper)
     assert not BackfillProgress(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
     assert not BackfillProgress(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from holdfast.conversations.adapters.json_tree import JsonText
-from holdfast.conversations.connect import apply
-from holdfast.conversations.connect.apply import connect, disconnect
+from holdfast.conversations.connect.apply import Connected, connect
+from holdfast.conversations.connect.disconnect import disconnect
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -55,10 +55,10 @@ class Ground:
                     seen[str(path)] = (stat.S_IMODE(info.st_mode), path.read_bytes() if path.is_file() else None)
         return seen
 
-    def connect(self, *names: str, scope: str = "user") -> list[apply.Connected]:
+    def connect(self, *names: str, scope: str = "user") -> list[Connected]:
         return connect(self.keeper, self.places, names, scope)  # type: ignore[arg-type]
 
-    def disconnect(self, *names: str) -> list[apply.Connected]:
+    def disconnect(self, *names: str) -> list[Connected]:
         return disconnect(self.keeper, self.places, names)
 
     def memory(self) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.conversations.connect.mcp_entry import NAME, by_hand, called
-from holdfast.conversations.ingest.store_choice import elsewhere
+from holdfast.conversations.ingest.drain import waiting_elsewhere
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import count, one_line
@@ -63,8 +63,7 @@ def _could_stand(connection: AgentConnection) -> bool:
 
 def _unreadable(ws: Workspace, remembered: list[AgentConnection]) -> Check | None:
     """Files of connections in which nobody can look any more: whether anything of ours is in them is not known."""
-    from holdfast.conversations.connect.editors import decoded, editing
-    from holdfast.conversations.connect.file_plan import current
+    from holdfast.conversations.connect.file_plan import current, decoded, editing
 
     told: list[str] = []
     agents: list[tuple[str, str | None]] = []
@@ -264,7 +263,7 @@ def waiting(ws: Workspace, _: Store | None) -> Check:
         place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"nothing could be made of {count(len(unread), 'payload')} of agents",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
-    others = elsewhere(ws)
+    others = waiting_elsewhere(ws)
     passed_over = {entry.name for entries in others.values() for entry in entries}
     found = [entry for entry in spool.list_entries(home) if entry.name not in passed_over]
     old = [entry for entry in found if ws.now() - entry.at // 1_000_000 > HOUR]

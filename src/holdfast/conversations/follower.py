@@ -1,12 +1,22 @@
-"""What conversations do around every verb: payloads of hooks are drained, and status lines follow."""
+"""What conversations do around every verb: payloads of hooks are drained, and status lines follow.
+
+An agent that runs `holdfast` means the session of its own conversation. Some programs name the conversation in the
+environment of what they run; of the others, the process that their hooks reported is an ancestor of the command.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import astuple
 
 from holdfast.conversations import status_cache
 from holdfast.core import view
+from holdfast.machine.process import ProcessIdentity, ancestors
+from holdfast.sessions import ownership
+from holdfast.sessions.work_trees import open_sessions
 from holdfast.workspace import spool
 from holdfast.workspace.followers import Follower, Presence, ResumeDifference, WorkCommit
 
@@ -29,9 +39,8 @@ class Ingest(Follower):
             drain(ws, patience=ws.patience)
 
     def conversation(self, ws: Workspace) -> str | None:
-        from holdfast.conversations.current import conversation
 
-        return conversation(ws)
+        return running_conversation(ws)
 
     def starting(self, ws: Workspace, transaction: Transaction, session: str) -> None:
         if ws.conversation is not None:
@@ -42,12 +51,12 @@ class Ingest(Follower):
     def deleting(self, ws: Workspace, state: State) -> None:
         if state.native:
             from holdfast.conversations import details, status_cache_writer
-            from holdfast.conversations.backfill import progress
+            from holdfast.conversations.backfill import placement
             from holdfast.sessions.changes import compare
 
             compare.forget(ws, state.session)
             details.forget(ws, state)
-            progress.remember(ws.home.path, view.lookup_names(state))
+            placement.remember_deleted(ws.home.path, view.lookup_names(state))
             status_cache_writer.forget_talks(ws.home.path, view.lookup_names(state))
 
     def resume_differences(self, ws: Workspace, state: State) -> Iterator[ResumeDifference]:
@@ -57,11 +66,11 @@ class Ingest(Follower):
         from shutil import which
 
         from holdfast.conversations.adapters.index import NAMES, load_adapter
-        from holdfast.conversations.connect.wiring import wiring
+        from holdfast.conversations.connect.agent_settings import settings_of
 
         path = ws.agent_dirs.environ.get("PATH", "")
         for name in sorted({native.agent for native in state.native.values()} & {*NAMES}):
-            title, programs = load_adapter(name).title, wiring(name).programs
+            title, programs = load_adapter(name).title, settings_of(name).programs
             if not any(which(program, path=path) for program in programs):
                 yield ResumeDifference(
                     "program", f"{title} is not installed here; a conversation of the session used it",
@@ -83,3 +92,48 @@ class StatusCache(Follower):
             from holdfast.conversations import status_cache_writer
 
             status_cache_writer.refresh(ws, commit.sessions)
+
+
+# ── the conversation a command runs in ─────────────────────────────────────────────────────────────────
+
+
+_NAMED: Final = {"CLAUDE_CODE_SESSION_ID": "claude", "CODEX_THREAD_ID": "codex"}
+_LONGEST: Final = 200
+
+
+def running_conversation(ws: Workspace) -> str | None:
+    """The conversation that this process runs in, as `agent:id`, if it is one that hooks report; else None."""
+    for variable, agent in _NAMED.items():
+        said = ws.environ.get(variable, "")
+        if 0 < len(said) <= _LONGEST and _reports(ws, view.native_name(agent, said), agent):
+            return view.native_name(agent, said)
+    open_here = open_sessions(ws)
+    if not any(native.process is not None for state in open_here for native in state.native.values()):
+        return None
+    above = ancestors(os.getpid())
+    found = [
+        native
+        for state in open_here
+        for native in state.native.values()
+        if native.process is not None
+        and native.process.started
+        and native.closed_at is None
+        and ProcessIdentity(*astuple(native.process)) in above
+        and ownership.is_linked(ws, state, view.native_name(native.agent, native.id))
+    ]
+    latest = max(found, key=lambda native: native.linked_at, default=None)
+    return None if latest is None else view.native_name(latest.agent, latest.id)
+
+
+def _reports(ws: Workspace, name: str, agent: str) -> bool:
+    """Whether hooks report the conversation: it has a session, or its program is connected."""
+    store = ws.existing_store()
+    if store is not None and store.find(name):
+        return True
+    from holdfast.conversations.connect.registry import DIRECTORY
+
+    try:
+        kept = os.listdir(os.path.join(ws.home.path, DIRECTORY))
+    except OSError:
+        return False
+    return any(name.startswith(agent) for name in kept)

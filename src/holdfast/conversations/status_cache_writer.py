@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.conversations import status_cache
-from holdfast.conversations.ingest.pending import forget_old
 from holdfast.core import agents as agents_of
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
@@ -25,7 +24,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.reminders import LINES, LimitRule, counted_time, is_recorded, limit_of, was_announced
 from holdfast.core.state import State
 from holdfast.core.text import shorten
-from holdfast.core.times import MINUTE
+from holdfast.core.times import DAY, MINUTE
 from holdfast.core.wording import PAUSES
 from holdfast.machine import error_log, files
 from holdfast.sessions.ownership import session_of
@@ -247,3 +246,12 @@ def _tree_file(ws: Workspace) -> str:
 
 def _write(path: str, value: Mapping[str, object]) -> None:
     files.write_atomic(path, msgspec.json.encode(value), durable=False)
+
+
+def forget_old(directory: str, now: int) -> None:
+    """Remove files that nobody wrote to for a week: they are only a cache of what the log has."""
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        with suppress(OSError):
+            if now - os.lstat(path).st_mtime * 1000 > 7 * DAY:
+                os.unlink(path)

@@ -32,7 +32,7 @@ _RANK: Final[dict[str, int]] = {"certain": 0, "likely": 1, "uncertain": 2}
 _NAME: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
-class Origin(NamedTuple):
+class ChangeOrigin(NamedTuple):
     """A session, its goal, the conversation, how sure it is, and what says so."""
 
     id: str
@@ -49,7 +49,7 @@ class WhyAnswer(NamedTuple):
     commit: str | None
     file: str | None
     line: int | None
-    sessions: list[Origin]
+    sessions: list[ChangeOrigin]
 
 
 class _Recorded(NamedTuple):
@@ -67,7 +67,7 @@ def why(ws: Workspace, what: str) -> WhyAnswer:
     return found._replace(sessions=[answer for answer, _ in ranked])
 
 
-def _weighed(ws: Workspace, answer: Origin) -> tuple[Origin, bool]:
+def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
     """An answer, and whether others than our devices write in its session: what they record proves nothing."""
     from holdfast.sessions.ownership import own_test
 
@@ -120,12 +120,14 @@ class _Asked:
             return None
         return None if found is None else self._git.precisely(found)
 
-    def of_commit(self, commit: GitCommit) -> list[Origin]:
+    def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
         """Every session that something recorded connects with a commit."""
         found = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
         return found or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
-    def recorded_as(self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()) -> Iterator[Origin]:
+    def recorded_as(
+        self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()
+    ) -> Iterator[ChangeOrigin]:
         """What is recorded of a commit, or of the one that it was made of by an amend or a rebase; of a file, the one
         of them that brought it in.
         """
@@ -133,7 +135,7 @@ class _Asked:
             record = state.commits.get(sha)
             if record is None:
                 continue
-            origin: list[Origin] = []
+            origin: list[ChangeOrigin] = []
             for earlier in () if sha in seen else self._made_of(record, path):
                 how = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
                 found = self.recorded_as(earlier, path, seen | {sha})
@@ -159,12 +161,12 @@ class _Asked:
         # Rebased, it has changes of others too.
         return any(path == changed for _, changed in self._git.files_of(replaced.sha))
 
-    def _named(self, commit: GitCommit) -> Iterator[Origin]:
+    def _named(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
         for state in self.states:
             if state.session in commit.sessions:
                 yield _answer(state, _only(state), "certain", f"the commit says so: {TRAILER}: {state.session}")
 
-    def _rewritten(self, commit: GitCommit) -> Iterator[Origin]:
+    def _rewritten(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
         """Rebased or amended where nobody recorded it: by its tree, or by author time and first line."""
         if any(commit.sha in state.commits for state in self.states):
             return
@@ -179,7 +181,7 @@ class _Asked:
                     yield _of_record(state, record)._replace(certainty="likely", because=because)
                     break
 
-    def _with_content(self, commit: GitCommit) -> Iterator[Origin]:
+    def _with_content(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
         """Sessions that left files exactly as the commit has them."""
         if self._git is None:
             return
@@ -208,7 +210,7 @@ class _Asked:
                 state, _conversation(state, change), "likely" if sure else "uncertain", f"it holds {many} {how}"
             )
 
-    def _at_that_time(self, commit: GitCommit) -> Iterator[Origin]:
+    def _at_that_time(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
         for state in self.states:
             if any(run.since <= commit.until and commit.at <= (run.until or run.since) for run in state.time.active):
                 yield _answer(
@@ -241,7 +243,7 @@ class _Asked:
         answers = self._of_line(commit, blamed.path) or list(self._at_that_time(commit))
         return WhyAnswer(f"{about} {_titled(commit)}", commit.sha, path, line, _best(answers))
 
-    def _of_line(self, commit: GitCommit, path: str) -> list[Origin]:
+    def _of_line(self, commit: GitCommit, path: str) -> list[ChangeOrigin]:
         """Sessions that changed a file to what a commit has, and those that committed it: they may be others."""
         committed = [*self.recorded_as(commit.sha, path), *self._named(commit), *self._rewritten(commit)]
         changes, complete = self._changes_into(commit, path)
@@ -253,7 +255,7 @@ class _Asked:
         }  # fmt: skip
         writer = writers.pop() if len(writers) == 1 else None
         words = "; ".join(dict.fromkeys(_said(change) for _, change in reversed(changes)))
-        found: list[Origin] = []
+        found: list[ChangeOrigin] = []
         for origin in committed:
             if writer is None or origin.conversation != _id_of(writer):
                 theirs = any(state.session == origin.id for state, _ in changes)
@@ -302,7 +304,7 @@ class _Asked:
     def _changes_to(self, path: str) -> list[_Recorded]:
         return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
 
-    def _of_content(self, path: str) -> Iterator[Origin]:
+    def _of_content(self, path: str) -> Iterator[ChangeOrigin]:
         """Sessions that changed a file: certain for the one that left it as it is."""
         full = self._full(path)
         try:
@@ -330,7 +332,7 @@ class _Asked:
                 because = f"{_said(last)}; {since}"
             yield _answer(state, _conversation(state, last), certainty, because)
 
-    def _of_history(self, path: str) -> Iterator[Origin]:
+    def _of_history(self, path: str) -> Iterator[ChangeOrigin]:
         """Sessions that made commits that changed a file."""
         if self._git is None:
             return
@@ -345,7 +347,7 @@ class _Asked:
                 yield origin._replace(because=f"{commit.sha[:12]} changed it; {origin.because}")
 
 
-def _of_record(state: State, record: CommitState) -> Origin:
+def _of_record(state: State, record: CommitState) -> ChangeOrigin:
     certainty: Certainty = "certain" if record.certainty == "certain" else (
         "likely" if record.certainty == "likely" else "uncertain"
     )  # fmt: skip
@@ -363,14 +365,14 @@ def _of_record(state: State, record: CommitState) -> Origin:
     return _answer(state, record.conversation, certainty, f"{because} ({local_text(record.at)})")
 
 
-def _at_most_likely(one: Origin, doubt: str) -> Origin:
+def _at_most_likely(one: ChangeOrigin, doubt: str) -> ChangeOrigin:
     return one._replace(
         certainty="likely" if one.certainty == "certain" else one.certainty, because=f"{one.because}; {doubt}"
     )
 
 
-def _answer(state: State, conversation: str | None, certainty: Certainty, because: str) -> Origin:
-    return Origin(state.session, view.text_value(state, "goal") or "", _id_of(conversation), certainty, because)
+def _answer(state: State, conversation: str | None, certainty: Certainty, because: str) -> ChangeOrigin:
+    return ChangeOrigin(state.session, view.text_value(state, "goal") or "", _id_of(conversation), certainty, because)
 
 
 def _id_of(conversation: str | None) -> str | None:
@@ -424,9 +426,9 @@ def _titled(commit: GitCommit) -> str:
     return f"{commit.sha[:12]} {commit.subject}"
 
 
-def _best(answers: list[Origin]) -> list[Origin]:
+def _best(answers: list[ChangeOrigin]) -> list[ChangeOrigin]:
     """Of each session and conversation the surest answer; the surest first."""
-    found: dict[str, Origin] = {}
+    found: dict[str, ChangeOrigin] = {}
     for answer in answers:
         known = found.get(answer.id)
         if known is None or _RANK[answer.certainty] < _RANK[known.certainty]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import Scope
     from holdfast.conversations.connect.apply import Connected, Touched
     from holdfast.conversations.connect.detect import AgentSetup
-    from holdfast.conversations.connect.uninstall import Uninstalled
+    from holdfast.conversations.connect.disconnect import Uninstalled
 
 # ── agents ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +124,7 @@ def connect(call: Call) -> None:
 
 
 def disconnect(call: Call) -> None:
-    from holdfast.conversations.connect.apply import disconnect as take_out
+    from holdfast.conversations.connect.disconnect import disconnect as take_out
 
     names = [name for name in call.parsed.texts("agents") if name != "git"]
     done = take_out(call.keeper, call.agent_dirs(), names) if names else []
@@ -187,7 +187,7 @@ _UNINSTALL_PROGRAM = "pip uninstall holdfast"
 
 
 def uninstall(call: Call) -> int:
-    from holdfast.conversations.connect.uninstall import uninstall
+    from holdfast.conversations.connect.disconnect import uninstall
 
     done = uninstall(call.keeper, call.agent_dirs())
     home = call.keeper.home.path

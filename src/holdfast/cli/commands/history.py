@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.formats.archives import Archives
     from holdfast.sessions.hours.table import AgentLine, Line, Table
-    from holdfast.sessions.why import Origin, WhyAnswer
+    from holdfast.sessions.why import ChangeOrigin, WhyAnswer
 
 # ── history ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,7 +357,7 @@ def _paint_why(paint: Paint, found: WhyAnswer) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _paint_origin(paint: Paint, one: Origin) -> list[str]:
+def _paint_origin(paint: Paint, one: ChangeOrigin) -> list[str]:
     word = {"certain": paint.green, "likely": paint.plain}.get(one.certainty, paint.yellow)(one.certainty)
     head = paint.join("  ", word, "  ", paint.bold(one.goal), "  ", paint.dim(one.id[:8]))
     talk = f"conversation {one.conversation}" if one.conversation else "no conversation"

@@ -1,6 +1,7 @@
-"""To-do lists of a conversation of the past: only how they ended matters, and when each entry was first heard of.
+"""The events of a past conversation, from its transcript: the part that lies in a window of time.
 
-An entry goes by the id that `telling_plan` gives it, so that hooks that hear the conversation go on with these tasks.
+Of to-do lists only the end matters, and when each entry first appeared. Entries have the ids that `ingest.events`
+gives them, so that hooks which report the conversation later go on with the same tasks.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.transcript import Transcript
-from holdfast.conversations.backfill import progress
 from holdfast.conversations.backfill.events import KeyedEvent, StoryPart, Window, inside, interrupted, part
 from holdfast.conversations.details import as_we_counted, described, is_news, mark_of, share
 from holdfast.conversations.ingest.routing import named, placeholder
@@ -52,6 +51,7 @@ from holdfast.workspace import projects
 
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
+
 
 _LARGEST: Final = 16 << 20  # bytes: beyond, a file is not looked at
 
@@ -144,7 +144,7 @@ class Narrator:
         self._device = ws.device()
         self._timer: TimerRules = ws.settings.timer
         self._now = ws.now()
-        self._gone = progress.those(ws.home.path)
+        self._gone = deleted_marks(ws.home.path)
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
 
     def over(self, story: Transcript) -> bool:
@@ -160,7 +160,7 @@ class Narrator:
         store = self._ws.store()
         story.conversation = plain(story.conversation, 200)
         name = view.native_name(story.agent, story.conversation)
-        if progress.stays_away(name, self._gone):
+        if is_deleted(name, self._gone):
             return BackfillOutcome()
         found = {item: transaction.state(item) for item in store.find(name)}
         chain, window, last = self._chain(transaction, story)
@@ -415,3 +415,42 @@ def _worth(told: StoryPart) -> bool:
     return any(
         TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
     )
+
+
+# ── conversations of deleted sessions ──────────────────────────────────────────────────────────────────
+
+
+_MAX_DELETED_LIST = 1 << 24
+
+
+def remember_deleted(home: str, names: Iterable[str]) -> None:
+    """These, as `agent:id`, are to stay away. Before the session is erased: afterwards nobody would know them."""
+    marks = _read_deleted(home) | {_conversation_mark(name) for name in names}
+    files.write_atomic(_deleted_path(home), ("\n".join(sorted(marks)) + "\n").encode())
+
+
+def deleted_marks(home: str) -> frozenset[str]:
+    """The marks of all that are to stay away; see `stays_away`."""
+    return frozenset(_read_deleted(home))
+
+
+def is_deleted(name: str, marks: frozenset[str]) -> bool:
+    return bool(marks) and _conversation_mark(name) in marks
+
+
+def _conversation_mark(name: str) -> str:
+    return digest(b"conversation\n", name.encode(errors="surrogatepass"))
+
+
+def _deleted_path(home: str) -> str:
+    return os.path.join(home, "deleted-conversations")
+
+
+def _read_deleted(home: str) -> set[str]:
+    path = _deleted_path(home)
+    if not os.path.lexists(path):
+        return set()
+    try:
+        return set(files.read_limited(path, _MAX_DELETED_LIST, what="the deleted conversations").decode().split())
+    except (HoldfastError, UnicodeDecodeError):
+        return set()

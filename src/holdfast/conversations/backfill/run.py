@@ -1,5 +1,7 @@
-"""Whether an agent was ever used here, seen from its directory alone: eight readers take longer to load than most
-machines have agents to read. In doubt it was, and its reader looks for itself.
+"""Backfill: read what agents recorded before Holdfast was connected, and record it as sessions.
+
+What was read is noted per store, so that a second run reads only transcripts that changed. The readers of agents that
+were never used here are not loaded: eight readers take longer to load than most machines have agents to read.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import msgspec
 from holdfast.conversations.adapters.files import collect_read_errors, note_read_error
 from holdfast.conversations.adapters.index import NAMES
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptReader, TranscriptSource, load_reader
-from holdfast.conversations.backfill.progress import BackfillProgress, which
+from holdfast.core.canonical import digest
+from holdfast.core.decode import decodable
 from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.core.times import DAY
+from holdfast.machine import files
 from holdfast.machine.os_errors import display_path
 from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.recorder import note_secret_rules
@@ -24,6 +28,7 @@ from holdfast.workspace.recorder import note_secret_rules
 if TYPE_CHECKING:
     from holdfast.conversations.backfill.placement import Narrator
     from holdfast.workspace.workspace import Workspace
+
 
 # The beginning of the variables that lead an agent elsewhere, and the directory it has otherwise.
 _HOMES: Final = {
@@ -178,7 +183,7 @@ class _Telling:
     def tell_all(self) -> Backfilled:
         if not self._found.sources:
             return self._result
-        self._memory = BackfillProgress(self._ws.home.path, self._found.agent, lambda: which(self._ws))
+        self._memory = BackfillProgress(self._ws.home.path, self._found.agent, lambda: store_mark(self._ws))
         try:
             for source, size in self._found.sources:
                 if not self._memory.knows(source.path, source.stamp) and not self._too_old(source):
@@ -277,3 +282,86 @@ class _Telling:
         self._waiting.clear()
         self._complete.clear()
         self._held = 0
+
+
+# ── what was read before ───────────────────────────────────────────────────────────────────────────────
+
+
+DIRECTORY: Final = "backfilled"
+# Raised when stories are told better than before: everything is read again.
+READING_VERSION: Final = 2
+_MAX_PROGRESS: Final = 256 << 20
+
+
+class _Kept(msgspec.Struct):
+    telling: int = 0
+    # The store that knows these stories, and how large it was. One that is smaller was made anew.
+    store: str = ""
+    size: int = 0
+    sources: dict[str, str] = {}
+
+
+class BackfillProgress:
+    """The sources of one agent that one store has heard of. `store` says which it is, and how large by now."""
+
+    def __init__(self, home: str, agent: str, store: Callable[[], tuple[str, int]]) -> None:
+        self._home = home
+        self._path = os.path.join(home, DIRECTORY, f"{agent}.json")
+        self._store = store
+        self._sources = self._load()
+        self._changed = False
+
+    def knows(self, path: str, stamp: str) -> bool:
+        return self._sources.get(_path_digest(path)) == _stamp_digest(stamp)
+
+    def note(self, path: str, stamp: str) -> None:
+        self._sources[_path_digest(path)] = _stamp_digest(stamp)
+        self._changed = True
+
+    def keep(self, present: set[str] | None = None) -> None:
+        """Write it down; sources that are gone are forgotten."""
+        if present is not None:
+            names = {_path_digest(path) for path in present}
+            gone = [name for name in self._sources if name not in names]
+            for name in gone:
+                del self._sources[name]
+            self._changed |= bool(gone)
+        if not self._changed:
+            return
+        kept = _Kept(READING_VERSION, *self._store(), self._sources)
+        files.make_private_dir(os.path.join(self._home, DIRECTORY))
+        files.write_atomic(self._path, msgspec.json.encode(kept) + b"\n", durable=False)
+        self._changed = False
+
+    def _load(self) -> dict[str, str]:
+        if not os.path.lexists(self._path):
+            return {}
+        try:
+            kept = msgspec.json.decode(
+                files.read_limited(self._path, _MAX_PROGRESS, what="what was read"), type=decodable(_Kept)
+            )
+        except (msgspec.MsgspecError, HoldfastError, ValueError):
+            return {}
+        store, size = self._store()
+        return kept.sources if (kept.telling, kept.store) == (READING_VERSION, store) and kept.size <= size else {}
+
+
+def store_mark(ws: Workspace) -> tuple[str, int]:
+    """Which store it is, and how large: of a file its bytes, of a server its events."""
+    name, path = digest(ws.address.key.encode(errors="surrogatepass"))[:16], ws.address.path
+    if path is None:
+        return f"{name}.server", ws.store().latest_place()
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "", -1
+    return f"{name}.{status.st_ino}", status.st_size
+
+
+def _path_digest(path: str) -> str:
+    """Paths may be no text at all, and are nobody's business here."""
+    return digest(path.encode(errors="surrogatepass"))[:24]
+
+
+def _stamp_digest(stamp: str) -> str:
+    return digest(stamp.encode(errors="surrogatepass"))[:24]

@@ -1,26 +1,27 @@
-"""Connect and disconnect agents: their own settings get Holdfast's hooks and MCP server, and are restored.
+"""Connect agents: their own settings get Holdfast's hooks and MCP server, all or nothing as far as a disk allows.
 
 Everything is worked out and parsed before anything is written: settings that cannot be read, a file that is not ours,
-an agent that would be heard twice, a file that cannot be written, stop all of it. What is written is remembered first
-(`connections`), and taken back if something fails (`taking_back`).
+an agent that would be connected twice, a file that cannot be written, stop all of it. What is about to be written is
+remembered first (`registry`), and undone if something fails.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import os
+import stat
+import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
+from holdfast.conversations.adapters.index import MCP_ONLY, title
 from holdfast.conversations.connect import detect, file_plan
-from holdfast.conversations.connect.editors import decoded, editing
-from holdfast.conversations.connect.file_plan import FilePlan, What
+from holdfast.conversations.connect.file_plan import FilePlan, What, decoded, editing
 from holdfast.conversations.connect.mcp_entry import NAME, called, home_of
 from holdfast.conversations.connect.registry import AgentConnection, Connections
-from holdfast.conversations.connect.rollback import Begun, refuse_unwritable, take_back
 from holdfast.conversations.hooks import install
 from holdfast.core import extras
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid
@@ -28,7 +29,7 @@ from holdfast.machine import files
 from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
-    from holdfast.conversations.connect.wiring import FileChange
+    from holdfast.conversations.connect.agent_settings import SettingsChange
     from holdfast.workspace.agent_dirs import AgentDirs
     from holdfast.workspace.workspace import Workspace
 
@@ -65,11 +66,7 @@ class Connected(NamedTuple):
         return any(file.change != "unchanged" for file in self.files)
 
 
-_SHARED: Final = "What stood there is the project's: whoever shares it loses it too, once this change reaches them."
-
 _BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is yours, and stays when you disconnect."
-_STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
-_WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
 
 _EXTRA: Final = extras.install_command("mcp")
 
@@ -178,7 +175,7 @@ def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scop
     return _Plan(connection, planned, [], [f"{served.path} has {described}, which stays as it is."])
 
 
-def _is_told(served: FileChange, planned: list[FilePlan]) -> bool:
+def _is_told(served: SettingsChange, planned: list[FilePlan]) -> bool:
     """Whether the server that will stand there is ours."""
     after = next(step.after for step in planned if step.kept.path == served.path)
     data = editing(served.path).plain(decoded(after or b"", served.path), served.path)
@@ -257,10 +254,10 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
         )
     for connection in memory.all():
         if connection.agent == name and connection.scope == "project" and stands(ws.home.path, connection):
+            project = files.display_path(connection.project or "")
             raise Conflict(
-                f"{program} is connected in the scope of a project already: "
-                f"{files.display_path(connection.project or '')}",
-                hint=f"holdfast disconnect {name} --project {files.display_path(connection.project or '')} first.",
+                f"{program} is already connected in a project: {project}",
+                hint=f"holdfast disconnect {name} --project {project} first.",
             )
 
 
@@ -274,88 +271,100 @@ def stands(home: str, connection: AgentConnection) -> bool:
     return any(ours(line) for kept in connection.files for line in detect.lines(kept.path, connection.project))
 
 
-# ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
+# ── all or nothing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[Connected]:
-    """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
-    names = list(dict.fromkeys(agents))
-    for name in names:
-        title(name)  # says so, if there is no such agent
-    memory = Connections(ws.home.path)
-    if not memory.are_there:
-        return [with_what_stays(ws.home.path, places, forgotten(ws, places, name)) for name in names]
-    with locked(memory.lock, what="disconnect"):
-        plans: list[tuple[AgentConnection, list[FilePlan]]] = []
-        for name in names:
-            kept = (memory.of(name, "user", None), memory.of(name, "project", places.project))
-            plans += [plan_back(ws.home.path, connection) for connection in kept if connection is not None]
-        for _, planned in plans:
-            refuse_unwritable(planned)
-        done = [carry_back(ws, memory, *plan) for plan in plans]
-        for name in names:
-            left = forgotten(ws, places, name)
-            if left.is_new or not any(connected.agent == name for connected in done):
-                done.append(left)
-        _forget_store(ws, places, memory)
-        return [with_what_stays(ws.home.path, places, connected) for connected in done]
+class Begun(NamedTuple):
+    """An agent whose files are being written: all of them, and what was remembered of it before."""
+
+    connection: AgentConnection
+    was: AgentConnection | None
+    planned: list[FilePlan]
 
 
-def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None:
-    """The URL of the store may hold a password: it goes with the last of those who need it."""
-    home = ws.home.path
-    with contextlib.suppress(
-        HoldfastError
-    ):  # what cannot be read may still need it; `uninstall` takes it in any case
-        if not memory.all() and all(detect.connected_through(home, places, name) is None for name in CONNECTABLE):
-            install.note_store(home, None)
-            if detect.script_stands(home):  # it names the store too
-                install.install(home, system=places.system)
-
-
-def with_what_stays(home: str, places: AgentDirs, one: Connected) -> Connected:
-    """The same, with a word on entries that are the person's own."""
-    stays = [detect.by_hand(home, places, one.agent, scope) for scope in detect.SCOPES]
-    told = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
-    return one._replace(notes=(*one.notes, *(words for words in told if words not in one.notes)))
-
-
-def _went(planned: list[FilePlan]) -> tuple[str, ...]:
-    return tuple(_WENT.format(NAME, step.kept.path, ", ".join(step.added)) for step in planned if step.added)
-
-
-def plan_back(home: str, connection: AgentConnection) -> tuple[AgentConnection, list[FilePlan]]:
-    whose = detect.all_ours(home, connection.scope)
-    return connection, [
-        file_plan.to_disconnect(kept, whose, connection.project) for kept in reversed(connection.files)
-    ]
-
-
-def carry_back(ws: Workspace, memory: Connections, connection: AgentConnection, planned: list[FilePlan]) -> Connected:
-    touched = []
+def refuse_unwritable(planned: Iterable[FilePlan]) -> None:
+    """See to it that each file can be written, as far as that shows from outside."""
     for step in planned:
-        aside = file_plan.carry_out(step, now=ws.now())
-        touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
-    memory.forget(connection)
-    shared = connection.stood and any(item.change != "unchanged" for item in touched)
-    notes = (*_went(planned), *((_SHARED,) if shared else ()))
-    return Connected(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
+        if step.change != "unchanged":
+            _refuse(step.kept.path, step.target)
 
 
-def forgotten(ws: Workspace, places: AgentDirs, name: str) -> Connected:
-    """Take out entries of ours that nobody remembers, found by their command lines."""
-    home = ws.home.path
-    planned: list[FilePlan] = []
-    notes: tuple[str, ...] = ()
-    for scope in detect.SCOPES:
-        whose = detect.all_ours(home, scope)
-        for change in detect.changes(home, places, name, scope):
-            step = file_plan.to_forget(change, whose)
-            if step is not None:
-                planned.append(step)
-                notes = (_SHARED,) if scope == "project" else notes
-    refuse_unwritable(planned)
-    for step in planned:
-        file_plan.carry_out(step, now=ws.now())
-    touched = [Touched(plan.kept.path, plan.change, plan.before, plan.after) for plan in planned]
-    return Connected(name, "user", touched, notes=(*_went(planned), *notes))
+def _refuse(path: str, target: str) -> None:
+    try:
+        info = os.stat(path)
+    except FileNotFoundError:
+        info = None
+    except OSError as error:  # links in a circle, a file where a directory has to be
+        raise files.explain(error, "write", path) from error
+    above = os.path.dirname(target)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise _unwritable(path, f"{files.display_path(above)} is not a directory")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise _unwritable(path, f"nothing can be written in {files.display_path(above)}")
+    if info is not None and _is_protected(path, info):
+        raise _unwritable(path, "the system protects it against changes")
+
+
+def _is_protected(path: str, info: os.stat_result) -> bool:
+    """Whether a file refuses its owner though its mode does not. One that is merely read-only is replaced."""
+    if sys.platform == "win32":
+        return False
+    may = os.geteuid() in (0, info.st_uid) and info.st_mode & stat.S_IWUSR
+    return bool(may) and not os.access(path, os.W_OK)
+
+
+def _unwritable(path: str, why: str) -> Failed:
+    return Failed(
+        f"cannot write {files.display_path(path)}: {why}",
+        hint="Put that right, then try again; nothing was changed.",
+        operation="write",
+        file=path,
+    )
+
+
+def take_back(memory: Connections, begun: list[Begun], error: HoldfastError | OSError, *, now: int) -> HoldfastError:
+    """Undo what was written until something failed; gives what failed, with what stands where."""
+    told = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
+    left: list[str] = []
+    agents: list[str] = []
+    for item in reversed(begun):
+        stuck = [step.kept.path for step in reversed(item.planned) if not _is_back(step, now)]
+        left += stuck
+        if stuck:
+            agents.append(item.connection.agent)
+            continue
+        with contextlib.suppress(HoldfastError, OSError):
+            if item.was is None:
+                memory.forget(item.connection)
+            else:
+                memory.remember(item.was)
+    if left:
+        names = " ".join(reversed(agents))
+        words = (
+            f"What Holdfast wrote still stands in {', '.join(map(files.display_path, left))}: put this right, then "
+            f"holdfast connect {names} finishes it, or holdfast disconnect {names} takes it out."
+        )
+    else:
+        words = "Put that right, then connect again; what was written before is taken back, so nothing is changed."
+    told.hint = words if told.hint is None else f"{told.hint} {words}"
+    return told
+
+
+def _is_back(step: FilePlan, now: int) -> bool:
+    """Whether a file is (again) what it was, or holds nothing of ours."""
+    if step.change == "unchanged":
+        return True
+    try:
+        stands = file_plan.current(step.kept.path, step.project)
+        if stands == step.before:
+            file_plan.unmake(step.kept.made if stands is None else ())
+            return True
+        if stands != step.after:
+            return stands is None or b"holdfast" not in stands.lower()  # somebody wrote there in the meantime
+        back = step._replace(change="edited", before=step.after, after=step.before, executable=False)
+        file_plan.carry_out(back, now=now)
+    except (HoldfastError, OSError):
+        return False
+    return True

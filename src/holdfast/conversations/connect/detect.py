@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.index import CONNECTABLE, MCP_ONLY, title
 from holdfast.conversations.connect import mcp_entry
-from holdfast.conversations.connect.editors import Ours, decoded, editing
-from holdfast.conversations.connect.file_plan import at_path, current
+from holdfast.conversations.connect.agent_settings import SettingsChange, settings_of
+from holdfast.conversations.connect.file_plan import Ours, at_path, current, decoded, editing
 from holdfast.conversations.connect.registry import ConnectedFile, Connections
-from holdfast.conversations.connect.wiring import FileChange, wiring
 from holdfast.conversations.hooks import script
 from holdfast.conversations.hooks.install import can_serve
 from holdfast.core.canonical import digest
@@ -109,7 +108,7 @@ def _is_untouched(file: ConnectedFile, project: str | None) -> bool:
 
 
 def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ()) -> AgentSetup:
-    wired = wiring(name)
+    wired = settings_of(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
     way, where = installed_entries(ws.home.path, places, name)
@@ -144,7 +143,7 @@ def commands(found: Iterable[AgentSetup]) -> list[str]:
 def obstacles(places: AgentDirs, name: str, scope: Scope) -> tuple[str, ...]:
     """What keeps an agent's hooks from being run, as its own settings say."""
     try:
-        return wiring(name).obstacles(places, scope)
+        return settings_of(name).obstacles(places, scope)
     except (OSError, ValueError) as error:
         return (f"Its settings could not be looked at ({type(error).__name__}: {error}).",)
 
@@ -260,7 +259,7 @@ def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | N
     return None
 
 
-def installed_server(change: FileChange) -> str:
+def installed_server(change: SettingsChange) -> str:
     """What is started by the entry that stands where our server's belongs; empty for nothing."""
     data = read(change.path, change.project)
     return next((text for entry in change.entries if (text := mcp_entry.called(at_path(data, entry.at)))), "")
@@ -268,7 +267,7 @@ def installed_server(change: FileChange) -> str:
 
 def changes(
     home: str, places: AgentDirs, name: str, scope: Scope, *, with_server: bool = True
-) -> tuple[FileChange, ...]:
+) -> tuple[SettingsChange, ...]:
     """What a connection of this agent consists of."""
     hooked = _hooks(home, places, name, scope)
     served = server(home, places, name, scope)
@@ -286,16 +285,18 @@ def changes(
     )
 
 
-def server(home: str, places: AgentDirs, name: str, scope: Scope) -> FileChange | None:
+def server(home: str, places: AgentDirs, name: str, scope: Scope) -> SettingsChange | None:
     """What tells an agent of the MCP server; None where it cannot be told."""
     python = os.path.abspath(sys.executable)
-    wanted = wiring(name).server(places, scope, mcp_entry.server(home, scope, python=python, system=places.system))
+    wanted = settings_of(name).server(
+        places, scope, mcp_entry.server(home, scope, python=python, system=places.system)
+    )
     return None if wanted is None else _placed(wanted, places, scope)
 
 
-def _hooks(home: str, places: AgentDirs, name: str, scope: Scope) -> tuple[FileChange, ...]:
+def _hooks(home: str, places: AgentDirs, name: str, scope: Scope) -> tuple[SettingsChange, ...]:
     shared = script.shared_home(places, home) if scope == "project" else None
-    wanted = wiring(name).changes(
+    wanted = settings_of(name).changes(
         places, scope, script.command(home, name, scope, shared=shared, system=places.system)
     )
     wanted = tuple(_placed(change, places, scope) for change in wanted)
@@ -308,7 +309,7 @@ def _hooks(home: str, places: AgentDirs, name: str, scope: Scope) -> tuple[FileC
     return (first._replace(entries=(*first.entries, claude.status_line(line))), *rest)
 
 
-def _placed(change: FileChange, places: AgentDirs, scope: Scope) -> FileChange:
+def _placed(change: SettingsChange, places: AgentDirs, scope: Scope) -> SettingsChange:
     return change._replace(project=places.project) if scope == "project" else change
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.conversations.connect.editors import Ours, decoded, editing
+from holdfast.conversations.adapters import json_tree
+from holdfast.conversations.connect import json_edit, toml_edit
+from holdfast.conversations.connect.agent_settings import SettingsChange, SettingsEntry
 from holdfast.conversations.connect.json_edit import EditReceipt, Path
 from holdfast.conversations.connect.mcp_entry import CALL, called
 from holdfast.conversations.connect.registry import ConnectedFile
-from holdfast.conversations.connect.wiring import FileChange, SettingsEntry
 from holdfast.conversations.hooks import script
 from holdfast.core import limits
 from holdfast.core.canonical import digest
@@ -54,7 +55,7 @@ def current(path: str, project: str | None) -> bytes | None:
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_connect(change: FileChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
+def to_connect(change: SettingsChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
     """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
     if change.project is not None:
         unsafe_files.refuse_others(change.path, change.project)
@@ -67,7 +68,7 @@ def to_connect(change: FileChange, kept: ConnectedFile | None, ours: Ours) -> Fi
     return step._replace(kept=msgspec.structs.replace(step.kept, made=made))
 
 
-def _shared(change: FileChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
+def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours) -> FilePlan:
     data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
     whole = change._replace(entries=tuple(_as_it_stands(entry, data, ours) for entry in change.entries))
     stands = before is not None and _stands(data, whole, ours)
@@ -105,7 +106,7 @@ def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEnt
 
 
 def _base(
-    change: FileChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours
+    change: SettingsChange, kept: ConnectedFile | None, before: bytes | None, ours: Ours
 ) -> tuple[bytes | None, EditReceipt | None]:
     """The file as it would be without us; and, if it was edited since, what was made for us in it back then."""
     if before is None:
@@ -123,7 +124,7 @@ def _base(
     return rest.encode(), receipt
 
 
-def _stands(data: object, change: FileChange, ours: Ours) -> bool:
+def _stands(data: object, change: SettingsChange, ours: Ours) -> bool:
     """Whether everything stands there already, and nothing else of ours: wherever somebody moved it."""
     if any(ours(called(at_path(data, at))) for at in change.bare):
         return False
@@ -161,7 +162,7 @@ def _calls(value: object, ours: Ours) -> int:
     return sum(_calls(item, ours) for item in value) if isinstance(value, list) else 0
 
 
-def _own(change: FileChange, kept: ConnectedFile | None, before: bytes | None) -> FilePlan:
+def _own(change: SettingsChange, kept: ConnectedFile | None, before: bytes | None) -> FilePlan:
     content = change.content or b""
     remembered = ConnectedFile(
         path=change.path, existed=False, own=True, wrote=digest(content),
@@ -256,7 +257,7 @@ def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterat
             yield from (str(name) for name in standing if name not in entry.value)
 
 
-def to_forget(change: FileChange, ours: Ours) -> FilePlan | None:
+def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:
     """The step that takes out what nobody remembers having put there; None where there is nothing of ours."""
     before = current(change.path, change.project)
     # The word stands in every command line of ours: a file without it is nobody's business, whatever is wrong in it.
@@ -272,7 +273,7 @@ def to_forget(change: FileChange, ours: Ours) -> FilePlan | None:
     return None
 
 
-def alone(change: FileChange) -> set[Path]:
+def alone(change: SettingsChange) -> set[Path]:
     """Where a value is set that is no entry of a list, or was set once."""
     return {*(entry.at for entry in change.entries if entry.only), *change.bare}
 
@@ -341,3 +342,63 @@ def unmake(made: Sequence[str]) -> None:
     for directory in reversed(made):
         if os.path.realpath(directory) == directory:  # else a link stands on the way now
             files.remove_directory(directory)
+
+
+# ── kinds of files ─────────────────────────────────────────────────────────────────────────────────────
+
+
+Ours = Callable[[str], bool]
+
+
+class Editing(Protocol):
+    """How entries get into one kind of file, and out of it again."""
+
+    def plain(self, text: str, file: str) -> object:
+        """What stands in it, as data; None for nothing."""
+
+    def texts(self, text: str, file: str) -> Iterator[str]:
+        """The texts in it among which one of ours may be."""
+
+    def insert(self, text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
+        """The text with these entries, and what has to be known to take them out again."""
+
+    def remove(
+        self, text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, whole: Iterable[Path] = ()
+    ) -> str:
+        """The text without what is ours."""
+
+
+class _Json:
+    texts = staticmethod(json_edit.texts)
+    insert = staticmethod(json_edit.insert)
+    remove = staticmethod(json_edit.remove)
+
+    @staticmethod
+    def plain(text: str, file: str) -> object:
+        try:
+            return msgspec.json.decode(text)  # much quicker, where nothing but JSON stands there
+        except (msgspec.DecodeError, RecursionError):
+            document = json_tree.JsonText(text, file)
+        return None if document.root is None else document.plain(document.root)
+
+
+class _Toml:
+    plain = staticmethod(toml_edit.plain)
+    texts = staticmethod(toml_edit.texts)
+    insert = staticmethod(toml_edit.insert)
+    remove = staticmethod(toml_edit.remove)
+
+
+_JSON: Final[Editing] = _Json()
+_TOML: Final[Editing] = _Toml()
+_TOML_ENDING: Final = ".toml"
+
+
+def editing(path: str) -> Editing:
+    """Whoever knows the kind of this file."""
+    return _TOML if path.endswith(_TOML_ENDING) else _JSON
+
+
+def decoded(data: bytes, path: str) -> str:
+    """The text of a shared file, from which exactly these bytes can be had again."""
+    return json_tree.decoded(data, path, kind="TOML" if path.endswith(_TOML_ENDING) else "JSON")

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from holdfast.conversations.adapters.json_tree import JsonMember, JsonNode, JsonText
+from holdfast.conversations.connect.agent_settings import SettingsEntry
 from holdfast.conversations.connect.mcp_entry import called
-from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
@@ -79,7 +79,7 @@ def _found(
 
 
 def _below(at: Path, member: JsonMember) -> Path:
-    # Places inside lists have no lasting name: nothing there is looked up again.
+    # AgentDirs inside lists have no lasting name: nothing there is looked up again.
     return (*at, member.key if member.key is not None else "\0")
 
 
@@ -234,7 +234,7 @@ _INDENT: Final = re.compile(r"[ \t]*+")
 _USUAL: Final = "  "
 
 
-class Gap(msgspec.Struct, frozen=True):
+class InsertedText(msgspec.Struct, frozen=True):
     """What stood between the brackets of a list or object that was empty; at the root, the whole text."""
 
     at: Path
@@ -250,7 +250,7 @@ class EditReceipt(msgspec.Struct):
     """What has to be known to take additions out again without a trace."""
 
     created: list[Path] = []
-    gaps: list[Gap] = []
+    gaps: list[InsertedText] = []
     values: list[Value] = []
 
     def add(self, other: EditReceipt) -> None:
@@ -350,7 +350,7 @@ def _anew(document: JsonText, entry: SettingsEntry) -> tuple[str, EditReceipt]:
     text = document.text
     receipt = _receipt(entry, 0)
     receipt.created.insert(0, ())
-    receipt.gaps.append(Gap((), text))
+    receipt.gaps.append(InsertedText((), text))
     apart = layout.line_end if text.strip("\ufeff") and not text.endswith(("\n", "\r")) else ""
     value = {entry.at[0]: _nested(entry, 0)}
     return text + apart + layout.written(value, "") + layout.line_end, receipt
@@ -366,7 +366,7 @@ def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value:
     else:
         airy = node.tail_is_line or layout.airy
         indent = indent_at(text, node.start) + layout.step
-        receipt.gaps.append(Gap(at, text[node.start + 1 : node.end - 1]))
+        receipt.gaps.append(InsertedText(at, text[node.start + 1 : node.end - 1]))
     written = layout.written(value, indent if airy else None)
     if key is not None:
         written = json.dumps(key, ensure_ascii=False) + layout.colon + written

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from holdfast.conversations.connect.json_edit import EditReceipt, Gap, Ours, Path, Value
+from holdfast.conversations.connect.agent_settings import SettingsEntry
+from holdfast.conversations.connect.json_edit import EditReceipt, InsertedText, Ours, Path, Value
 from holdfast.conversations.connect.mcp_entry import called
-from holdfast.conversations.connect.wiring import SettingsEntry
 from holdfast.core import toml_text
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
@@ -80,7 +80,7 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
             )
         text += added
         receipt.values.append(Value(entry.at, entry.value))
-        receipt.gaps.append(Gap(entry.at, added))
+        receipt.gaps.append(InsertedText(entry.at, added))
     return text, receipt
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from holdfast.conversations.connect import mcp_entry
 from holdfast.conversations.hooks import script
-from holdfast.conversations.ingest.store_choice import configured
+from holdfast.conversations.ingest.drain import hook_store
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.machine import files
 from holdfast.workspace import spool
@@ -38,7 +38,7 @@ def installation(home: str) -> script.ScriptSetup:
     if not sys.executable:
         raise Failed("it is not known which Python runs this", hint="Run holdfast with a Python of its own.")
     kept = Home(home)
-    store = configured(kept)
+    store = hook_store(kept)
     url = "" if store.path == kept.store else store.url
     return script.ScriptSetup(home, os.path.abspath(sys.executable), tuple(places), package, url)
 

@@ -13,7 +13,7 @@ from holdfast.conversations.adapters.index import NAMES
 from holdfast.workspace import spool
 
 if TYPE_CHECKING:
-    from holdfast.conversations.connect.wiring import Command, Manner
+    from holdfast.conversations.connect.agent_settings import Command, Manner
     from holdfast.workspace.agent_dirs import AgentDirs
 
 # Through which configuration a hook is heard.

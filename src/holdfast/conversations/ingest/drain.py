@@ -1,37 +1,55 @@
 """Turn waiting payloads into events, before anything else is read or written.
 
-Payloads of one work tree are taken in as one transaction of the keeper of that tree, in the order in which they
-were heard; only then do their files go. What is meant for another store stays (`destinations`). Whoever dies in
-between leaves the files, and the next one finds by their keys what is recorded already. A payload nothing can be made
-of is put aside and noted; one that comes while the store is locked, its server away or the disk full waits. None of
-this ever stops the command that came to do something else, but for what would stop that one too: a server that does
-not open its store is not asked twice.
+Payloads of one work tree are recorded in one transaction, in the order in which hooks wrote them; only then are their
+files removed. A process that dies in between leaves the files, and the next one recognises by their keys what is
+recorded already. A payload is recorded in the store that was in force where its hook ran: what is meant for another
+store stays. A payload that makes no sense is quarantined and noted; one that comes while the store is locked, its
+server away or the disk full waits. None of this stops the command that caused it, except for what would stop that
+command too: a server that does not open its store is not asked twice.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from itertools import count as counting
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.conversations.adapters.clean_text import bounded, is_small, plain
-from holdfast.conversations.ingest import pending, routing
+from holdfast.conversations.ingest import routing
 from holdfast.conversations.ingest.payload import Payload, passes, read
-from holdfast.conversations.ingest.store_choice import for_this_store
-from holdfast.conversations.signals import Chosen, Closed, Erred, Limited, Opened, Replied
-from holdfast.core import view
+from holdfast.conversations.signals import (
+    AnySignal,
+    Chosen,
+    Closed,
+    Erred,
+    Limited,
+    Measured,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+)
+from holdfast.core import limits, view
+from holdfast.core.attribution import AgentTurn, RanCommand
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.events import Process
-from holdfast.machine import error_log
+from holdfast.machine import error_log, files
 from holdfast.machine.git import worktree
 from holdfast.machine.process import identify, name_of
 from holdfast.sessions import ownership, run_deferred
+from holdfast.sessions.changes.tree_state import TreeTurns, decode_turns, keep_turns, turns_name
 from holdfast.sessions.ownership import own_test
+from holdfast.store.address import Address, SqliteAddress, address
 from holdfast.workspace import projects, server_outage, spool
 
 if TYPE_CHECKING:
+    from holdfast.conversations.adapters.base import HookEvent
     from holdfast.store.interface import Transaction
+    from holdfast.workspace.home import Home
     from holdfast.workspace.workspace import Workspace
+
 
 _TURN_ENDS = (Replied, Limited, Closed, Erred)
 _AT_ONCE = 1_000  # payloads in memory and in one transaction
@@ -189,10 +207,8 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
         for session in sorted(told):
             ws.recorder.note_git_position(transaction, session)
         if recorded and ws.place.git:
-            from holdfast.conversations.ingest import turn_signals
-
             turns_of = [(payload.heard, payload.at, session) for payload, session in recorded]
-            ws.turn_changed |= turn_signals.note(transaction, ws.place.root, turns_of)
+            ws.turn_changed |= note_turns(transaction, ws.place.root, turns_of)
         if any(isinstance(signal, _TURN_ENDS) for payload, _ in recorded for signal in payload.heard.signals):
             from holdfast.conversations import details
 
@@ -201,7 +217,7 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
         spool.remove_entries(silent)
     spool.remove_entries(payload.entry for payload in group)
     for talk in where.linked:
-        pending.forget(ws.home.path, talk)
+        routing.forget_opening(ws.home.path, talk)
 
 
 def _record(ws: Workspace, transaction: Transaction, session: str, one: Payload, count: int) -> bool:
@@ -212,7 +228,7 @@ def _record(ws: Workspace, transaction: Transaction, session: str, one: Payload,
     name = view.native_name(one.heard.agent, one.heard.conversation)
     state = transaction.state(session)
     is_linked = ownership.is_linked(ws, state, name)
-    opening = None if is_linked else pending.recall(ws.home.path, name)
+    opening = None if is_linked else routing.recall_opening(ws.home.path, name)
     ground = events.IngestContext(
         ws.place, _process(one.entry.parent), opening, ws.message_ends_pause, is_linked,
         own_test(ws, session),
@@ -251,7 +267,7 @@ def _remember(ws: Workspace, one: Payload) -> None:
     from holdfast.core.secrets.documents import redact_document
     from holdfast.core.secrets.patterns import redact
 
-    said = pending.Opening()
+    said = routing.Opening()
     for signal in one.heard.signals:
         if isinstance(signal, Chosen):
             said.model = plain(signal.model or "", 100) or said.model
@@ -261,9 +277,9 @@ def _remember(ws: Workspace, one: Payload) -> None:
     rest = redact_document(bounded(one.heard.rest)).value
     if rest and is_small(rest):
         said.rest = {plain(one.heard.event, 60): rest}
-    if said != pending.Opening():
+    if said != routing.Opening():
         name = view.native_name(one.heard.agent, one.heard.conversation)
-        pending.remember(ws.home.path, name, said, now=ws.now())
+        routing.remember_opening(ws.home.path, name, said, now=ws.now())
 
 
 def _process(pid: int) -> Process | None:
@@ -297,3 +313,126 @@ def _put_aside(home: str, entry: spool.SpoolEntry, why: str) -> None:
         spool.quarantine(home, entry)
     except OSError:
         return
+
+
+# ── turns of a work tree ───────────────────────────────────────────────────────────────────────────────
+
+
+# Not compiled here: hooks that answer load this module too.
+_COMMITS: Final = r"\bgit\b[^|;&\n]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
+_SLACK: Final = 1_000  # ms by which the clocks of an agent and of files may differ
+
+
+def note_turns(transaction: Transaction, root: str, reported: Iterable[tuple[HookEvent, int, str]]) -> bool:
+    """Take in what payloads say of turns, each with its time and its session; says whether one began or ended."""
+    tree = decode_turns(transaction.remembered(turns_name(root)), root)
+    before = tree.due
+    for heard, at, session in reported:
+        name = view.native_name(heard.agent, heard.conversation)
+        for signal in heard.signals:
+            _note_turn(tree, name, session, signal, at)
+        # An error that is not a tool's is the end of the turn, and of all that is said of it.
+        alone = all(isinstance(signal, Erred | Chosen) for signal in heard.signals)
+        if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in heard.signals):
+            _note_turn(tree, name, session, Replied(), at)
+    keep_turns(transaction, tree)
+    return tree.due != before
+
+
+def _note_turn(tree: TreeTurns, conversation: str, session: str, signal: AnySignal, at: int) -> None:
+    turn = next((turn for turn in reversed(tree.turns) if turn.conversation == conversation), None)
+    if turn is not None and turn.ended is not None:
+        turn = None
+    match signal:
+        case Prompted(agent=None):
+            _end_turn(turn, at, broken_off=True)
+            tree.turns.append(AgentTurn(conversation, session, at, at))
+        case Replied(agent=None) | Limited(agent=None):
+            _end_turn(turn, at, broken_off=False)
+        case Closed(agent=None):
+            _end_turn(turn, at, broken_off=True)
+            # What the person changed since the last turn belongs to this conversation's session.
+            tree.turns.append(AgentTurn(conversation, session, at, at, at))
+        case Opened(agent=None) if signal.how != "compact":
+            _end_turn(turn, at, broken_off=True)
+            return
+        case Ran() if turn is not None:
+            since = turn.began if signal.took_ms is None else max(turn.began, at - signal.took_ms - _SLACK)
+            makes_commits = "git" in signal.command and re.search(_COMMITS, signal.command) is not None
+            turn.commands = [*turn.commands, RanCommand(since, at, makes_commits)][-limits.MAX_TURN_COMMANDS :]
+            turn.last_report = max(turn.last_report, at)
+            return
+        case Measured():  # a status line speaks by itself
+            return
+        case _:
+            if turn is not None:
+                turn.last_report = max(turn.last_report, at)
+            return
+    tree.due = at
+
+
+def _end_turn(turn: AgentTurn | None, at: int, *, broken_off: bool) -> None:
+    if turn is not None:
+        turn.ended, turn.broken_off = max(at, turn.began), broken_off
+
+
+# ── which store a payload is meant for ─────────────────────────────────────────────────────────────────
+
+
+def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool.SpoolEntry]:
+    """The payloads that this keeper's store is to have, in their order."""
+    home, own = ws.home, ws.spool_tag
+    usual = ""
+    chosen: list[spool.SpoolEntry] = []
+    for entry in waiting:
+        store, named = entry.store, None
+        if store == spool.NAMED or (store == own and entry.names_store):
+            url = entry.store_url()
+            if url is None:  # being written, or left by a hook that was killed: whoever reads it finds out
+                if os.path.lexists(entry.path):
+                    chosen.append(entry)
+                continue
+            named = _address(url)
+            store = "" if named is None else home.spool_tag(named.key)
+        if not store:
+            store = usual = usual or home.spool_tag(hook_store(home).key)
+        # What became of a command says itself which store it is for, and did before names of files did.
+        if store == own or (entry.agent == run_deferred.OWN and not entry.store):
+            chosen.append(entry)
+        elif named is not None:
+            spool.tag_entry(entry, store)
+    return chosen
+
+
+def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
+    """What waits for other stores, by the URLs of these as they may be shown."""
+    home = ws.home
+    found: dict[str, list[spool.SpoolEntry]] = {}
+    for entry in spool.list_entries(home.path):
+        if entry.store == spool.HOME:
+            where: Address | None = SqliteAddress(home.store)
+        else:
+            where = _address(entry.store_url() or "") if entry.names_store else None
+        where = where or hook_store(home)
+        if where.key != ws.address.key:
+            found.setdefault(where.url, []).append(entry)
+    return found
+
+
+def hook_store(home: Home) -> Address:
+    """The store that hooks use where no variable names one."""
+    from holdfast.conversations.hooks import script  # seldom needed, and hooks are in a hurry
+
+    path = os.path.join(home.path, script.DIRECTORY, script.STORE)
+    try:
+        named = files.read_limited(path, 4096, what="the store of hooks") if os.path.lexists(path) else b""
+    except HoldfastError:
+        named = b""
+    return _address(os.fsdecode(named)) or SqliteAddress(home.store)
+
+
+def _address(url: str) -> Address | None:
+    try:
+        return address(url)
+    except HoldfastError:
+        return None

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.conversations.adapters.base import HookEvent
 from holdfast.conversations.adapters.clean_text import bounded, goal_of, is_small, plain
 from holdfast.conversations.ingest import files, subagents
-from holdfast.conversations.ingest.pending import Opening
-from holdfast.conversations.ingest.routing import began, placeholder
+from holdfast.conversations.ingest.routing import Opening, began, placeholder
 from holdfast.conversations.ingest.subagents import Timed
 from holdfast.conversations.signals import (
     Active,

@@ -6,13 +6,16 @@ Otherwise each conversation is a session of its own.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from itertools import count as counting
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from holdfast.conversations.adapters.base import HookEvent
 from holdfast.conversations.adapters.clean_text import goal_of, plain
-from holdfast.conversations.ingest import pending
 from holdfast.conversations.signals import (
     Active,
     AgentEnded,
@@ -29,12 +32,17 @@ from holdfast.conversations.signals import (
     Replied,
     Waits,
 )
+from holdfast.conversations.status_cache_writer import forget_old
 from holdfast.core import own_events, view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.decode import decodable
+from holdfast.core.errors import HoldfastError
 from holdfast.core.events import NativeMoved, ProjectFacts, SessionEdited, SessionStarted
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.own_events import IsOwn
 from holdfast.core.state import State
 from holdfast.core.times import HOUR
+from holdfast.machine import files
 from holdfast.sessions import ownership, work_trees
 from holdfast.sessions.ownership import own_test
 from holdfast.sessions.start import is_replacement
@@ -232,7 +240,7 @@ class Belonging:
 
         ws = self._ws
         name = view.native_name(heard.agent, heard.conversation)
-        said = pending.recall(ws.home.path, name) or pending.Opening()
+        said = recall_opening(ws.home.path, name) or Opening()
         seen = self._seen or projects.observe(ws.place, "")
         project = projects.find_project(ws.store(), seen)
         session = new_id()
@@ -301,7 +309,7 @@ def began(state: State, agent: str, conversation: str) -> bool:
     return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)
 
 
-def _goal(heard: HookEvent, said: pending.Opening) -> str | None:
+def _goal(heard: HookEvent, said: Opening) -> str | None:
     for signal in heard.signals:
         if isinstance(signal, Prompted):
             return goal_of(signal.text)
@@ -326,3 +334,52 @@ def needs_project(ws: Workspace, told: list[tuple[HookEvent, int]]) -> bool:
     if state is None or view.status_of(state) in FINISHED:
         return True
     return own_events.taken_up_at(state, own_test(ws, state.session)) is None
+
+
+# ── conversations without a session ────────────────────────────────────────────────────────────────────
+
+
+OPENED_DIRECTORY: Final = "opened"
+
+
+class Opening(msgspec.Struct, omit_defaults=True):
+    model: str | None = None
+    permission: str | None = None
+    title: str | None = None
+    rest: dict[str, Json] = {}
+
+
+def remember_opening(home: str, name: str, said: Opening, *, now: int) -> None:
+    directory = os.path.join(home, OPENED_DIRECTORY)
+    files.make_private_dir(directory)
+    known = recall_opening(home, name) or Opening()
+    united = Opening(
+        model=said.model or known.model, permission=said.permission or known.permission,
+        title=said.title or known.title, rest={**known.rest, **said.rest},
+    )  # fmt: skip
+    if united == known:
+        return
+    files.write_atomic(_opening_path(home, name), msgspec.json.encode(united), durable=False)
+    forget_old(directory, now)
+
+
+def recall_opening(home: str, name: str) -> Opening | None:
+    path = _opening_path(home, name)
+    if not os.path.lexists(path):
+        return None
+    try:
+        return msgspec.json.decode(
+            files.read_limited(path, 1 << 20, what="an opened conversation"), type=decodable(Opening)
+        )
+    except (msgspec.MsgspecError, HoldfastError):
+        return None
+
+
+def forget_opening(home: str, name: str) -> None:
+    """It is told to the session, and that is in the log."""
+    with contextlib.suppress(OSError):
+        os.unlink(_opening_path(home, name))
+
+
+def _opening_path(home: str, name: str) -> str:
+    return os.path.join(home, OPENED_DIRECTORY, digest(name.encode(errors="surrogatepass"))[:32] + ".json")

@@ -7,9 +7,15 @@ from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.files import list_names
+from holdfast.conversations.connect.agent_settings import (
+    AgentSettings,
+    Command,
+    Manner,
+    SettingsChange,
+    SettingsEntry,
+    settings_in,
+)
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.settings_files import settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry, Wiring
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -47,7 +53,7 @@ _MOST_FILES: Final = 100
 
 
 class ClaudeCodeSettings:
-    """`wiring.Wiring` for Claude Code."""
+    """`AgentSettings` for Claude Code."""
 
     name = "claude"
     programs: tuple[str, ...] = ("claude",)
@@ -55,16 +61,18 @@ class ClaudeCodeSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_home(places), places.in_home(".claude.json"), places.in_project(".claude"))
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
-        return (FileChange(settings(places, scope), entries),)
+        return (SettingsChange(settings(places, scope), entries),)
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         # Not among its other settings: Claude Code looks for servers here.
         own = places.environ.get("CLAUDE_CONFIG_DIR", "").strip()
         user = os.path.join(_home(places), ".claude.json") if own else places.in_home(".claude.json")
         path = user if scope == "user" else places.in_project(".mcp.json")
-        return FileChange(path, (SettingsEntry(("mcpServers", NAME), {"type": "stdio", **server.entry}, only=True),))
+        return SettingsChange(
+            path, (SettingsEntry(("mcpServers", NAME), {"type": "stdio", **server.entry}, only=True),)
+        )
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found = [
@@ -126,4 +134,4 @@ def _only_plugins(value: Json) -> bool:
     return value is True or (type(value) is list and "hooks" in value)
 
 
-SETTINGS: Final[Wiring] = ClaudeCodeSettings()
+SETTINGS: Final[AgentSettings] = ClaudeCodeSettings()

@@ -6,13 +6,13 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.agent_settings import AgentSettings, SettingsChange, SettingsEntry
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.wiring import FileChange, SettingsEntry, Wiring
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
 class ClaudeDesktopSettings:
-    """`wiring.Wiring` for Claude Desktop."""
+    """`AgentSettings` for Claude Desktop."""
 
     name = "claude-desktop"
     programs: tuple[str, ...] = ("claude-desktop",)
@@ -20,14 +20,14 @@ class ClaudeDesktopSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_directory(places),)
 
-    def changes(self, *_: object, **__: object) -> tuple[FileChange, ...]:
+    def changes(self, *_: object, **__: object) -> tuple[SettingsChange, ...]:
         return ()
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         if scope == "project":
             return None
         path = os.path.join(_directory(places), "claude_desktop_config.json")
-        return FileChange(path, (SettingsEntry(("mcpServers", NAME), server.entry, only=True),))
+        return SettingsChange(path, (SettingsEntry(("mcpServers", NAME), server.entry, only=True),))
 
     def obstacles(self, *_: object, **__: object) -> tuple[str, ...]:
         return ()
@@ -41,4 +41,4 @@ def _directory(places: AgentDirs) -> str:
     return places.config("Claude")
 
 
-SETTINGS: Final[Wiring] = ClaudeDesktopSettings()
+SETTINGS: Final[AgentSettings] = ClaudeDesktopSettings()

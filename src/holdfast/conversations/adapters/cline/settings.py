@@ -10,7 +10,7 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, Wiring
+from holdfast.conversations.connect.agent_settings import AgentSettings, Command, Manner, SettingsChange
 from holdfast.workspace.agent_dirs import AgentDirs
 
 MANNERS: Final[dict[str, Manner]] = {
@@ -40,11 +40,11 @@ class ClineSettings:
             places.in_project(".clinerules"),
         )
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         windows = places.system == "win32"
         top = directory(places, scope)
         return tuple(
-            FileChange(
+            SettingsChange(
                 os.path.join(top, f"{event}.ps1" if windows else event),
                 content=_for_powershell(command(manner)) if windows else _for_shell(command(manner)),
                 executable=True,
@@ -83,4 +83,4 @@ def _for_powershell(command: str) -> bytes:
     return f"# {OURS}\r\ncmd.exe /d /c '{quoted}'\r\n".encode()
 
 
-SETTINGS: Final[Wiring] = ClineSettings()
+SETTINGS: Final[AgentSettings] = ClineSettings()

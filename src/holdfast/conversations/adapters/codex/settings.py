@@ -12,9 +12,15 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object, get_objects, get_text
+from holdfast.conversations.connect.agent_settings import (
+    Command,
+    Manner,
+    SettingsChange,
+    SettingsEntry,
+    content,
+    settings_in,
+)
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.settings_files import content, settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core import toml_text
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -133,7 +139,7 @@ _MANAGED: Final = {"win32": "C:\\ProgramData\\OpenAI\\Codex"}
 
 
 class CodexSettings:
-    """`wiring.Wiring` for Codex."""
+    """`AgentSettings` for Codex."""
 
     name = "codex"
     programs = ("codex",)
@@ -141,11 +147,11 @@ class CodexSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (home(places), places.in_project(".codex"))
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
-        return (FileChange(hooks_file(places, scope), entries),)
+        return (SettingsChange(hooks_file(places, scope), entries),)
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         values: dict[str, Json] = {"command": server.command}
         if server.args:
             values["args"] = list(server.args)
@@ -153,7 +159,7 @@ class CodexSettings:
             # Codex hands on little of its environment; where somebody's home is stays theirs to say.
             values["env_vars"] = list(_HANDED_ON)
         top = home(places) if scope == "user" else places.in_project(".codex")
-        return FileChange(
+        return SettingsChange(
             os.path.join(top, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
         )
 

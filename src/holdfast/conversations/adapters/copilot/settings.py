@@ -11,9 +11,8 @@ import os
 from typing import Final
 
 from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.settings_files import settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -41,18 +40,18 @@ class CopilotSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_home(places),)
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         windows = places.system == "win32"
         hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in MANNERS.items()}
         content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
-        return (FileChange(hook_file(places, scope), content=content.encode()),)
+        return (SettingsChange(hook_file(places, scope), content=content.encode()),)
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         if scope == "project":
             return None
         entry: dict[str, Json] = {"type": "local", **server.entry, "tools": ["*"]}
         path = os.path.join(_home(places), "mcp-config.json")
-        return FileChange(path, (SettingsEntry(("mcpServers", NAME), entry, only=True),))
+        return SettingsChange(path, (SettingsEntry(("mcpServers", NAME), entry, only=True),))
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         files = [os.path.join(_home(places), "settings.json")]

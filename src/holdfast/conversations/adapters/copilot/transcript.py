@@ -28,7 +28,7 @@ from holdfast.conversations.adapters.transcript import (
     mark_signals,
     with_problems,
 )
-from holdfast.conversations.connect.settings_files import content
+from holdfast.conversations.connect.agent_settings import content
 from holdfast.conversations.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable

@@ -9,9 +9,8 @@ from typing import Final
 
 from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object
+from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.settings_files import settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -39,7 +38,7 @@ KNOWN: Final = frozenset(
 
 
 class CursorSettings:
-    """`wiring.Wiring` for Cursor."""
+    """`AgentSettings` for Cursor."""
 
     name = "cursor"
     # The editor, and its agent on the command line.
@@ -48,16 +47,16 @@ class CursorSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (places.in_home(".cursor"), places.in_project(".cursor"))
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         return (
-            FileChange(
+            SettingsChange(
                 hooks_file(places, scope), (SettingsEntry(("version",), VERSION, only=True), *_entries(command))
             ),
         )
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         place = places.in_home if scope == "user" else places.in_project
-        return FileChange(
+        return SettingsChange(
             place(".cursor", "mcp.json"), (SettingsEntry(("mcpServers", NAME), server.entry, only=True),)
         )
 

@@ -28,7 +28,7 @@ from holdfast.conversations.adapters.transcript import (
     TranscriptSource,
     with_problems,
 )
-from holdfast.conversations.connect.settings_files import settings_in
+from holdfast.conversations.connect.agent_settings import settings_in
 from holdfast.conversations.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Prompted
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable

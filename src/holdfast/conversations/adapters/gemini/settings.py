@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from holdfast.conversations.adapters.base import Payload, Scope
 from holdfast.conversations.adapters.fields import get_object
+from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry, settings_in
 from holdfast.conversations.connect.mcp_entry import NAME as SERVER
 from holdfast.conversations.connect.mcp_entry import Server
-from holdfast.conversations.connect.settings_files import settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -51,7 +50,7 @@ _SYSTEM: Final = {
 
 
 class GeminiSettings:
-    """`wiring.Wiring` for Gemini CLI."""
+    """`AgentSettings` for Gemini CLI."""
 
     name = "gemini"
     programs: tuple[str, ...] = ("gemini",)
@@ -59,11 +58,13 @@ class GeminiSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (own_directory(places), places.in_project(".gemini"))
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
-        return (FileChange(settings(places, scope), tuple(_entries(command))),)
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
+        return (SettingsChange(settings(places, scope), tuple(_entries(command))),)
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
-        return FileChange(settings(places, scope), (SettingsEntry(("mcpServers", SERVER), server.entry, only=True),))
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
+        return SettingsChange(
+            settings(places, scope), (SettingsEntry(("mcpServers", SERVER), server.entry, only=True),)
+        )
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         return (*_switched_off(places, scope), *_untrusted(places))

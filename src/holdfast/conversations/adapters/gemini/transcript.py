@@ -37,7 +37,7 @@ from holdfast.conversations.adapters.transcript import (
     TranscriptSource,
     with_problems,
 )
-from holdfast.conversations.connect.settings_files import content, settings_in
+from holdfast.conversations.connect.agent_settings import content, settings_in
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,

@@ -12,8 +12,14 @@ import msgspec
 
 from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.adapters.fields import get_object
-from holdfast.conversations.connect.settings_files import content, settings_in
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, Wiring
+from holdfast.conversations.connect.agent_settings import (
+    AgentSettings,
+    Command,
+    Manner,
+    SettingsChange,
+    content,
+    settings_in,
+)
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -35,7 +41,7 @@ _ROOT: Final = "GOOSE_PATH_ROOT"
 
 
 class GooseSettings:
-    """`wiring.Wiring` for Goose."""
+    """`AgentSettings` for Goose."""
 
     name = "goose"
     programs: tuple[str, ...] = ("goose",)
@@ -43,7 +49,7 @@ class GooseSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return (_config(places), data(places))
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         top = plugin(places, scope)
         manifest: dict[str, Json] = {
             "name": PLUGIN,
@@ -52,8 +58,8 @@ class GooseSettings:
         }
         hooks: dict[str, Json] = {"hooks": {event: [_rule(event, how, command)] for event, how in HOOKS.items()}}
         return (
-            FileChange(os.path.join(top, "plugin.json"), content=_written(manifest)),
-            FileChange(os.path.join(top, "hooks", "hooks.json"), content=_written(hooks)),
+            SettingsChange(os.path.join(top, "plugin.json"), content=_written(manifest)),
+            SettingsChange(os.path.join(top, "hooks", "hooks.json"), content=_written(hooks)),
         )
 
     def server(self, *_: object, **__: object) -> None:
@@ -138,4 +144,4 @@ def _switched_off(path: str, top: str) -> bool:
     return entry.get("enabled") is False
 
 
-SETTINGS: Final[Wiring] = GooseSettings()
+SETTINGS: Final[AgentSettings] = GooseSettings()

@@ -9,8 +9,8 @@ from importlib.resources import files
 from typing import Final, get_args
 
 from holdfast.conversations.adapters.base import Scope
+from holdfast.conversations.connect.agent_settings import Command, Manner, SettingsChange, SettingsEntry
 from holdfast.conversations.connect.mcp_entry import NAME, Server
-from holdfast.conversations.connect.wiring import Command, FileChange, Manner, SettingsEntry
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
@@ -25,14 +25,14 @@ class OpencodeSettings:
     def traces(self, places: AgentDirs) -> tuple[str, ...]:
         return places.data("opencode"), places.config("opencode"), places.in_project(".opencode")
 
-    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[FileChange, ...]:
-        return (FileChange(plugin(places, scope), content=written(command)),)
+    def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
+        return (SettingsChange(plugin(places, scope), content=written(command)),)
 
-    def server(self, places: AgentDirs, scope: Scope, server: Server) -> FileChange | None:
+    def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         entry: dict[str, Json] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
         # The first line it would otherwise add by itself, to a file that it did not make.
         entries = (SettingsEntry(("$schema",), _SCHEMA, only=True), SettingsEntry(("mcp", NAME), entry, only=True))
-        return FileChange(config(places, scope), entries)
+        return SettingsChange(config(places, scope), entries)
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         found = []

@@ -1,0 +1,202 @@
+"""Take Holdfast out of agents' settings; `uninstall` does so everywhere, and removes the scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.conversations import status_cache
+from holdfast.conversations.adapters.index import CONNECTABLE, title
+from holdfast.conversations.connect import detect, file_plan, git_trailer
+from holdfast.conversations.connect.apply import Connected, Touched, refuse_unwritable
+from holdfast.conversations.connect.file_plan import FilePlan
+from holdfast.conversations.connect.mcp_entry import NAME
+from holdfast.conversations.connect.registry import AgentConnection, Connections
+from holdfast.conversations.hooks import install, script
+from holdfast.conversations.ingest.routing import OPENED_DIRECTORY
+from holdfast.core.errors import HoldfastError
+from holdfast.machine import files
+from holdfast.machine.locks import locked
+from holdfast.workspace import spool
+
+if TYPE_CHECKING:
+    from holdfast.workspace.agent_dirs import AgentDirs
+    from holdfast.workspace.workspace import Workspace
+
+
+_SHARED: Final = "What stood there is the project's: whoever shares it loses it too, once this change reaches them."
+_STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
+_WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
+
+
+def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[Connected]:
+    """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
+    names = list(dict.fromkeys(agents))
+    for name in names:
+        title(name)  # says so, if there is no such agent
+    memory = Connections(ws.home.path)
+    if not memory.are_there:
+        return [with_what_stays(ws.home.path, places, forgotten(ws, places, name)) for name in names]
+    with locked(memory.lock, what="disconnect"):
+        plans: list[tuple[AgentConnection, list[FilePlan]]] = []
+        for name in names:
+            kept = (memory.of(name, "user", None), memory.of(name, "project", places.project))
+            plans += [plan_back(ws.home.path, connection) for connection in kept if connection is not None]
+        for _, planned in plans:
+            refuse_unwritable(planned)
+        done = [carry_back(ws, memory, *plan) for plan in plans]
+        for name in names:
+            left = forgotten(ws, places, name)
+            if left.is_new or not any(connected.agent == name for connected in done):
+                done.append(left)
+        _forget_store(ws, places, memory)
+        return [with_what_stays(ws.home.path, places, connected) for connected in done]
+
+
+def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None:
+    """The URL of the store may hold a password: it goes with the last of those who need it."""
+    home = ws.home.path
+    with contextlib.suppress(
+        HoldfastError
+    ):  # what cannot be read may still need it; `uninstall` takes it in any case
+        if not memory.all() and all(detect.connected_through(home, places, name) is None for name in CONNECTABLE):
+            install.note_store(home, None)
+            if detect.script_stands(home):  # it names the store too
+                install.install(home, system=places.system)
+
+
+def with_what_stays(home: str, places: AgentDirs, one: Connected) -> Connected:
+    """The same, with a word on entries that are the person's own."""
+    stays = [detect.by_hand(home, places, one.agent, scope) for scope in detect.SCOPES]
+    told = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
+    return one._replace(notes=(*one.notes, *(words for words in told if words not in one.notes)))
+
+
+def _went(planned: list[FilePlan]) -> tuple[str, ...]:
+    return tuple(_WENT.format(NAME, step.kept.path, ", ".join(step.added)) for step in planned if step.added)
+
+
+def plan_back(home: str, connection: AgentConnection) -> tuple[AgentConnection, list[FilePlan]]:
+    whose = detect.all_ours(home, connection.scope)
+    return connection, [
+        file_plan.to_disconnect(kept, whose, connection.project) for kept in reversed(connection.files)
+    ]
+
+
+def carry_back(ws: Workspace, memory: Connections, connection: AgentConnection, planned: list[FilePlan]) -> Connected:
+    touched = []
+    for step in planned:
+        aside = file_plan.carry_out(step, now=ws.now())
+        touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
+    memory.forget(connection)
+    shared = connection.stood and any(item.change != "unchanged" for item in touched)
+    notes = (*_went(planned), *((_SHARED,) if shared else ()))
+    return Connected(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
+
+
+def forgotten(ws: Workspace, places: AgentDirs, name: str) -> Connected:
+    """Take out entries of ours that nobody remembers, found by their command lines."""
+    home = ws.home.path
+    planned: list[FilePlan] = []
+    notes: tuple[str, ...] = ()
+    for scope in detect.SCOPES:
+        whose = detect.all_ours(home, scope)
+        for change in detect.changes(home, places, name, scope):
+            step = file_plan.to_forget(change, whose)
+            if step is not None:
+                planned.append(step)
+                notes = (_SHARED,) if scope == "project" else notes
+    refuse_unwritable(planned)
+    for step in planned:
+        file_plan.carry_out(step, now=ws.now())
+    touched = [Touched(plan.kept.path, plan.change, plan.before, plan.after) for plan in planned]
+    return Connected(name, "user", touched, notes=(*_went(planned), *notes))
+
+
+# ── uninstalling ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Uninstalled(NamedTuple):
+    connections: list[Connected]
+    removed: list[str]
+    # What could not be done, each naming its file.
+    problems: list[HoldfastError]
+
+
+def uninstall(ws: Workspace, places: AgentDirs) -> Uninstalled:
+    """Disconnect everything, then remove the scripts. One file that resists does not keep the others."""
+    home = ws.home.path
+    done: list[Connected] = []
+    removed: list[str] = []
+    problems: list[HoldfastError] = []
+    try:
+        ws.collect()  # what agents told until now is recorded before the way it came is gone
+    except HoldfastError as error:
+        problems.append(error)
+    memory = Connections(home)
+    resisting: set[str] = set()
+    if memory.are_there:
+        with locked(memory.lock, what="uninstall"):
+            for connection in memory.all():
+                try:
+                    plan = plan_back(home, connection)
+                    refuse_unwritable(plan[1])
+                    done.append(carry_back(ws, memory, *plan))
+                except HoldfastError as error:
+                    problems.append(error)
+                    resisting.add(connection.agent)
+    try:
+        hooks = git_trailer.disconnect_all(home)
+        done += [hooks] if hooks.files else []
+    except HoldfastError as error:
+        problems.append(error)
+    # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
+    for name in (name for name in CONNECTABLE if name not in resisting):
+        try:
+            left = forgotten(ws, places, name)
+        except HoldfastError as error:
+            if all(error.message != other.message for other in problems):
+                problems.append(error)
+            continue
+        if left.is_new:
+            done.append(left)
+    done = [
+        connected if connected.agent == git_trailer.NAME else with_what_stays(home, places, connected)
+        for connected in done
+    ]
+    if problems:
+        return Uninstalled(done, removed, problems)
+    # Only now: hooks that are still connected somewhere need their script and what is remembered about them.
+    removals: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        (script.DIRECTORY, lambda _: install.remove(home)),
+        ("connections", lambda _: memory.are_there and memory.clear()),
+        # Payloads that nobody could read are the person's to look at: with one of them, the spool stays.
+        (spool.DIRECTORY, files.remove_directory),
+        # What was kept for status lines and for conversations without a session is of no use to anybody now.
+        (status_cache.DIRECTORY, _remove_notes),
+        (OPENED_DIRECTORY, _remove_notes),
+    )
+    for name, remove in removals:
+        path = os.path.join(home, name)
+        try:
+            if remove(path):
+                removed.append(path)
+        except HoldfastError as error:
+            problems.append(error)
+    return Uninstalled(done, removed, problems)
+
+
+def _remove_notes(directory: str) -> bool:
+    """Small files that can all be made again; whatever else somebody put there stays."""
+    if os.path.islink(directory) or not os.path.isdir(directory):
+        return False
+    try:
+        with os.scandir(directory) as listing:
+            names = [entry.path for entry in listing if not entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise files.explain(error, "list", directory) from error
+    for name in names:
+        files.remove_file(name)
+    return files.remove_directory(directory)
