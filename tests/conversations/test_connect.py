@@ -187,15 +187,15 @@ def test_nobody_is_heard_twice(ground: Ground) -> None:
     """Connected for the user, an agent cannot be connected for a project, nor the other way round."""
     ground.connect("claude", "goose")
     for name in ("claude", "goose"):
-        with pytest.raises(Conflict, match="the user already"):
+        with pytest.raises(Conflict, match="already connected for the user"):
             ground.connect(name, scope="project")
     ground.disconnect("claude")
     ground.connect("claude", scope="project")
-    with pytest.raises(Conflict, match="this project already"):
+    with pytest.raises(Conflict, match="already connected for this project"):
         ground.connect("claude")
     elsewhere = ground.me / "other"
     elsewhere.mkdir()
-    with pytest.raises(Conflict, match="of a project already"):
+    with pytest.raises(Conflict, match="already connected for the project"):
         connect(ground.keeper, ground.places._replace(project=str(elsewhere)), ["claude"])
 
 

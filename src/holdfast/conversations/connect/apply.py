@@ -249,14 +249,14 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
         )
     if heard is not None:
         raise Conflict(
-            f"{program} is connected in the scope of {_words(heard)} already",
+            f"{program} is already connected for {_words(heard)}",
             hint=f"holdfast disconnect {name} first, or leave it as it is.",
         )
     for connection in memory.all():
         if connection.agent == name and connection.scope == "project" and stands(ws.home.path, connection):
             project = files.display_path(connection.project or "")
             raise Conflict(
-                f"{program} is already connected in a project: {project}",
+                f"{program} is already connected for the project {project}",
                 hint=f"holdfast disconnect {name} --project {project} first.",
             )
 
