@@ -137,7 +137,7 @@ def test_nothing_at_all_is_only_noted(hooks: Hooks, given: bytes) -> None:
     hooks.home.mkdir()
     hooks.undisturbed("hook", "claude", given=given)
     assert not spool.has_entries(str(hooks.home))
-    assert hooks.noted() == ["a hook of 'claude' came with nothing"]
+    assert hooks.noted() == ["empty payload from claude's hook"]
 
 
 @pytest.mark.parametrize("given", _BAD.values(), ids=_BAD.keys())

@@ -27,7 +27,7 @@ MINUTE = 60_000
 TALK = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
 # The time limit of hooks is not what is tried here, and a busy machine may need longer.
 HOOKS = (
-    "import sys; sys.path[:0] = {paths!r}; from holdfast.cli import hooking; hooking.HELD_UP = 60;"
+    "import sys; sys.path[:0] = {paths!r}; from holdfast.cli import hooking; hooking.TIME_LIMIT_SECONDS = 60;"
     " code = hooking.main(sys.argv[1:], {home!r})"
 )
 
@@ -399,4 +399,4 @@ def test_a_conversation_is_found_by_its_own_name(line: Line) -> None:
     line.start("Add login")
     for talk in (TALK, "Ünïcode id", "A" * 200):
         assert line(session_id=talk).startswith("Add login")
-        assert Path(status_cache.of_conversation(str(line.home), f"claude:{talk}")).exists()
+        assert Path(status_cache.conversation_path(str(line.home), f"claude:{talk}")).exists()

@@ -31,12 +31,12 @@ def shown(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | Non
     """What a status line finds in the files alone."""
     found = status_cache.find(str(speaking.home), f"claude:{talk}", str(speaking.project), "")
     assert found is not None
-    return found.glance
+    return found.fields
 
 
 def ask(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
     with speaking.keeper() as keeper:
-        return status_cache_writer.asked(keeper, f"claude:{talk}", str(speaking.project), store="")
+        return status_cache_writer.cache_conversation(keeper, f"claude:{talk}", str(speaking.project), store="")
 
 
 # ── working time ─────────────────────────────────────────────────────────────────────────────────────────
@@ -45,15 +45,15 @@ def ask(speaking: Speaking, talk: str = "talk-1") -> status_cache.Fields | None:
 def agree(state: State, made: int, now: int) -> None:
     """The glance made at one moment says at another what the rules of working time say."""
     for rule in (LimitRule(), LimitRule(pauses=True)):
-        seen = json.loads(json.dumps(status_cache_writer.seen(state, made, rule)))
+        seen = json.loads(json.dumps(status_cache_writer.status_fields(state, made, rule)))
         assert status_cache._at(seen, now)[3] == counted_time(state, now, rule).working
     work = view.worktime(state, now)
     lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
     if not lasting:
-        assert status_cache.working(seen, now) == (work.working, "", 0)
+        assert status_cache.work_at(seen, now) == (work.working, "", 0)
         return
     pause = min(lasting, key=lambda rest: _STRONGEST.index(rest.kind))
-    assert status_cache.working(seen, now) == (work.working, PAUSES[pause.kind], pause.length)
+    assert status_cache.work_at(seen, now) == (work.working, PAUSES[pause.kind], pause.length)
 
 
 @given(histories(hostile=True), st.sampled_from(_STEPS), st.lists(st.sampled_from(_STEPS), min_size=1, max_size=4))
@@ -86,19 +86,19 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
     device = started()
     device.wait(3 * MINUTE)
     device.record(MessageExchanged())
-    seen = status_cache_writer.seen(device.state(), device.now, LimitRule())
-    assert status_cache.working(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "", 0)
-    assert status_cache.working(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle", 5 * MINUTE + 1)
-    assert status_cache.working(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle", 497 * MINUTE)
+    seen = status_cache_writer.status_fields(device.state(), device.now, LimitRule())
+    assert status_cache.work_at(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "", 0)
+    assert status_cache.work_at(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle", 5 * MINUTE + 1)
+    assert status_cache.work_at(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle", 497 * MINUTE)
 
 
 def test_an_agent_at_work_for_long_is_a_pause() -> None:
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))
-    seen = status_cache_writer.seen(device.state(), device.now, LimitRule())
+    seen = status_cache_writer.status_fields(device.state(), device.now, LimitRule())
     assert seen["agents"] == 1
-    assert status_cache.working(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "", 0)
-    assert status_cache.working(seen, NOON + 11 * MINUTE) == (0, "agent at work", 11 * MINUTE)
+    assert status_cache.work_at(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "", 0)
+    assert status_cache.work_at(seen, NOON + 11 * MINUTE) == (0, "agent at work", 11 * MINUTE)
 
 
 def test_most_glances_are_small() -> None:
@@ -108,9 +108,9 @@ def test_most_glances_are_small() -> None:
         device.wait(7 * MINUTE)
         device.record(MessageExchanged())
     device.record(AwayRecorded(since=NOON + MINUTE, until=NOON + 2 * MINUTE))
-    assert len(status_cache_writer.pieces(device.state(), device.now, LimitRule())) <= 4
+    assert len(status_cache_writer.work_pieces(device.state(), device.now, LimitRule())) <= 4
     device.record(SessionPaused(reason="lunch"))
-    assert [piece[2:4] for piece in status_cache_writer.pieces(device.state(), device.now, LimitRule())] == [
+    assert [piece[2:4] for piece in status_cache_writer.work_pieces(device.state(), device.now, LimitRule())] == [
         (0, "paused")
     ]
 
@@ -152,7 +152,7 @@ def test_a_conversation_sees_its_own_session_from_its_first_prompt_on(speaking: 
     found = shown(speaking)
     assert found is not None
     assert found["session"] == session.id
-    assert status_cache.working(found, BEGAN) == (0, "", 0)
+    assert status_cache.work_at(found, BEGAN) == (0, "", 0)
 
 
 def test_a_conversation_keeps_its_session_when_the_work_tree_moves_on(speaking: Speaking) -> None:
@@ -164,7 +164,7 @@ def test_a_conversation_keeps_its_session_when_the_work_tree_moves_on(speaking: 
     found = shown(speaking)
     assert found is not None
     assert found["session"] == own
-    assert status_cache.working(found, speaking.now)[1] == "paused"
+    assert status_cache.work_at(found, speaking.now)[1] == "paused"
 
 
 def test_a_change_made_from_another_work_tree_is_seen(speaking: Speaking, tmp_path: Path) -> None:
@@ -234,13 +234,13 @@ def test_a_glance_that_cannot_be_written_stops_nothing(speaking: Speaking) -> No
     speaking.prompt()
     session = speaking.session().id
     ask(speaking)
-    path = Path(status_cache.of_session(str(speaking.home), session))
+    path = Path(status_cache.session_path(str(speaking.home), session))
     path.unlink()
     path.mkdir()
     with speaking.keeper() as keeper:
         keeper.session(session).note("goes on")
     assert speaking.session().notes[-1].text == "goes on"
-    assert [line["where"] for line in speaking.errors()] == ["glance"]
+    assert [line["where"] for line in speaking.errors()] == ["status cache"]
 
 
 @pytest.mark.parametrize(
@@ -249,10 +249,10 @@ def test_a_glance_that_cannot_be_written_stops_nothing(speaking: Speaking) -> No
 def test_no_name_leads_out_of_the_directory(name: str, tmp_path: Path) -> None:
     """And names that differ only in case have different files, on every system."""
     for path in (
-        status_cache.of_conversation(str(tmp_path), name),
-        status_cache.note_conversation(str(tmp_path), name),
+        status_cache.conversation_path(str(tmp_path), name),
+        status_cache.input_path(str(tmp_path), name),
     ):
         assert Path(path).parent == tmp_path / "glances"
         assert len(Path(path).name) < 100
         assert Path(path).name.islower()
-    assert status_cache.of_conversation("h", "claude:A") != status_cache.of_conversation("h", "claude:a")
+    assert status_cache.conversation_path("h", "claude:A") != status_cache.conversation_path("h", "claude:a")

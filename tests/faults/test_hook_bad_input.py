@@ -99,7 +99,7 @@ def test_payload_larger_than_64_mebibytes_is_noted_and_not_kept(hooked: Hooked, 
         assert hook.communicate(timeout=HANGING) == (b"", b"")
         assert hook.returncode == 0
     assert [path.name for path in (hooked.home / "spool").iterdir() if path.is_file()] == []
-    noted = "a payload of 'claude' was larger than 64 MiB: nothing of it was kept"
+    noted = "dropped a payload from 'claude': it was larger than 64 MiB"
     assert noted in hooked.noted()
     with hooked.keeper() as keeper:
         assert noted in next(check.detail for check in keeper.doctor()[0] if check.name == "capture")

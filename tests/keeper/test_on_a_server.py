@@ -94,7 +94,7 @@ def test_what_is_told_of_it_is_without_the_password(ground: Ground, keeper: Keep
     session = keeper.start("Build the shop")
     resume = overview.session_card(keeper, session.id).resume
     assert f"HOLDFAST_STORE='{SHOWN}'" in resume
-    status_cache_writer.asked(keeper, "claude:talk", str(ground.project), store=URL)
+    status_cache_writer.cache_conversation(keeper, "claude:talk", str(ground.project), store=URL)
     session.note("x")
     assert ground.holding() == {}
     assert SECRET not in f"{doctor.examine(keeper)} {state_fingerprint(keeper)} {keeper.address}"

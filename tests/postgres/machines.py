@@ -54,7 +54,9 @@ class Desk:
         install.install(str(self.home), system=sys.platform)
         script = self.home / "hooks" / "ask.py"
         made = script.read_text()
-        patient = made.replace("return hooking.main(", f"hooking.HELD_UP = {LONGEST}\n        return hooking.main(")
+        patient = made.replace(
+            "return hooking.main(", f"hooking.TIME_LIMIT_SECONDS = {LONGEST}\n        return hooking.main("
+        )
         assert patient != made
         script.write_text(patient)
 

@@ -195,12 +195,12 @@ def surfaces(agents: Speaking) -> dict[str, bool]:
         session = keeper.session()
         document = session.document()
         attention = overview.session_card(keeper, session.id).attention
-        seen = status_cache_writer.asked(keeper, name, str(agents.project), store="")
+        seen = status_cache_writer.cache_conversation(keeper, name, str(agents.project), store="")
     assert seen is not None
     return {
         "document": document.time.reminder is not None,
         "overview": any("break" in said.lower() or "limit" in said for said in attention),
-        "status line": bool(status_cache.crossed(seen, agents.now)),
+        "status line": bool(status_cache.crossed_limits(seen, agents.now)),
     }
 
 
@@ -223,7 +223,7 @@ def test_prompts_quick_answer_counts_since_the_last_break(agents: Speaking) -> N
     agents.prompt()
     work(agents, 36)
     surfaces(agents)
-    talk = status_cache.of_talk(str(agents.home), "claude:talk-1")
+    talk = status_cache.find_session(str(agents.home), "claude:talk-1")
     assert talk is not None
     assert [status_cache.is_silent(talk, BEGAN + int(minute * MINUTE)) for minute in (39.9, 40, 41, 60)] == [
         True, False, False, True,

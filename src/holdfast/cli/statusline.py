@@ -58,7 +58,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     now = Wall().now()
     name = _conversation(agent, payload)
     found = _glance(home, name, _directory(payload), now, store)
-    worked, pause, _ = (None, "", 0) if found is None else status_cache.working(found, now)
+    worked, pause, _ = (None, "", 0) if found is None else status_cache.work_at(found, now)
     columns = _paint(os.environ).width
     line = drawn(found, payload, Paint(columns, tty=True), now=now)
     try:
@@ -103,7 +103,7 @@ def _conversation(agent: str, payload: Fields) -> str:
     own = payload.get("session_id")
     if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _LONGEST_ID:
         return f"{agent}:{own}"
-    return f"{status_cache.NOBODY}{_directory(payload)}"
+    return f"{status_cache.DIRECTORY_PREFIX}{_directory(payload)}"
 
 
 def _directory(payload: Fields) -> str:
@@ -120,8 +120,8 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
         return None
     found = status_cache.find(home, name, where, store)
     lasts = _OUTDATED if not server_outage.is_on_a_server(store) else _OUTDATED_BY_OTHERS
-    if found is not None and (found.glance is None or now - status_cache.made(found.glance) < lasts):
-        return found.glance
+    if found is not None and (found.fields is None or now - status_cache.written_at(found.fields) < lasts):
+        return found.fields
     try:
         import holdfast.cli.quick  # noqa: F401
         from holdfast.keeper.hook_process import status_of_conversation
@@ -132,7 +132,7 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
 
         if not isinstance(error, Unreachable):  # else it was noted, once
             _note(home, error)
-        return None if found is None else found.glance
+        return None if found is None else found.fields
 
 
 def _note(home: str, error: Exception) -> None:
@@ -164,7 +164,7 @@ def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
 
 
 def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
-    worked, pause, paused = status_cache.working(glance, now)
+    worked, pause, paused = status_cache.work_at(glance, now)
     parts = [paint.plain(span(worked))]
     if pause:
         parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {span(worked)} worked")]
@@ -204,7 +204,7 @@ def _cost(payload: Fields, paint: Paint) -> Painted | None:
 
 def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
     """The farthest line of working time that is crossed, whether or not that was recorded yet."""
-    crossed = status_cache.crossed(glance, now)
+    crossed = status_cache.crossed_limits(glance, now)
     if not crossed:
         return []
     return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]
@@ -246,9 +246,9 @@ def _paint(environ: Mapping[str, str]) -> Paint:
 
 def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
     """Hand the payload over if it is news: drawing the line once more is no sign of work."""
-    if name.startswith(status_cache.NOBODY) or not os.path.isdir(status_cache.directory(home)):
+    if name.startswith(status_cache.DIRECTORY_PREFIX) or not os.path.isdir(status_cache.directory(home)):
         return
-    told = status_cache.note_conversation(home, name)
+    told = status_cache.input_path(home, name)
     news = _news(payload)
     if news is None or _recent(told, now):
         return

@@ -57,7 +57,7 @@ class Ingest(Follower):
             compare.forget(ws, state.session)
             details.forget(ws, state)
             placement.remember_deleted(ws.home.path, view.lookup_names(state))
-            status_cache_writer.forget_talks(ws.home.path, view.lookup_names(state))
+            status_cache_writer.forget_conversations(ws.home.path, view.lookup_names(state))
 
     def resume_differences(self, ws: Workspace, state: State) -> Iterator[ResumeDifference]:
         """Agent programs with which the session's conversations were held, and that are not here."""

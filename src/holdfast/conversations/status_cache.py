@@ -1,7 +1,7 @@
-"""The small files from which a status line is drawn, as it finds and reads them.
+"""Read the small files from which a status line is drawn.
 
-Written by `keeper.captures.glance`, which says what they are for. A status line has a few milliseconds: only the
-standard library is loaded here, and of that little.
+`status_cache_writer` writes them and says what they are for. A status line has a few milliseconds, so this module
+loads only the standard library, and little of that.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Final, TypeAlias
 
-    # What a file holds is looked at field by field: it may be of another version, or half a file.
+    # Every field is checked: a file may be of another version, or half written.
     Fields: TypeAlias = Mapping[str, object]
 
 DIRECTORY: Final = "glances"
 VERSION: Final = 4
-SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
-TIME_LIMIT: Final = "time limit"  # the pause that may hold prompts back
-PAUSED: Final = "paused"  # the one that a person set, and that their prompt ends
-NOBODY: Final = "dir:"  # begins the name of what is asked for a directory, by no conversation
-_LARGEST: Final = 64 * 1024
-_PLAIN: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
+SESSION, TREE, _CONVERSATION, _INPUT = "s-", "t-", "c-", "told-"
+TIME_LIMIT: Final = "time limit"  # the pause that may block prompts
+PAUSED: Final = "paused"  # the pause that a person set, and that their prompt ends
+DIRECTORY_PREFIX: Final = "dir:"  # of the name under which a directory is asked for, not a conversation
+_MAX_SIZE: Final = 64 * 1024
+_FILE_NAME_CHARACTERS: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
 
 
 def directory(home: str) -> str:
     return os.path.join(home, DIRECTORY)
 
 
-def of_session(home: str, session: str) -> str:
+def session_path(home: str, session: str) -> str:
     return os.path.join(home, DIRECTORY, f"{SESSION}{_key(session)}.json")
 
 
-def of_conversation(home: str, name: str) -> str:
+def conversation_path(home: str, name: str) -> str:
     """The file of a conversation, `agent:id`."""
     return os.path.join(home, DIRECTORY, f"{_CONVERSATION}{_key(name)}.json")
 
 
-def note_conversation(home: str, name: str) -> str:
-    """Where is kept what a conversation's status line handed over last."""
-    return os.path.join(home, DIRECTORY, f"{_TOLD}{_key(name)}")
+def input_path(home: str, name: str) -> str:
+    """The file with the latest input of a conversation's status line."""
+    return os.path.join(home, DIRECTORY, f"{_INPUT}{_key(name)}")
 
 
 def _key(name: str) -> str:
     word = name.replace(":", "_", 1)
-    if len(word) <= 80 and _PLAIN.issuperset(word):
+    if len(word) <= 80 and _FILE_NAME_CHARACTERS.issuperset(word):
         return word
     from hashlib import sha256
 
@@ -56,9 +56,9 @@ def _key(name: str) -> str:
 
 
 def read(path: str, decode: Callable[[bytes], object] | None = None) -> Fields | None:
-    """What a file holds; None when it is not there, or nothing that this version wrote.
+    """The fields of a file; None when it is missing, or was not written by this version.
 
-    Whoever has loaded another reader of JSON brings it: the standard library's takes milliseconds to load.
+    A caller that has loaded another JSON decoder passes it: the standard library's takes milliseconds to load.
     """
     if decode is None:
         import json
@@ -69,7 +69,7 @@ def read(path: str, decode: Callable[[bytes], object] | None = None) -> Fields |
     try:
         handle = os.open(path, flags)
         try:
-            value = decode(os.read(handle, _LARGEST))
+            value = decode(os.read(handle, _MAX_SIZE))
         finally:
             os.close(handle)
     except (OSError, ValueError, RecursionError):
@@ -78,79 +78,78 @@ def read(path: str, decode: Callable[[bytes], object] | None = None) -> Fields |
 
 
 class CachedStatus:
-    """What there is to show: `glance` is None where a conversation is in no session."""
+    """What there is to show: `fields` is None where a conversation is in no session."""
 
-    __slots__ = ("glance",)
+    __slots__ = ("fields",)
 
-    def __init__(self, glance: Fields | None) -> None:
-        self.glance = glance
+    def __init__(self, fields: Fields | None) -> None:
+        self.fields = fields
 
 
-def find(home: str, name: str, where: str, store: str) -> CachedStatus | None:
-    """The session of a conversation while it is unfinished, else that of its work tree; None: nobody knows yet."""
-    asked = read(of_conversation(home, name))
-    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, store_mark(store)):
+def find(home: str, name: str, directory: str, store: str) -> CachedStatus | None:
+    """The session of a conversation while it is unfinished, else that of its work tree; None if not cached yet."""
+    asked = read(conversation_path(home, name))
+    key = (name, directory, store_mark(store))
+    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != key:
         return None
     tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(asked.get("tree")))))
     if tree is None:
         return None
     for session in (asked.get("session"), tree.get("session")):
         if isinstance(session, str):
-            glance = read(of_session(home, session))
-            if glance is None or not isinstance(glance.get("pieces"), list):
+            status = read(session_path(home, session))
+            if status is None or not isinstance(status.get("pieces"), list):
                 return None
-            if glance.get("finished") is not True:
-                return CachedStatus(glance)
+            if status.get("finished") is not True:
+                return CachedStatus(status)
     return CachedStatus(None)
 
 
-def of_talk(home: str, name: str) -> Fields | None:
-    """The session of a conversation, `agent:id`, if somebody asked for it before."""
-    asked = read(of_conversation(home, name))
+def find_session(home: str, name: str) -> Fields | None:
+    """The cached status of a conversation's session (`agent:id`), if a status line asked for it before."""
+    asked = read(conversation_path(home, name))
     session = None if asked is None or asked.get("name") != name else asked.get("session")
-    return read(of_session(home, session)) if isinstance(session, str) else None
+    return read(session_path(home, session)) if isinstance(session, str) else None
 
 
-def is_silent(glance: Fields, now: int) -> bool:
-    """Whether a prompt at this moment needs no word: it ends no pause, and no line of working time is crossed that
-    was not told.
-    """
-    lines = glance.get("lines")
-    if glance.get("finished") is not False or not isinstance(lines, list):
+def is_silent(status: Fields, now: int) -> bool:
+    """Whether a prompt at this moment needs no answer: it ends no pause, and there is no reminder due."""
+    lines = status.get("lines")
+    if status.get("finished") is not False or not isinstance(lines, list):
         return False
-    _, pause, _, counted = _at(glance, now)
+    _, pause, _, counted = _at(status, now)
     if pause in (TIME_LIMIT, PAUSED):
         return False
-    return all(told or (not reached and counted < limit) for limit, _, reached, told in lines)
+    return all(reminded or (not recorded and counted < limit) for limit, _, recorded, reminded in lines)
 
 
-def crossed(glance: Fields, now: int) -> list[str]:
-    """The lines of working time that are crossed at a moment, in words, whether or not that was recorded yet."""
-    lines = glance.get("lines")
-    counted = _at(glance, now)[3]
-    # Nothing counts during a break and at its end: what was crossed before it is over.
+def crossed_limits(status: Fields, now: int) -> list[str]:
+    """The limits of working time that are crossed at a moment, in words, whether or not that is recorded yet."""
+    lines = status.get("lines")
+    counted = _at(status, now)[3]
+    # Nothing counts during a break and at its end: limits crossed before it no longer matter.
     return [
         str(words)
-        for limit, words, reached, _ in (lines if isinstance(lines, list) else ())
-        if counted >= limit or (reached and counted > 0)
+        for limit, words, recorded, _ in (lines if isinstance(lines, list) else ())
+        if counted >= limit or (recorded and counted > 0)
     ]
 
 
-def made(glance: Fields) -> int:
-    """When a glance was written, in milliseconds."""
-    pieces = glance["pieces"]
+def written_at(status: Fields) -> int:
+    """When a status was written, in milliseconds."""
+    pieces = status["pieces"]
     assert isinstance(pieces, list)
     return int(pieces[0][0])
 
 
-def working(glance: Fields, now: int) -> tuple[int, str, int]:
-    """Working time at a moment from the glance on, in milliseconds, the pause that lasts then, and for how long."""
-    return _at(glance, now)[:3]
+def work_at(status: Fields, now: int) -> tuple[int, str, int]:
+    """Working time at a moment in milliseconds, the pause at that moment, and how long it has lasted."""
+    return _at(status, now)[:3]
 
 
-def _at(glance: Fields, now: int) -> tuple[int, str, int, int]:
+def _at(status: Fields, now: int) -> tuple[int, str, int, int]:
     """The same, with the working time that counts towards the limits."""
-    pieces = glance["pieces"]
+    pieces = status["pieces"]
     assert isinstance(pieces, list)
     time, pause, paused, counted = 0, "", 0, 0
     for number, (since, worked, grows, word, began, count) in enumerate(pieces):

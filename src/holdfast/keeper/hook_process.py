@@ -53,8 +53,8 @@ def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
     if event.occasion == "prompt":
         # From now on the next prompts can see for themselves that there is nothing to say.
         name = view.native_name(event.agent, event.conversation)
-        if not os.path.lexists(status_cache.of_conversation(home, name)):
-            status_cache_writer.asked(ws, name, event.cwd or "", store=store or "")
+        if not os.path.lexists(status_cache.conversation_path(home, name)):
+            status_cache_writer.cache_conversation(ws, name, event.cwd or "", store=store or "")
     return agent.reply(response, event.event)
 
 
@@ -72,7 +72,7 @@ def status_of_conversation(home: str, name: str, directory: str, *, store: str) 
         ws.hurry = server_outage.HOOK_PATIENCE
         try:
             with ws:
-                return status_cache_writer.asked(ws, name, directory, store=store)
+                return status_cache_writer.cache_conversation(ws, name, directory, store=store)
         except Unreachable as error:
             server_outage.note_outage(home, "statusline", store, error.message)
             raise
