@@ -213,12 +213,12 @@ def test_a_file_that_tells_more_than_the_log_says_so(call: Calling) -> None:
     assert "nothing is lost" in call("recover", str(torn)).out
     put(call, "whole.json", spec_examples.ORCHESTRATOR)
     out = call("recover", "whole.json").out
-    assert "this file tells more" in out
-    assert "holdfast import whole.json unites them" in out
+    assert "this file has more" in out
+    assert "holdfast import whole.json merges them" in out
     assert one_file(call, "whole.json")["known"] == known
     while call.document("import", "whole.json")["files"][0]["result"] != "known":
         pass
-    assert "tells more" not in call("recover", "whole.json").out
+    assert "has more" not in call("recover", "whole.json").out
 
 
 def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calling) -> None:
@@ -227,7 +227,7 @@ def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calli
     call("context", "--tokens", "5000")
     before = call.session("show", known)
     longer = put(call, "longer.json", spec_examples.ORCHESTRATOR[:1100])
-    assert "holdfast recover" in call("recover", str(longer)).out.split("tells more")[1]
+    assert "holdfast recover" in call("recover", str(longer)).out.split("has more")[1]
     assert one_file(call, str(longer), "--start")["sessions"] == [known]
     session = call.session("show", known)
     assert [task["text"] for task in session["tasks"]] == ["Architecture design"]

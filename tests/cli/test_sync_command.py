@@ -151,7 +151,7 @@ def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
     told = several("sync")
     assert f"Session {session[:8]}, Build the shop, was deleted on laptop." in told.err
     told = several("status")
-    assert f"Session {session[:8]}, which you were at here, was deleted on laptop." in told.err
+    assert f"Session {session[:8]}, which was the current one here, was deleted on laptop." in told.err
     assert "deleted" not in several("status").err
     assert several.document("status") == {"holdfast": 1, "session": None}
 

@@ -256,30 +256,28 @@ def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pyt
             sessions.append(there.start(f"Goal {number}").id)
     looking = WatchData(keeper, None)
     scene = looking.everything(Scene())
-    assert [card.session.goal for card in scene.glances] == [f"Goal {number}" for number in reversed(range(12))]
+    assert [card.session.goal for card in scene.cards] == [f"Goal {number}" for number in reversed(range(12))]
     real, looks = overview.session_card, []
 
-    def glance(asked: Keeper, session: str) -> overview.SessionCard:
+    def card(asked: Keeper, session: str) -> overview.SessionCard:
         looks.append(session)
         return real(asked, session)
 
-    monkeypatch.setattr(overview, "session_card", glance)
+    monkeypatch.setattr(overview, "session_card", card)
     kept = keeper.session(sessions[3])
     kept.note("remember")
     scene = looking.changed(scene, {kept.id})
     assert looks == [kept.id]
-    assert scene.glances[0].session.notes[0].text == "remember"
+    assert scene.cards[0].session.notes[0].text == "remember"
     kept.complete()
     began = keeper.start("A new one")
     began.measure_context(190_000, window=200_000)
     looks.clear()
     scene = looking.changed(scene, {kept.id, began.id})
     assert looks == [began.id]
-    assert len(scene.glances) == 12
-    assert [card.session.id for card in scene.glances] == [
-        card.session.id for card in looking.everything(scene).glances
-    ]
-    assert scene.glances[0].attention
+    assert len(scene.cards) == 12
+    assert [card.session.id for card in scene.cards] == [card.session.id for card in looking.everything(scene).cards]
+    assert scene.cards[0].attention
 
 
 def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,5 +306,5 @@ def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pyt
     session.note("remember")
     running._rested_at = 0.0
     running._refresh()
-    assert running._scene.said is None
-    assert running._scene.glances[0].session.notes[0].text == "remember"
+    assert running._scene.message is None
+    assert running._scene.cards[0].session.notes[0].text == "remember"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.keys import EditedLine, KeyPress
 from holdfast.cli.watch.loop import Screen
-from holdfast.cli.watch.scene import ActionResult, Asking, Deed, Happening, Scene, press, ticks
+from holdfast.cli.watch.scene import ActionResult, EventLine, KeyAction, Scene, TextPrompt, press, ticks
 from holdfast.cli.watch.view import WatchFrame, frame
 from holdfast.core import model
 from holdfast.core.agents import FailedAgents
@@ -47,7 +47,7 @@ def agent(name: str, status: str, said: str = "", progress: float | None = None)
     )  # fmt: skip
 
 
-def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> SessionCard:
+def make_card(number: int = 0, goal: str = "Add a search box", **facts: Any) -> SessionCard:
     attention = facts.pop("attention", ())
     base: dict[str, Any] = {
         "id": f"{number:08x}-89ab-4def-8123-456789abcdef", "aliases": model.Aliases(), "goal": goal,
@@ -82,7 +82,7 @@ def task(name: str, words: str, status: str = "pending") -> model.Task:
 
 def full(said: str) -> SessionCard:
     """A session with something of everything, each text being `said`."""
-    found = glance(
+    found = make_card(
         goal=said, project=said, scope=said, attention=(said, said),
         agents=[agent("a1", "running", said, 0.4), agent("a2", "error", said), agent("a3", "completed", said)],
         tasks=[task("t1", said), task("t2", said, "completed"), task("t3", said, "in_progress")],
@@ -97,8 +97,8 @@ def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = Fals
 
 
 def three() -> Scene:
-    glances = [glance(n, f"Goal number {n}") for n in range(3)]
-    return Scene(glances, chosen=glances[0].session.id, now=NOW)
+    cards = [make_card(n, f"Goal number {n}") for n in range(3)]
+    return Scene(cards, chosen=cards[0].session.id, now=NOW)
 
 
 def fits(drawn: WatchFrame, size: os.terminal_size) -> None:
@@ -116,7 +116,7 @@ def fits(drawn: WatchFrame, size: os.terminal_size) -> None:
 
 
 @given(
-    said=HOSTILE,
+    message=HOSTILE,
     size=SIZES,
     look=PAINTS,
     page=st.sampled_from(["list", "detail", "help"]),
@@ -125,15 +125,15 @@ def fits(drawn: WatchFrame, size: os.terminal_size) -> None:
     only=st.booleans(),
 )
 def test_every_picture_fits_and_is_painted(
-    said: str, size: os.terminal_size, look: Paint, page: Any, scroll: int, writing: str | None, only: bool
+    message: str, size: os.terminal_size, look: Paint, page: Any, scroll: int, writing: str | None, only: bool
 ) -> None:
     """Whatever a session says, on a screen of any size: no line is wider, and no control character is in it."""
-    glances = [full(said)] if only else [full(said), *(glance(n, said) for n in range(1, 12))]
-    asking = None if writing is None else Asking("note", glances[0].session.id, EditedLine(writing, said))
+    cards = [full(message)] if only else [full(message), *(make_card(n, message) for n in range(1, 12))]
+    asking = None if writing is None else TextPrompt("note", cards[0].session.id, EditedLine(writing, message))
     scene = Scene(
-        glances, chosen=glances[-1 if len(said) % 2 else 0].session.id,
-        events=[Happening(NOW - n * HOUR * 7, "note.added", said) for n in range(30)], now=NOW, only=only, page=page,
-        scroll=scroll, asking=asking, said=ActionResult(said, said, wrong=True) if said else None,
+        cards, chosen=cards[-1 if len(message) % 2 else 0].session.id,
+        events=[EventLine(NOW - n * HOUR * 7, "note.added", message) for n in range(30)], now=NOW, only=only,
+        page=page, scroll=scroll, prompt=asking, message=ActionResult(message, message, wrong=True) if message else None,
     )  # fmt: skip
     drawn = frame(look, scene, size)
     fits(drawn, size)
@@ -147,8 +147,8 @@ def test_every_picture_fits_and_is_painted(
 
 def test_an_ordinary_terminal_shows_list_and_session() -> None:
     """At 80x24: the list, the chosen session below it, and the keys; every line there is."""
-    glances = [full("Add a search box"), glance(7, "Fix the login")]
-    lines = draw(Scene(glances, glances[0].session.id, now=NOW)).lines
+    cards = [full("Add a search box"), make_card(7, "Fix the login")]
+    lines = draw(Scene(cards, cards[0].session.id, now=NOW)).lines
     assert len(lines) == 24
     assert lines[0].split() == ["holdfast", "watch", "1", "of", "2", "unfinished,", "1", "waits", "for", "you"]
     assert lines[1].startswith(">!  Add a search box  in progress  60%  1:01")
@@ -185,38 +185,38 @@ def test_without_sessions_it_says_what_to_do() -> None:
     told = "\n".join(draw(Scene(now=NOW)).lines)
     assert "holdfast start GOAL" in told
     for name in "prn":
-        scene, deed = press(Scene(now=NOW), KeyPress("text", name))
-        assert deed is None
-        assert scene.said is not None
-        assert "holdfast start" in scene.said.hint
+        scene, action = press(Scene(now=NOW), KeyPress("text", name))
+        assert action is None
+        assert scene.message is not None
+        assert "holdfast start" in scene.message.hint
 
 
 def test_many_sessions_scroll_with_the_choice() -> None:
     """The chosen one is always in the list."""
-    glances = [glance(n, f"Goal {n:03d}") for n in range(500)]
+    cards = [make_card(n, f"Goal {n:03d}") for n in range(500)]
     for place in (0, 3, 250, 499):
-        lines = draw(Scene(glances, glances[place].session.id, now=NOW)).lines
+        lines = draw(Scene(cards, cards[place].session.id, now=NOW)).lines
         assert next(line for line in lines if line.startswith(">")).split()[2] == f"{place:03d}"
 
 
 def test_keys_choose_and_open() -> None:
     """Arrows and letters switch, Enter opens, Escape comes back, and the ends are ends."""
     scene = three()
-    ids = [card.session.id for card in scene.glances]
+    ids = [card.session.id for card in scene.cards]
     for key, chosen in (
         (KeyPress("down"), 1), (KeyPress("text", "j"), 2), (KeyPress("down"), 2), (KeyPress("text", "k"), 1),
         (KeyPress("home"), 0),
         (KeyPress("up"), 0), (KeyPress("text", "jj"), 2),
     ):  # fmt: skip
-        scene, deed = press(scene, key)
-        assert (scene.chosen, deed) == (ids[chosen], None)
+        scene, action = press(scene, key)
+        assert (scene.chosen, action) == (ids[chosen], None)
     scene, _ = press(scene, KeyPress("enter"))
     assert scene.page == "detail"
     scene, _ = press(scene, KeyPress("page down"), 7)
     assert scene.scroll == 7
     assert press(scene, KeyPress("escape"))[0].page == "list"
     assert press(scene, KeyPress("text", "?"))[0].page == "help"
-    assert press(scene, KeyPress("text", "q"))[1] == Deed("quit")
+    assert press(scene, KeyPress("text", "q"))[1] == KeyAction("quit")
 
 
 def test_the_detail_ends_where_it_ends() -> None:
@@ -233,15 +233,15 @@ def test_a_note_is_written_and_sent() -> None:
     """The letters go into the line until Enter sends it, to the session that was chosen when it was begun."""
     scene, _ = press(three(), KeyPress("text", "n"))
     wanted = scene.chosen
-    scene, deed = press(scene, KeyPress("text", "quit? p"))
-    scene, deed = press(scene, KeyPress("paste", "\nmore"))
-    assert deed is None
+    scene, action = press(scene, KeyPress("text", "quit? p"))
+    scene, action = press(scene, KeyPress("paste", "\nmore"))
+    assert action is None
     assert draw(scene).lines[-1] == r"Note: quit? p\nmore"
     assert draw(scene).cursor == (23, 19)
-    scene, deed = press(scene._replace(chosen=None), KeyPress("enter"))
-    assert deed == Deed("note", wanted or "", "quit? p\nmore")
-    assert scene.asking is not None, "what could not be recorded must not be lost"
-    assert press(scene, KeyPress("escape"))[0].asking is None
+    scene, action = press(scene._replace(chosen=None), KeyPress("enter"))
+    assert action == KeyAction("note", wanted or "", "quit? p\nmore")
+    assert scene.prompt is not None, "what could not be recorded must not be lost"
+    assert press(scene, KeyPress("escape"))[0].prompt is None
 
 
 def test_pasting_is_no_command() -> None:
@@ -252,11 +252,11 @@ def test_pasting_is_no_command() -> None:
 
 def test_what_cannot_be_paused_is_not_asked_about() -> None:
     """The refusal comes before the question, with its hint."""
-    paused = glance(status="paused")
-    scene, deed = press(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
-    assert (scene.asking, deed) == (None, None)
-    assert scene.said is not None
-    assert scene.said.wrong
+    paused = make_card(status="paused")
+    scene, action = press(Scene([paused], paused.session.id, now=NOW), KeyPress("text", "p"))
+    assert (scene.prompt, action) == (None, None)
+    assert scene.message is not None
+    assert scene.message.wrong
     assert "holdfast resume" in " ".join(draw(scene).lines)
 
 
@@ -272,14 +272,14 @@ def test_any_keys_in_any_order(pressed: list[KeyPress]) -> None:
 def test_time_ticks_only_while_someone_works() -> None:
     """A pause stops the clock, unless an agent goes on; what has ended stands still."""
     pause = model.Pause(kind="manual", reason=None, started_at=format_time(NOW), ended_at=None, duration_ms=0)
-    working = glance()
+    working = make_card()
     time = msgspec.structs.replace(working.session.time, pauses=[pause])
-    with_agent = glance(time=time, agents=[agent("a", "running")])
+    with_agent = make_card(time=time, agents=[agent("a", "running")])
     assert ticks(working)
-    assert not ticks(glance(time=time))
+    assert not ticks(make_card(time=time))
     assert ticks(with_agent)
     assert not ticks(with_agent._replace(gone=frozenset({"a"})))
-    assert not ticks(glance(status="completed", ended_at=format_time(NOW)))
+    assert not ticks(make_card(status="completed", ended_at=format_time(NOW)))
 
 
 def test_only_lines_that_changed_are_written() -> None:
@@ -311,14 +311,14 @@ def test_what_is_too_long_is_said_and_not_added() -> None:
     scene, _ = press(three(), KeyPress("text", "n"))
     scene, _ = press(scene, KeyPress("text", "kept"))
     for much in (KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 3)), KeyPress("flood")):
-        refused, deed = press(scene, much)
-        assert deed is None
-        assert refused.asking == scene.asking
+        refused, action = press(scene, much)
+        assert action is None
+        assert refused.prompt == scene.prompt
         drawn = draw(refused)
         assert any("too long" in line and f"{MAX_TEXT_LENGTH:,}" in line for line in drawn.lines)
         assert drawn.lines[-1].startswith("Note: kept")
         again, _ = press(refused, KeyPress("text", "!"))
-        assert again.said is None
+        assert again.message is None
     full_line, _ = press(scene, KeyPress("paste", "x" * (MAX_TEXT_LENGTH - 4)))
-    assert full_line.asking is not None
-    assert full_line.asking.line.length == MAX_TEXT_LENGTH
+    assert full_line.prompt is not None
+    assert full_line.prompt.line.length == MAX_TEXT_LENGTH

@@ -122,10 +122,10 @@ class Call:
         from holdfast.workspace.unit import explain_outage
 
         command = self.parsed.command
-        found = explain_outage(self._keeper, error, writes=command is not None and command.writes)
-        if found.hint == AWAY:
-            found.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
-        return found
+        explained = explain_outage(self._keeper, error, writes=command is not None and command.writes)
+        if explained.hint == AWAY:
+            explained.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
+        return explained
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────────
 

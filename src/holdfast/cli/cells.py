@@ -88,19 +88,19 @@ def clusters(text: str) -> list[tuple[str, int]]:
         return [(char, 1) for char in text]
     from unicodedata import category, east_asian_width
 
-    found: list[tuple[str, int]] = []
+    pieces: list[tuple[str, int]] = []
     for char in text:
-        piece, cells = found[-1] if found else ("", 0)
+        piece, cells = pieces[-1] if pieces else ("", 0)
         if char < _PLAIN:
-            found.append((char, 1))
+            pieces.append((char, 1))
         elif cells and (char == _WIDENS or (cells == 2 and _skin(char)) or _joined(piece, char)):
             # Terminals that know emoji sequences draw them as one picture, two cells wide.
-            found[-1] = (piece + char, 2)
+            pieces[-1] = (piece + char, 2)
         elif category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
-            found[-1:] = [(piece + char, cells)]
+            pieces[-1:] = [(piece + char, cells)]
         else:
-            found.append((char, 2 if east_asian_width(char) in "WF" else 1))
-    return found
+            pieces.append((char, 2 if east_asian_width(char) in "WF" else 1))
+    return pieces
 
 
 def _skin(char: str) -> bool:

@@ -96,16 +96,16 @@ class Scale:
 
     def ticks(self, step: int, shift: int) -> list[int]:
         """Round moments of the local clock, none of them in a fold."""
-        found: list[int] = []
+        moments: list[int] = []
         moment = -(-(self.since + shift) // step) * step - shift
-        while moment < self.until and len(found) < self.cells:
+        while moment < self.until and len(moments) < self.cells:
             fold = next((b for a, b in self.folds if a < moment < b), None)
             if fold is not None:
                 moment = -(-(fold + shift) // step) * step - shift
                 continue
-            found.append(moment)
+            moments.append(moment)
             moment += step
-        return found
+        return moments
 
 
 def chart(paint: Paint, line: TimelineChart, *, most: int = 100) -> Painted:
@@ -121,15 +121,15 @@ def chart(paint: Paint, line: TimelineChart, *, most: int = 100) -> Painted:
     ]
     named = max([4, *(paint.width_of(lane.label) for lane in lanes)])
     named = min(named, paint.width // 5)
-    beside = max(len(length) for length in lengths)
-    cells = paint.width - named - beside - 6
+    length_width = max(len(length) for length in lengths)
+    cells = paint.width - named - length_width - 6
     scale = Scale(line.since, max(line.until, line.since + 1), folds(line, max(cells // 20, 1)), cells)
     margin = " " * (named + 4)
     rows = [margin + row for row in _axis(paint, line, scale)]
-    rows.append(_row(paint, "you", Painted(" "), _person(paint, line, scale), lengths[0], named, beside))
+    rows.append(_row(paint, "you", Painted(" "), _person(paint, line, scale), lengths[0], named, length_width))
     for lane, length in zip(lanes, lengths[1:], strict=True):
         drawn = _drawn(paint, lane, scale)
-        rows.append(_row(paint, lane.label, mark(paint, lane.status), drawn, length, named, beside))
+        rows.append(_row(paint, lane.label, mark(paint, lane.status), drawn, length, named, length_width))
     if len(lanes) < len(line.lanes):
         rows.append(paint.dim(f"and {len(line.lanes) - len(lanes):,} more: holdfast agent list"))
     return Painted("\n".join([*rows, "", _legend(paint, totals, margin)]))
@@ -182,8 +182,8 @@ def _axis(paint: Paint, line: TimelineChart, scale: Scale) -> list[str]:
         ruler[cell] = "+" if paint.ascii_only else "┬"
     for a, b in scale.folds:
         first = scale.cell(a)
-        told = age(b - a).center(_FOLD)[:_FOLD]
-        ruler[first : first + _FOLD] = list(told)
+        label = age(b - a).center(_FOLD)[:_FOLD]
+        ruler[first : first + _FOLD] = list(label)
     if step >= DAY:
         rows = [_labels(days, scale.cells, "now" if line.live else "")]
     else:
@@ -238,11 +238,11 @@ def _drawn(paint: Paint, lane: TimelineLane, scale: Scale) -> Painted:
     return paint.join(*(paint.style(part, style) for part in parts), sep=paint.red(cross))
 
 
-def _row(paint: Paint, label: str, sign: Painted, drawn: Painted, length: str, named: int, beside: int) -> str:
+def _row(paint: Paint, label: str, sign: Painted, drawn: Painted, length: str, named: int, length_width: int) -> str:
     name = paint.cut(label, named)
     left = paint.join(name, " " * (named - paint.width_of(name)), " ", sign, "  ")
-    room = paint.width - named - beside - 6
-    return paint.join(left, drawn, " " * (room - paint.width_of(drawn)), "  ", paint.dim(f"{length:>{beside}}"))
+    room = paint.width - named - length_width - 6
+    return paint.join(left, drawn, " " * (room - paint.width_of(drawn)), "  ", paint.dim(f"{length:>{length_width}}"))
 
 
 def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:

@@ -261,9 +261,9 @@ class _Line:
                 return
         command = self.parsed.command
         if command is None or (command.verbs and not command.handler):
-            what = "command" if command is None else f"verb of {command.name}"
+            expected = "command" if command is None else f"verb of {command.name}"
             raise self._usage(
-                f"unknown {what} {shown(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])
+                f"unknown {expected} {shown(word)}", _did_you_mean(word, [verb.name for verb in self.verbs])
             )
         if not self.arguments:
             raise self._surplus(command, word)

@@ -31,11 +31,11 @@ _LEFT = 30  # beyond it what is explained stands on a line of its own
 
 def find(commands: Sequence[Command], path: Sequence[str]) -> Command | None:
     """The command at a path of names; None for the empty path, which is the program."""
-    found: Command | None = None
+    match: Command | None = None
     for name in path:
-        found = next(command for command in commands if command.name == name)
-        commands = found.verbs
-    return found
+        match = next(command for command in commands if command.name == name)
+        commands = match.verbs
+    return match
 
 
 def help_text(commands: Sequence[Command], path: Sequence[str] = (), paint: Paint | None = None) -> Painted:

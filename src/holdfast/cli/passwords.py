@@ -56,20 +56,20 @@ def run_anew(words: list[str], without: list[str], *, silent: bool) -> None:
 
 
 def _without(word: str) -> str:
-    found = _URL.fullmatch(word)
-    if found is None:
+    match = _URL.fullmatch(word)
+    if match is None:
         return word
     from holdfast.core.errors import Invalid
     from holdfast.store.address import PostgresAddress, address
 
     try:
-        named = address(found[2])
+        named = address(match[2])
     except Invalid:
         return word  # whoever wants to open it says so, without repeating it
     if not isinstance(named, PostgresAddress) or not named.hides:
         return word
     _moved[named.url] = named.secret
-    return (found[1] or "") + named.url
+    return (match[1] or "") + named.url
 
 
 def _shown(url: str) -> str:

@@ -91,16 +91,16 @@ def agents_table(paint: Paint, agents: Sequence[Agent], apart: Sequence[str] = (
     return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
 
 
-def agents_line(paint: Paint, agents: Sequence[Agent], most: int, gone: frozenset[str] = frozenset()) -> Painted:
+def agents_line(paint: Paint, agents: Sequence[Agent], most: int, lost_ids: frozenset[str] = frozenset()) -> Painted:
     """What the agents are at: first what wants attention, the finished ones last."""
-    shown = _most_urgent(agents, most, gone)
+    shown = _most_urgent(agents, most, lost_ids)
     columns = [
         Column(""), Column("", weight=1, least=8, most=24), Column(""), Column("", "right"), Column("", "right"),
         Column("", weight=3, least=12),
     ]  # fmt: skip
     rows: list[list[str]] = []
     for agent in shown:
-        lost = _is_lost(agent, gone)
+        lost = _is_lost(agent, lost_ids)
         word = paint.red("gone") if lost else paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2])
         far = "" if agent.progress is None or agent.status == "completed" else progress(paint, agent.progress, 8)
         rows.append([mark(paint, "interrupted" if lost else agent.status), agent.id, word, far, duration(agent),
@@ -111,13 +111,13 @@ def agents_line(paint: Paint, agents: Sequence[Agent], most: int, gone: frozense
     return _with_rest(paint, lines, len(agents) - len(shown), "holdfast agent list")
 
 
-def _is_lost(agent: Agent, gone: frozenset[str]) -> bool:
-    return agent.id in gone and agent.status in ("running", "paused")
+def _is_lost(agent: Agent, lost_ids: frozenset[str]) -> bool:
+    return agent.id in lost_ids and agent.status in ("running", "paused")
 
 
-def _most_urgent(agents: Sequence[Agent], most: int, gone: frozenset[str]) -> list[Agent]:
+def _most_urgent(agents: Sequence[Agent], most: int, lost_ids: frozenset[str]) -> list[Agent]:
     def rank(agent: Agent) -> int:
-        return 0 if _is_lost(agent, gone) or agent.status not in _URGENT else _URGENT.index(agent.status)
+        return 0 if _is_lost(agent, lost_ids) or agent.status not in _URGENT else _URGENT.index(agent.status)
 
     ranked = sorted(agents, key=rank)
     if len(ranked) <= most:
@@ -130,12 +130,12 @@ def _most_urgent(agents: Sequence[Agent], most: int, gone: frozenset[str]) -> li
     return [*ranked[:first], *ranked[troubled : troubled + room - first]]
 
 
-def agents_summary(agents: Sequence[Agent], limit: int | None = None, gone: frozenset[str] = frozenset()) -> str:
+def agents_summary(agents: Sequence[Agent], limit: int | None = None, lost_ids: frozenset[str] = frozenset()) -> str:
     """`2 running, 1 failed, 9 done`."""
     names = {"completed": "done", "error": "failed", "timeout": "timed out", "pending": "waiting"}
     counts: dict[str, int] = {}
     for agent in agents:
-        name = "gone" if _is_lost(agent, gone) else names.get(agent.status, agent.status)
+        name = "gone" if _is_lost(agent, lost_ids) else names.get(agent.status, agent.status)
         counts[name] = counts.get(name, 0) + 1
     order = ("running", "paused", "waiting", "gone", "interrupted", "failed", "timed out", "aborted", "done")
     many = limit is not None and counts.get("running", 0) > limit
@@ -238,8 +238,8 @@ def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
         return paint.yellow("no conversation is open") if session.status == "paused" else None
     since = f"since {clock.at(rest.started_at)}"
     if rest.kind in ("task", "timeout"):
-        told = f"{pause_words(rest.kind, rest.reason)} {since}"
-        return paint.yellow(told) if rest.kind == "timeout" else paint.plain(told)
+        words = f"{pause_words(rest.kind, rest.reason)} {since}"
+        return paint.yellow(words) if rest.kind == "timeout" else paint.plain(words)
     return paint.yellow(f"{PAUSES[rest.kind]} {since}" + (f" ({rest.reason})" if rest.reason else ""))
 
 
@@ -265,5 +265,5 @@ def cut_out(session: Session) -> str:
     counts = session.extra.get("redacted")
     if not isinstance(counts, dict) or not counts:
         return ""
-    number = sum(found for found in counts.values() if isinstance(found, int))
+    number = sum(number_of_kind for number_of_kind in counts.values() if isinstance(number_of_kind, int))
     return f"{number:,} cut out before anything was stored ({', '.join(sorted(counts))})"

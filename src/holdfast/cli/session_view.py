@@ -34,10 +34,10 @@ Block = tuple[str, str, Painted]
 # Formats whose documents leave something over, under their names.
 _FORMATS: Final = frozenset(("orchestrator", "timer", "contract", "craft"))
 # Keys under which Holdfast itself sends things along.
-_LUGGAGE: Final = frozenset(("x-holdfast", "holdfast"))
-_LONGEST_FIELD: Final = 80
-_LONGEST_TITLE: Final = 60
-_MOST_FIELDS: Final = 20
+_OWN_KEYS: Final = frozenset(("x-holdfast", "holdfast"))
+_MAX_FIELD_LENGTH: Final = 80
+_MAX_TITLE_LENGTH: Final = 60
+_MAX_FIELDS: Final = 20
 
 
 def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
@@ -59,7 +59,7 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
     formats = session.aliases
     aliases = [formats.orchestrator, formats.timer, formats.contract, formats.craft, *names]
     place = " at ".join(part for part in (project.git_branch, (project.git_commit or "")[:12]) if part)
-    told: list[tuple[str, str | None]] = [
+    optional: list[tuple[str, str | None]] = [
         ("Id", session.id),
         ("Also known as", ", ".join(alias for alias in aliases if alias)),
         ("Summary", session.summary),
@@ -79,7 +79,7 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
         ("Last event", f"{clock.at(session.updated_at)}, {clock.ago(session.updated_at)}"),
         ("Time", f"{time_words(time)}, {format_duration(time.elapsed_ms)} in all"),
     ]  # fmt: skip
-    facts: list[tuple[str, str]] = [(name, value) for name, value in told if value]
+    facts: list[tuple[str, str]] = [(name, value) for name, value in optional if value]
     rest = resting(paint, session, clock)
     facts += [("", rest)] if rest is not None else []
     due = reminder(session)
@@ -101,11 +101,12 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
     return facts
 
 
-def _reopen(one: Conversation, clock: Clock) -> str:
+def _reopen(conversation: Conversation, clock: Clock) -> str:
     """The command that reopens a conversation, with what people know it by."""
-    since = clock.at(one.started_at) if one.started_at else ""
-    known_by = ", ".join(part for part in (one.agent, shorten(one.title or "", _LONGEST_TITLE), since) if part)
-    return f"{one.resume or one.id}  ({known_by})"
+    since = clock.at(conversation.started_at) if conversation.started_at else ""
+    name = shorten(conversation.title or "", _MAX_TITLE_LENGTH)
+    known_by = ", ".join(part for part in (conversation.agent, name, since) if part)
+    return f"{conversation.resume or conversation.id}  ({known_by})"
 
 
 def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
@@ -143,18 +144,18 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
 
 def _extra(session: Session) -> list[tuple[str, str]]:
     """What the model has no place for; of documents, the fields that are their writers' own."""
-    told: list[tuple[str, str]] = []
+    items: list[tuple[str, str]] = []
     for name, value in session.extra.items():
         if name == "redacted":
             continue
         if name in _FORMATS:
             own = list(_own_fields(value))
-            told += [(f"{name} {path}", shorten(said, _LONGEST_FIELD)) for path, said in own[:_MOST_FIELDS]]
-            if len(own) > _MOST_FIELDS:
-                told.append((name, f"and {len(own) - _MOST_FIELDS} more (all of them with --json)"))
+            items += [(f"{name} {path}", shorten(text, _MAX_FIELD_LENGTH)) for path, text in own[:_MAX_FIELDS]]
+            if len(own) > _MAX_FIELDS:
+                items.append((name, f"and {len(own) - _MAX_FIELDS} more (all of them with --json)"))
         else:
-            told.append((name, msgspec.json.encode(value).decode()))
-    return told
+            items.append((name, msgspec.json.encode(value).decode()))
+    return items
 
 
 def _own_fields(kept: object) -> Iterator[tuple[str, str]]:
@@ -171,7 +172,7 @@ def _unknown(kept: object, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
         return
     more, within = kept.get("m"), kept.get("i")
     for key, value in more.items() if isinstance(more, dict) else ():
-        if key not in _LUGGAGE:
+        if key not in _OWN_KEYS:
             yield (*place, key), value
     for key, inner in within.items() if isinstance(within, dict) else ():
         yield from _unknown(inner, (*place, key))

@@ -109,15 +109,15 @@ def meant(word: str, candidates: Sequence[str]) -> list[str]:
     return [candidates[order] for _, order in sorted(ranked)[:3]]
 
 
-def _distance(one: str, other: str) -> int:
+def _distance(word: str, other: str) -> int:
     """How many letters to add, drop, replace or swap with a neighbour to turn one word into the other."""
     before: list[int] = []
     above = list(range(len(other) + 1))
-    for row, letter in enumerate(one, start=1):
+    for row, letter in enumerate(word, start=1):
         current = [row]
         for column, against in enumerate(other, start=1):
             steps = min(above[column] + 1, current[-1] + 1, above[column - 1] + (letter != against))
-            if row > 1 and column > 1 and letter == other[column - 2] and one[row - 2] == against:
+            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == against:
                 steps = min(steps, before[column - 2] + 1)
             current.append(steps)
         before, above = above, current
@@ -127,6 +127,6 @@ def _distance(one: str, other: str) -> int:
 def shown(word: str) -> str:
     """Someone else's word in our sentence: short, with everything invisible spelled out, and no server's password."""
     for scheme in ("postgres://", "postgresql://"):
-        before, found, _ = word.partition(scheme)
-        word = f"{before}{found}…" if found else word
+        before, address, _ = word.partition(scheme)
+        word = f"{before}{address}…" if address else word
     return repr(word if len(word) <= 60 else word[:59] + "…")

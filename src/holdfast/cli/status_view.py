@@ -36,7 +36,7 @@ MOST_OTHERS = 6
 
 
 def render_status(
-    paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(),
+    paint: Paint, session: Session, clock: Clock, *, lost_ids: frozenset[str] = frozenset(),
     ended: Sequence[str] = (), failed: FailedAgents | None = None, hint: bool = True,
     others: Sequence[Mapping[str, object]] = (),
 ) -> Painted:  # fmt: skip
@@ -45,9 +45,9 @@ def render_status(
     `failed` are agents that did since the person wrote last.
     """
     names = agent_names(session.agents)
-    gone, lately, retry = (
+    lost_ids, lately, retry = (
         frozenset(names.get(id_, id_) for id_ in ids)
-        for ids in (gone, *((failed.lately, failed.retry) if failed is not None else ((), ())))
+        for ids in (lost_ids, *((failed.lately, failed.retry) if failed is not None else ((), ())))
     )
     session = readable(session)
     blocks = [
@@ -55,7 +55,7 @@ def render_status(
         paint.pairs(_facts(paint, session, clock)),
         *_attention(paint, session, clock),
     ]
-    unsettled = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
+    unsettled = [*(agent.id for agent in session.agents if agent.id in lost_ids), *ended]
     silent = [
         *unsettled,
         *(agent.id for agent in session.agents if agent.status == "interrupted" and agent.id in lately),
@@ -64,9 +64,9 @@ def render_status(
         lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
         blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
     if session.agents:
-        lines = agents_line(paint, session.agents, MOST_AGENTS, gone)
+        lines = agents_line(paint, session.agents, MOST_AGENTS, lost_ids)
         blocks.append(
-            _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, gone), lines)
+            _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, lost_ids), lines)
         )
     if session.tasks:
         lines = tasks_line(paint, session.tasks, MOST_TASKS)
@@ -79,9 +79,9 @@ def render_status(
         columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
-    what = next_step(session, frozenset(unsettled), retry) if hint else ""
-    if what:
-        blocks.append(paint.pairs([("Next", what)]))
+    step = next_step(session, frozenset(unsettled), retry) if hint else ""
+    if step:
+        blocks.append(paint.pairs([("Next", step)]))
     return Painted("\n\n".join(blocks))
 
 
@@ -143,8 +143,8 @@ def travel_words(session: Session, clock: Clock) -> str:
     words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
     last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"
     people = f"; shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
-    told = sync.error or words.get(sync.status, "it failed")
-    return f"{sync.remote or 'Remotes'}: {told}; {last}{people}"
+    state = sync.error or words.get(sync.status, "it failed")
+    return f"{sync.remote or 'Remotes'}: {state}; {last}{people}"
 
 
 def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
@@ -166,8 +166,8 @@ def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
         blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))
     if session.status == "error" and session.errors:
         last = session.errors[-1]
-        told = inset(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
-        blocks.append(_block(paint, "Stopped by an error", clock.ago(last.at), told))
+        message = inset(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
+        blocks.append(_block(paint, "Stopped by an error", clock.ago(last.at), message))
     return blocks
 
 
@@ -176,7 +176,7 @@ def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -
     return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
 
 
-def next_step(session: Session, gone: frozenset[str], retry: frozenset[str]) -> str:
+def next_step(session: Session, lost_ids: frozenset[str], retry: frozenset[str]) -> str:
     """The one thing worth doing now, as a command."""
     if session.status in ("completed", "aborted"):
         return f"holdfast start GOAL --continues {session.id[:8]}"
@@ -188,7 +188,7 @@ def next_step(session: Session, gone: frozenset[str], retry: frozenset[str]) -> 
         return "holdfast resume, once it is mended"
     if session.waiting:
         return "answer what waits for you"
-    if gone:
+    if lost_ids:
         return "holdfast resume settles what the crash left behind"
     if session.context.level == "compress":
         return "compress the context, then: holdfast compress --to TOKENS"

@@ -43,8 +43,8 @@ def show(home: str, agent: str) -> int:
     now = Wall().now()
     name = _conversation(agent, payload)
     store = os.environ.get("HOLDFAST_STORE") or ""
-    found = _glance(home, name, _directory(payload), now, store)
-    line = drawn(found, payload, _paint(os.environ), now=now)
+    cached = _find_cached(home, name, _directory(payload), now, store)
+    line = drawn(cached, payload, _paint(os.environ), now=now)
     if line:
         os.write(1, line.encode("utf-8", "replace") + b"\n")
     _pass_on(home, agent, name, payload, raw, now, store)
@@ -57,10 +57,10 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     payload = _object(raw) or {}
     now = Wall().now()
     name = _conversation(agent, payload)
-    found = _glance(home, name, _directory(payload), now, store)
-    worked, pause, _ = (None, "", 0) if found is None else status_cache.work_at(found, now)
+    cached = _find_cached(home, name, _directory(payload), now, store)
+    worked, pause, _ = (None, "", 0) if cached is None else status_cache.work_at(cached, now)
     columns = _paint(os.environ).width
-    line = drawn(found, payload, Paint(columns, tty=True), now=now)
+    line = drawn(cached, payload, Paint(columns, tty=True), now=now)
     try:
         _pass_on(home, agent, name, payload, raw, now, store)
     except OSError as error:
@@ -68,7 +68,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     return {
         "line": line.encode("utf-8", "replace").decode(),
         "agent": agent,
-        "goal": None if found is None else str(found.get("goal") or "").encode("utf-8", "replace").decode(),
+        "goal": None if cached is None else str(cached.get("goal") or "").encode("utf-8", "replace").decode(),
         "working_ms": worked,
         "pause": pause or None,
         "context_percent": used(payload),
@@ -115,13 +115,13 @@ def _directory(payload: Fields) -> str:
     return ""
 
 
-def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | None:
+def _find_cached(home: str, name: str, where: str, now: int, store: str) -> Fields | None:
     if not where or not os.path.isdir(home):
         return None
-    found = status_cache.find(home, name, where, store)
+    cached = status_cache.find(home, name, where, store)
     lasts = _OUTDATED if not server_outage.is_on_a_server(store) else _OUTDATED_BY_OTHERS
-    if found is not None and (found.fields is None or now - status_cache.written_at(found.fields) < lasts):
-        return found.fields
+    if cached is not None and (cached.fields is None or now - status_cache.written_at(cached.fields) < lasts):
+        return cached.fields
     try:
         import holdfast.cli.quick  # noqa: F401
         from holdfast.keeper.hook_process import status_of_conversation
@@ -132,7 +132,7 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
 
         if not isinstance(error, Unreachable):  # else it was noted, once
             _note(home, error)
-        return None if found is None else found.fields
+        return None if cached is None else cached.fields
 
 
 def _note(home: str, error: Exception) -> None:
@@ -144,17 +144,17 @@ def _note(home: str, error: Exception) -> None:
 # ── the line ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
+def drawn(cached: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
     """The line: what a session is about gives way to how it stands."""
     parts: list[Painted] = []
-    if glance is None:
+    if cached is None:
         title = paint.plain(_project(payload))
     else:
-        title = paint.plain(str(glance.get("goal") or "")) or paint.plain("session")
-        parts += _session(glance, paint, now)
+        title = paint.plain(str(cached.get("goal") or "")) or paint.plain("session")
+        parts += _session(cached, paint, now)
     parts += [part for part in (_context(payload, paint), _cost(payload, paint)) if part]
-    if glance is not None:
-        parts += _reminder(glance, paint, now)
+    if cached is not None:
+        parts += _reminder(cached, paint, now)
     gap = paint.dim(" · ")
     rest = paint.join(*parts, sep=gap)
     room = paint.width - (paint.width_of(rest) + 3 if rest else 0)
@@ -163,14 +163,14 @@ def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
     return paint.cut(paint.join(*[part for part in parts if part], sep=gap), paint.width)
 
 
-def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
-    worked, pause, paused = status_cache.work_at(glance, now)
+def _session(cached: Fields, paint: Paint, now: int) -> list[Painted]:
+    worked, pause, paused = status_cache.work_at(cached, now)
     parts = [paint.plain(span(worked))]
     if pause:
         parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {span(worked)} worked")]
-    if glance.get("waits") is True:
+    if cached.get("waits") is True:
         parts.append(paint.yellow("waits for you"))
-    agents = glance.get("agents")
+    agents = cached.get("agents")
     if isinstance(agents, int) and agents > 0:
         parts.append(paint.cyan(f"{agents} agent{'' if agents == 1 else 's'}"))
     return parts
@@ -188,9 +188,9 @@ def _context(payload: Fields, paint: Paint) -> Painted | None:
 def used(payload: Fields) -> float | None:
     """Percent of the context window that is used; None before the agent knows."""
     window = _part(payload, "context_window")
-    told = _number(window.get("used_percentage"))
-    if told is not None:
-        return told
+    percentage = _number(window.get("used_percentage"))
+    if percentage is not None:
+        return percentage
     size, usage = _number(window.get("context_window_size")), _part(window, "current_usage")
     counts = [_number(value) for key, value in usage.items() if "input" in key]
     known = [count for count in counts if count is not None]
@@ -202,9 +202,9 @@ def _cost(payload: Fields, paint: Paint) -> Painted | None:
     return None if not cost else paint.dim(f"${cost:,.2f}")
 
 
-def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
+def _reminder(cached: Fields, paint: Paint, now: int) -> list[Painted]:
     """The farthest line of working time that is crossed, whether or not that was recorded yet."""
-    crossed = status_cache.crossed_limits(glance, now)
+    crossed = status_cache.crossed_limits(cached, now)
     if not crossed:
         return []
     return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]
@@ -248,12 +248,12 @@ def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, no
     """Hand the payload over if it is news: drawing the line once more is no sign of work."""
     if name.startswith(status_cache.DIRECTORY_PREFIX) or not os.path.isdir(status_cache.directory(home)):
         return
-    told = status_cache.input_path(home, name)
+    path = status_cache.input_path(home, name)
     news = _news(payload)
-    if news is None or _recent(told, now):
+    if news is None or _recent(path, now):
         return
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(told, flags, 0o600)
+    handle = os.open(path, flags, 0o600)
     try:
         if os.read(handle, len(news) + 1) == news:
             return
@@ -276,8 +276,8 @@ def _news(payload: Fields) -> bytes | None:
     cost, limits = _part(payload, "cost").get("total_cost_usd"), payload.get("rate_limits")
     if not usage and not cost and not limits:
         return None
-    said = [usage, window.get("context_window_size"), cost, model, limits]
-    text = json.dumps(said, sort_keys=True).encode()
+    recorded = [usage, window.get("context_window_size"), cost, model, limits]
+    text = json.dumps(recorded, sort_keys=True).encode()
     return b"%08x %d" % (crc32(text), len(text))
 
 

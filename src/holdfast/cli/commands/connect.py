@@ -25,32 +25,32 @@ _WAYS = {"user": "for you", "project": "for this project", "plugin": "by its plu
 def agents(call: Call) -> None:
     from holdfast.conversations.connect.detect import find
 
-    found = find(call.keeper, call.agent_dirs())
-    call.answer({"agents": [public_agent(setup) for setup in found]}, lambda paint: _paint_agents(paint, found))
+    setups = find(call.keeper, call.agent_dirs())
+    call.answer({"agents": [public_agent(setup) for setup in setups]}, lambda paint: _paint_agents(paint, setups))
 
 
-def public_agent(one: AgentSetup) -> dict[str, object]:
+def public_agent(setup: AgentSetup) -> dict[str, object]:
     return {
-        "name": one.name,
-        "title": one.title,
-        "found": one.found,
-        "connected": one.connected,
-        "script_missing": one.silent,
-        "server": None if one.server is None else {
-            "scope": one.server.scope,
-            "path": public_path(one.server.path),
-            "missing": None if one.server.missing is None else public_path(one.server.missing),
+        "name": setup.name,
+        "title": setup.title,
+        "found": setup.found,
+        "connected": setup.connected,
+        "script_missing": setup.silent,
+        "server": None if setup.server is None else {
+            "scope": setup.server.scope,
+            "path": public_path(setup.server.path),
+            "missing": None if setup.server.missing is None else public_path(setup.server.missing),
         },
-        "program": None if one.program is None else public_path(one.program),
-        "obstacles": list(one.obstacles),
+        "program": None if setup.program is None else public_path(setup.program),
+        "obstacles": list(setup.obstacles),
         "leftovers": [
             {"path": public_path(left.path), "home": public_path(left.home), "gone": left.gone}
-            for left in one.leftovers
+            for left in setup.leftovers
         ],
     }  # fmt: skip
 
 
-def agents_table(paint: Paint, found: list[AgentSetup]) -> Painted:
+def agents_table(paint: Paint, setups: list[AgentSetup]) -> Painted:
     rows = [
         [
             paint.bold(setup.name),
@@ -59,46 +59,46 @@ def agents_table(paint: Paint, found: list[AgentSetup]) -> Painted:
             _server(paint, setup),
             setup.program or ("used here" if setup.found else paint.dim("not found")),
         ]
-        for setup in found
+        for setup in setups
     ]
     return paint.table(
         rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Server"), Column("Found", weight=1)]
     )
 
 
-def _way(paint: Paint, one: AgentSetup) -> Painted:
-    if one.connected is None:
+def _way(paint: Paint, setup: AgentSetup) -> Painted:
+    if setup.connected is None:
         return paint.dim("no")
-    if one.silent:
-        return paint.yellow(f"{_WAYS[one.connected]}, script missing")
-    return paint.green(_WAYS[one.connected])
+    if setup.silent:
+        return paint.yellow(f"{_WAYS[setup.connected]}, script missing")
+    return paint.green(_WAYS[setup.connected])
 
 
-def _server(paint: Paint, one: AgentSetup) -> Painted:
-    if one.server is None:
+def _server(paint: Paint, setup: AgentSetup) -> Painted:
+    if setup.server is None:
         return paint.dim("no")
-    if one.server.missing is not None:
+    if setup.server.missing is not None:
         return paint.yellow("missing")
-    return paint.green("yes" if one.server.by_hand is None else "by hand")
+    return paint.green("yes" if setup.server.by_hand is None else "by hand")
 
 
-def _paint_agents(paint: Paint, found: list[AgentSetup]) -> Painted:
+def _paint_agents(paint: Paint, setups: list[AgentSetup]) -> Painted:
     from holdfast.conversations.connect.detect import commands
 
-    lines: list[str] = [agents_table(paint, found)]
-    for setup in found:
-        told = list(setup.obstacles) if setup.connected else []
+    lines: list[str] = [agents_table(paint, setups)]
+    for setup in setups:
+        problems = list(setup.obstacles) if setup.connected else []
         if setup.silent:
-            told.append(f"Hooks stand in {setup.files[0]}, but Holdfast's script is not in this home yet.")
+            problems.append(f"Hooks stand in {setup.files[0]}, but Holdfast's script is not in this home yet.")
         if setup.server is not None and setup.server.missing is not None:
-            told.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
-        told += [
+            problems.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
+        problems += [
             f"{left.path} calls {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
             for left in setup.leftovers
         ]
-        for sentence in told:
+        for sentence in problems:
             lines += [paint.yellow(line) for line in wrap(paint.plain(f"{setup.name}: {sentence}"), paint.width)]
-    lines += [paint.dim(command) for command in commands(found)]
+    lines += [paint.dim(command) for command in commands(setups)]
     return Painted("\n".join(lines))
 
 
@@ -161,14 +161,14 @@ def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _where_connected(one: Connected) -> str:
-    if one.agent == "git":
-        return "for this repository" if one.scope == "project" else "for all your repositories"
+def _where_connected(connected: Connected) -> str:
+    if connected.agent == "git":
+        return "for this repository" if connected.scope == "project" else "for all your repositories"
     from holdfast.conversations.adapters.index import MCP_ONLY
 
-    if one.agent in MCP_ONLY:
+    if connected.agent in MCP_ONLY:
         return "for you, with the MCP server and nothing else"  # it knows of no projects
-    return "for this project" if one.scope == "project" else "for you, in every project"
+    return "for this project" if connected.scope == "project" else "for you, in every project"
 
 
 def _paint_disconnected(paint: Paint, done: list[Connected]) -> Painted:
@@ -232,34 +232,35 @@ _MAX_LINES = 8
 _MAX_ALIKE = 3
 
 
-def public_connection(one: Connected) -> dict[str, object]:
+def public_connection(connected: Connected) -> dict[str, object]:
     return {
-        "agent": one.agent,
-        "scope": one.scope,
-        "project": None if one.project is None else public_path(one.project),
+        "agent": connected.agent,
+        "scope": connected.scope,
+        "project": None if connected.project is None else public_path(connected.project),
         "files": [
             {"path": public_path(file.path), "change": file.change}
             | ({} if file.aside is None else {"aside": public_path(file.aside)})
-            for file in one.files
+            for file in connected.files
         ],
-        "server": None if one.server is None else public_path(one.server),
-        "obstacles": list(one.obstacles),
-        "notes": list(one.notes),
+        "server": None if connected.server is None else public_path(connected.server),
+        "obstacles": list(connected.obstacles),
+        "notes": list(connected.notes),
     }
 
 
-def _paint_connection(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
+def _paint_connection(paint: Paint, connected: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
     """One agent: what it is now, its files, what was added to them, what stands in the way."""
     from holdfast.conversations.adapters.index import title
 
-    out = [paint.join(paint.bold(one.agent if one.agent == "git" else title(one.agent)), "  ", paint.green(verdict))]
-    out += _paint_files(paint, one.files)
-    if one.server is not None:
-        out.append(paint.join("  ", paint.dim("server "), f"{one.server_name} in {one.server}"))
+    name = connected.agent if connected.agent == "git" else title(connected.agent)
+    out = [paint.join(paint.bold(name), "  ", paint.green(verdict))]
+    out += _paint_files(paint, connected.files)
+    if connected.server is not None:
+        out.append(paint.join("  ", paint.dim("server "), f"{connected.server_name} in {connected.server}"))
     if lines:
-        out += _paint_new_lines(paint, one.files)
-    out += [paint.plain(f"  {note}") for note in one.notes]
-    for obstacle in one.obstacles:
+        out += _paint_new_lines(paint, connected.files)
+    out += [paint.plain(f"  {note}") for note in connected.notes]
+    for obstacle in connected.obstacles:
         out += [paint.yellow(f"  {line}") for line in wrap(paint.plain(obstacle), paint.width - 2)]
     return out
 
@@ -282,11 +283,11 @@ def _paint_files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
 def _paint_new_lines(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
     """The first lines that are new in shared files, each once, without those that only close what others opened."""
     new = [line for file in files for line in _new_lines(file) if line.strip("+{}[], \t\r")]
-    told = list(dict.fromkeys(f"+ {one_line(line[1:])}" for line in new))[:_MAX_LINES]
-    for line in told:
+    shown = list(dict.fromkeys(f"+ {one_line(line[1:])}" for line in new))[:_MAX_LINES]
+    for line in shown:
         yield paint.cut(paint.join("    ", paint.green(line)), paint.width)
-    if len(new) > len(told):
-        yield paint.dim(f"    and {count(len(new) - len(told), 'more line')} like these")
+    if len(new) > len(shown):
+        yield paint.dim(f"    and {count(len(new) - len(shown), 'more line')} like these")
 
 
 def _new_lines(file: Touched) -> list[str]:

@@ -25,9 +25,9 @@ def conversation_list(call: Call) -> None:
     call.keeper.agent_dirs = call.agent_dirs()
     call.keeper.compare()
     session = call.session_to_read()
-    found = session.document(at=call.at).conversations
+    conversations = session.document(at=call.at).conversations
     clock = Clock(call.keeper.now() if call.at is None else call.at)
-    call.answer({"conversations": found}, lambda paint: _conversations_table(paint, found, clock))
+    call.answer({"conversations": conversations}, lambda paint: _conversations_table(paint, conversations, clock))
 
 
 def conversation_move(call: Call) -> None:
@@ -45,8 +45,8 @@ def conversation_move(call: Call) -> None:
     )
 
 
-def _conversations_table(paint: Paint, found: list[Conversation], clock: Clock) -> Painted:
-    if not found:
+def _conversations_table(paint: Paint, conversations: list[Conversation], clock: Clock) -> Painted:
+    if not conversations:
         return paint.dim("The session has no conversations.")
     columns = [
         Column("Agent"), Column("Conversation"), Column("Title", weight=3, least=12),
@@ -58,14 +58,14 @@ def _conversations_table(paint: Paint, found: list[Conversation], clock: Clock) 
          clock.at(conversation.started_at) if conversation.started_at else "",
          "" if conversation.prompts is None else str(conversation.prompts), _tokens_of(conversation),
          "" if conversation.cost_usd is None else f"{conversation.cost_usd:,.2f} USD"]
-        for conversation in found
+        for conversation in conversations
     ]  # fmt: skip
     keep = [n for n in range(len(columns)) if n < 3 or any(row[n] for row in rows)]
     return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
 
 
-def _tokens_of(one: Conversation) -> str:
-    used = one.tokens
+def _tokens_of(conversation: Conversation) -> str:
+    used = conversation.tokens
     known = [number for number in (used.input, used.output, used.cache_read, used.cache_write) if number]
     return f"{sum(known):,}" if known else ""
 
@@ -87,18 +87,18 @@ def backfill(call: Call) -> int:
             load_adapter(name)  # raises before anything is read
     bar = _BackfillBar(call)
     try:
-        found = backfill(call.keeper, call.agent_dirs(), names, since=_since(call), progress=bar.draw)
+        results = backfill(call.keeper, call.agent_dirs(), names, since=_since(call), progress=bar.draw)
     finally:
         bar.clear()
-    shown = [backfilled for backfilled in found if backfilled.sources or names or backfilled.unread]
-    failed = unread(found)
+    shown = [backfilled for backfilled in results if backfilled.sources or names or backfilled.unread]
+    failed = unread(results)
     call.answer(
-        {"backfill": [_backfill_document(backfilled) for backfilled in found]},
+        {"backfill": [_backfill_document(backfilled) for backfilled in results]},
         lambda paint: Painted("") if call.quiet else _paint_backfill(paint, shown),
         error=failed[0] if failed else None,
     )
     code = call.failed(failed)
-    problems = [problem for backfilled in found for problem in backfilled.problems]
+    problems = [problem for backfilled in results for problem in backfilled.problems]
     for problem in problems[:_MAX_PROBLEMS]:
         call.note(f"Not all could be read: {problem}")
     if len(problems) > _MAX_PROBLEMS:
@@ -112,16 +112,16 @@ def _since(call: Call) -> int | None:
     return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
-def _backfill_document(one: Backfilled) -> dict[str, object]:
+def _backfill_document(result: Backfilled) -> dict[str, object]:
     return {
-        "agent": one.agent, "sources": one.sources, "read": one.read, "conversations": one.conversations,
-        "sessions": one.sessions, "grown": one.grown, "events": one.events, "working_ms": one.worked,
-        "problems": one.problems, "unread": one.unread,
+        "agent": result.agent, "sources": result.sources, "read": result.read, "conversations": result.conversations,
+        "sessions": result.sessions, "grown": result.grown, "events": result.events, "working_ms": result.worked,
+        "problems": result.problems, "unread": result.unread,
     }  # fmt: skip
 
 
-def _paint_backfill(paint: Paint, found: list[Backfilled]) -> Painted:
-    if not found:
+def _paint_backfill(paint: Paint, results: list[Backfilled]) -> Painted:
+    if not results:
         return paint.plain("No agent has kept any conversations here.")
     columns = [
         Column("Agent"), Column("Files", "right"), Column("Read", "right"), Column("New sessions", "right"),
@@ -131,14 +131,14 @@ def _paint_backfill(paint: Paint, found: list[Backfilled]) -> Painted:
         [paint.bold(backfilled.agent), f"{backfilled.sources:,}", f"{backfilled.read:,}", f"{backfilled.sessions:,}",
          f"{backfilled.grown:,}", f"{backfilled.events:,}",
          format_duration(backfilled.worked) if backfilled.worked else ""]
-        for backfilled in found
+        for backfilled in results
     ]  # fmt: skip
-    new = sum(backfilled.sessions for backfilled in found)
-    grown = sum(backfilled.grown for backfilled in found)
+    new = sum(backfilled.sessions for backfilled in results)
+    grown = sum(backfilled.grown for backfilled in results)
     if new or grown:
-        told = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
-        verdict = paint.green(f"{told}. holdfast history --all-projects shows them.")
-    elif any(backfilled.unread for backfilled in found):
+        summary = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
+        verdict = paint.green(f"{summary}. holdfast history --all-projects shows them.")
+    elif any(backfilled.unread for backfilled in results):
         verdict = paint.plain("Nothing new in what could be read.")
     else:
         verdict = paint.plain("Nothing new.")

@@ -58,22 +58,22 @@ def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     return document, Painted("\n".join(lines))
 
 
-def _paint_vault(paint: Paint, one: Met) -> list[str]:
+def _paint_vault(paint: Paint, met: Met) -> list[str]:
     lines: list[str] = [
-        paint.join(paint.dim("  vault        "), one.words),
-        paint.join("               ", paint.dim(f"at {one.remote.name}: "), _STATUSES[one.status]),
+        paint.join(paint.dim("  vault        "), met.words),
+        paint.join("               ", paint.dim(f"at {met.remote.name}: "), _STATUSES[met.status]),
     ]
-    if one.held:
-        lines.append(paint.yellow(f"               {one.held} earlier sessions wait: {_confirming(one)}"))
-    if one.status == "other-keys":
+    if met.held:
+        lines.append(paint.yellow(f"               {met.held} earlier sessions wait: {_confirming(met)}"))
+    if met.status == "other-keys":
         from holdfast.sync.remote_list import rejoining
 
-        lines.append(paint.yellow(f"               ask to join again: {rejoining(one.remote)}"))
+        lines.append(paint.yellow(f"               ask to join again: {rejoining(met.remote)}"))
     return lines
 
 
-def _confirming(one: Met) -> str:
-    return f"holdfast remote confirm {one.remote.name}"
+def _confirming(met: Met) -> str:
+    return f"holdfast remote confirm {met.remote.name}"
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────────────────
@@ -82,54 +82,54 @@ def _confirming(one: Met) -> str:
 def device_list(call: Call) -> None:
     from holdfast.sync import devices
 
-    found, failed = devices.known(call.keeper)
+    known, failed = devices.known(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"devices": [_device_document(device) for device in found],
+        {"devices": [_device_document(device) for device in known],
          "notes": [f"{name}: {error.message}" for name, error in failed.items()]},
-        lambda paint: _paint_devices(paint, found, now),
+        lambda paint: _paint_devices(paint, known, now),
     )  # fmt: skip
     for name, error in failed.items():
         call.note(
             f"{name}: {error.message}. Requests to join there are not known; the rest is as of the last contact."
         )
-    asking = next((match for match in found if match.status == "pending" and not match.this), None)
+    asking = next((match for match in known if match.status == "pending" and not match.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
-    if any(match.held is not None for match in found):
+    if any(match.held is not None for match in known):
         call.note("To accept what is held back: holdfast device admit NAME")
 
 
-def _device_document(one: KnownDevice) -> dict[str, object]:
+def _device_document(device: KnownDevice) -> dict[str, object]:
     return {
-        "remote": one.remote, "name": one.name, "fingerprint": one.fingerprint, "status": one.status,
-        "admin": one.admin, "this": one.this,
-        "last_word": None if one.last_word is None else format_time(one.last_word),
-        "held": None if one.held is None else one.held._asdict(),
+        "remote": device.remote, "name": device.name, "fingerprint": device.fingerprint, "status": device.status,
+        "admin": device.admin, "this": device.this,
+        "last_word": None if device.last_word is None else format_time(device.last_word),
+        "held": None if device.held is None else device.held._asdict(),
     }  # fmt: skip
 
 
-def _paint_devices(paint: Paint, found: Sequence[KnownDevice], now: int) -> Painted:
+def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Painted:
     from holdfast.sync.accept_late import held_back
 
-    if not found:
+    if not devices:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
     remote = None
-    for match in found:
-        if match.remote != remote:
-            remote = match.remote
+    for device in devices:
+        if device.remote != remote:
+            remote = device.remote
             lines.append(paint.bold(remote))
-        about = ["this device"] if match.this else []
-        about.append(_STATUSES.get(match.status, match.status))
-        about += ["lets others in"] if match.admin else []
-        about += [f"heard {ago(now - match.last_word)}"] if match.last_word else []
-        shown = paint.yellow if match.status == "pending" else paint.red if match.status == "removed" else paint.green
-        name = paint.bold(match.name) if match.name else paint.dim("(no name yet)")
-        lines.append(paint.join("  ", name, "  ", shown(", ".join(about))))
-        lines.append(paint.join("    ", paint.dim(match.fingerprint)))
-        if match.held is not None:
-            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(match.held)}"))
+        about = ["this device"] if device.this else []
+        about.append(_STATUSES.get(device.status, device.status))
+        about += ["lets others in"] if device.admin else []
+        about += [f"heard {ago(now - device.last_word)}"] if device.last_word else []
+        colour = {"pending": paint.yellow, "removed": paint.red}.get(device.status, paint.green)
+        name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
+        lines.append(paint.join("  ", name, "  ", colour(", ".join(about))))
+        lines.append(paint.join("    ", paint.dim(device.fingerprint)))
+        if device.held is not None:
+            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(device.held)}"))
     return Painted("\n".join(lines))
 
 
@@ -196,9 +196,9 @@ def _paint_admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | st
         return ""
     if not done.events:
         return paint.join("Nothing of ", paint.bold(done.name), " is held back" if not done.left else " was taken in")
-    told = f" {count(done.events, 'event')} of {count(done.sessions, 'session')} by "
+    counts = f" {count(done.events, 'event')} of {count(done.sessions, 'session')} by "
     return paint.join(
-        paint.green("Took in"), told, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
+        paint.green("Took in"), counts, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
     )
 
 
@@ -234,8 +234,8 @@ def people_add(call: Call) -> None:
 def people_list(call: Call) -> None:
     from holdfast.sync import people
 
-    found = people.load(call.keeper.home)
-    call.answer({"people": [_person_document(person) for person in found]}, lambda paint: _paint_people(paint, found))
+    known = people.load(call.keeper.home)
+    call.answer({"people": [_person_document(person) for person in known]}, lambda paint: _paint_people(paint, known))
 
 
 def _person_document(person: Person) -> dict[str, object]:
@@ -252,11 +252,11 @@ def _fingerprint(device: str) -> str:
     return spell(bytes.fromhex(device))
 
 
-def _paint_people(paint: Paint, found: Sequence[Person]) -> Painted:
-    if not found:
+def _paint_people(paint: Paint, known: Sequence[Person]) -> Painted:
+    if not known:
         return paint.dim("Nobody is known yet: holdfast people add EMAIL KEY")
     lines: list[str] = []
-    for person in found:
+    for person in known:
         lines.append(paint.bold(person.email))
         lines += [paint.join("  ", paint.dim(key)) for key in person.keys]
         lines += [paint.join("  offers from ", paint.dim(_fingerprint(device))) for device in person.devices]

@@ -24,42 +24,42 @@ def import_(call: Call) -> int:
     from holdfast.formats.import_ import import_files
 
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
-    found = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
-    notes = [note for imported in found for note in imported.notes]
-    failed = _combined_error(imported.error for imported in found)
+    results = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
+    notes = [note for imported in results for note in imported.notes]
+    failed = _combined_error(imported.error for imported in results)
     call.answer(
-        {"files": [_import_document(imported) for imported in found], "notes": _notes_document(notes),
-         "sessions": list(dict.fromkeys(imported.session for imported in found if imported.session is not None))},
-        lambda paint: _paint_imports(paint, found, quiet=call.quiet),
+        {"files": [_import_document(imported) for imported in results], "notes": _notes_document(notes),
+         "sessions": list(dict.fromkeys(imported.session for imported in results if imported.session is not None))},
+        lambda paint: _paint_imports(paint, results, quiet=call.quiet),
         error=failed[0] if failed else None,
     )  # fmt: skip
     code = call.failed(failed)
-    for imported in found:
-        _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(found) > 1 else "")
+    for imported in results:
+        _print_notes(call, imported.notes, about=f"{_named(imported.path)} " if len(results) > 1 else "")
     # The notes have said so, file by file.
     call.keeper.recorder.tally.redacted.clear()
     call.tell()
     return code
 
 
-def _import_document(one: Imported) -> dict[str, object]:
+def _import_document(file: Imported) -> dict[str, object]:
     return {
-        "path": public_path(one.path), "format": one.format, "session": one.session, "result": one.result,
-        "events": one.events, "error": None if one.error is None else one.error.message,
-        "hint": None if one.error is None else one.error.hint, "notes": _notes_document(one.notes),
+        "path": public_path(file.path), "format": file.format, "session": file.session, "result": file.result,
+        "events": file.events, "error": None if file.error is None else file.error.message,
+        "hint": None if file.error is None else file.error.hint, "notes": _notes_document(file.notes),
     }  # fmt: skip
 
 
-def _paint_imports(paint: Paint, found: list[Imported], *, quiet: bool) -> Painted:
+def _paint_imports(paint: Paint, results: list[Imported], *, quiet: bool) -> Painted:
     """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
-    for imported in found:
+    for imported in results:
         if imported.error is not None:
             lines.append(paint.join(paint.red("not read"), f"  {_failure(imported.error, imported.path)}"))
         elif not quiet:
             assert imported.session is not None
-            what = paint.dim(f"{imported.format or 'hand-made'} → {imported.session[:8]}")
-            lines.append(paint.join(imported.result, f"  {_named(imported.path)} ", what))
+            origin = paint.dim(f"{imported.format or 'hand-made'} → {imported.session[:8]}")
+            lines.append(paint.join(imported.result, f"  {_named(imported.path)} ", origin))
     return Painted("\n".join(lines))
 
 
@@ -104,8 +104,8 @@ def convert(call: Call) -> None:
     target = registry.named(call.parsed.need("to"))
     source = one_source(call.parsed.need("path"), call.parsed.text("from_"))
     out = call.parsed.text("out")
-    one_file = not is_layout(out, target)
-    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=one_file)
+    single_file = not is_layout(out, target)
+    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=single_file)
     paths = [] if out is None or out == "-" else put_file(out, document, target)
     if call.json:
         call.answer(
@@ -148,8 +148,8 @@ def validate(call: Call) -> int:
     verdicts = validator.check(paths)
     for verdict in verdicts:
         verdict.path = public_path(verdict.path)
-        for found in verdict.problems:
-            found.file = verdict.path
+        for problem in verdict.problems:
+            problem.file = verdict.path
     call.answer({"files": verdicts}, lambda paint: _paint_verdicts(paint, verdicts, quiet=call.quiet))
     return 0 if all(verdict.valid for verdict in verdicts) else _INVALID
 
@@ -176,8 +176,8 @@ def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -
                     paint.dim(f"  {verdict.format or 'no format'}"),
                 )
             )
-            for found in verdict.problems:
-                lines += _paint_problem(paint, found)
+            for problem in verdict.problems:
+                lines += _paint_problem(paint, problem)
     wrong = sum(not verdict.valid for verdict in verdicts)
     if wrong:
         lines.append(paint.red(f"{wrong} of {count(len(verdicts), 'file')} {'is' if wrong == 1 else 'are'} invalid."))
@@ -186,12 +186,12 @@ def _paint_verdicts(paint: Paint, verdicts: list[FileVerdict], *, quiet: bool) -
     return Painted("\n".join(lines))
 
 
-def _paint_problem(paint: Paint, found: FileProblem) -> list[Painted]:
-    mark = paint.red("error  ") if found.severity == "error" else paint.yellow("warning")
-    where = found.path
-    if found.line is not None and not found.message.startswith(f"line {found.line}:"):
-        where += f" (line {found.line})"
-    where, message, cells = paint.plain(where), paint.plain(found.message), paint.width - 11
+def _paint_problem(paint: Paint, problem: FileProblem) -> list[Painted]:
+    mark = paint.red("error  ") if problem.severity == "error" else paint.yellow("warning")
+    where = problem.path
+    if problem.line is not None and not problem.message.startswith(f"line {problem.line}:"):
+        where += f" (line {problem.line})"
+    where, message, cells = paint.plain(where), paint.plain(problem.message), paint.width - 11
     glued = f"{where}  ".replace(" ", _GLUE)
     if paint.width_of(glued + message.partition(" ")[0]) > cells:
         broken = [*wrap(where, cells), *wrap(message, cells)]
@@ -208,19 +208,19 @@ def recover(call: Call) -> int:
     from holdfast.formats.recover import recover
 
     path = call.parsed.need("path")
-    found = recover(call.keeper, path)
-    if not any(rescue.something for rescue in found):
-        raise _nothing_recovered(path, found)
-    sessions, more, failed = _start_sessions(call, found) if call.parsed.flag("start") else ({}, {}, {})
-    if failed and not sessions and len(found) == 1:
+    rescues = recover(call.keeper, path)
+    if not any(rescue.something for rescue in rescues):
+        raise _nothing_recovered(path, rescues)
+    sessions, more, failed = _start_sessions(call, rescues) if call.parsed.flag("start") else ({}, {}, {})
+    if failed and not sessions and len(rescues) == 1:
         raise failed[0]
-    files = [_rescue_document(rescue, more.get(number, [])) for number, rescue in enumerate(found)]
+    files = [_rescue_document(rescue, more.get(number, [])) for number, rescue in enumerate(rescues)]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
-        lambda paint: _paint_rescues(paint, path, found, sessions, quiet=call.quiet),
+        lambda paint: _paint_rescues(paint, path, rescues, sessions, quiet=call.quiet),
     )
-    for number, rescue in enumerate(found):
-        about = f"{_named(rescue.path)} " if len(found) > 1 else ""
+    for number, rescue in enumerate(rescues):
+        about = f"{_named(rescue.path)} " if len(rescues) > 1 else ""
         _print_notes(call, [*rescue.notes, *more.get(number, [])], about=about)
         if number in failed:
             call.note(f"{about}no session was made of it: {failed[number].message}")
@@ -230,7 +230,7 @@ def recover(call: Call) -> int:
 
 
 def _start_sessions(
-    call: Call, found: list[Rescue]
+    call: Call, rescues: list[Rescue]
 ) -> tuple[dict[int, str], dict[int, list[FormatNote]], dict[int, HoldfastError]]:
     """The session of every file it can be made of. Of a directory, sound files are left alone."""
     from holdfast.formats.recover import start
@@ -238,8 +238,8 @@ def _start_sessions(
     sessions: dict[int, str] = {}
     more: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
-    for number, rescue in enumerate(found):
-        if not rescue.something or (rescue.whole and len(found) > 1):
+    for number, rescue in enumerate(rescues):
+        if not rescue.something or (rescue.whole and len(rescues) > 1):
             continue
         try:
             sessions[number], notes = start(call.keeper, rescue)
@@ -250,9 +250,9 @@ def _start_sessions(
     return sessions, more, failed
 
 
-def _nothing_recovered(path: str, found: list[Rescue]) -> HoldfastError:
-    error = next((rescue.error for rescue in found if rescue.error is not None), None)
-    if error is not None and len(found) == 1:
+def _nothing_recovered(path: str, rescues: list[Rescue]) -> HoldfastError:
+    error = next((rescue.error for rescue in rescues if rescue.error is not None), None)
+    if error is not None and len(rescues) == 1:
         return error
     return Invalid(
         f"nothing could be recovered from {path}",
@@ -261,87 +261,87 @@ def _nothing_recovered(path: str, found: list[Rescue]) -> HoldfastError:
     )
 
 
-def _rescue_document(one: Rescue, more: list[FormatNote]) -> dict[str, object]:
+def _rescue_document(rescue: Rescue, more: list[FormatNote]) -> dict[str, object]:
     return {
-        "path": public_path(one.path), "format": None if one.rules is None else one.rules.name, "whole": one.whole,
-        "document": one.document, "notes": _notes_document([*one.notes, *more]), "lost_from": one.lost_from,
-        "known": one.known, "error": None if one.error is None else one.error.message,
-        "hint": None if one.error is None else one.error.hint,
+        "path": public_path(rescue.path), "format": None if rescue.rules is None else rescue.rules.name,
+        "whole": rescue.whole,
+        "document": rescue.document, "notes": _notes_document([*rescue.notes, *more]), "lost_from": rescue.lost_from,
+        "known": rescue.known, "error": None if rescue.error is None else rescue.error.message,
+        "hint": None if rescue.error is None else rescue.error.hint,
     }  # fmt: skip
 
 
-def _paint_rescues(paint: Paint, path: str, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
-    lines = [_paint_rescue(paint, rescue, sessions.get(number), quiet=quiet) for number, rescue in enumerate(found)]
-    if all(rescue.whole for rescue in found) and not quiet:
-        said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
+def _paint_rescues(
+    paint: Paint, path: str, rescues: list[Rescue], sessions: dict[int, str], *, quiet: bool
+) -> Painted:
+    lines = [_paint_rescue(paint, rescue, sessions.get(number), quiet=quiet) for number, rescue in enumerate(rescues)]
+    if all(rescue.whole for rescue in rescues) and not quiet:
+        verdict = "It is whole" if len(rescues) == 1 else f"{count(len(rescues), 'file')} looked at, all whole"
         new = not sessions and any(
-            rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in found
+            rescue.rules is not None and rescue.known is None and rescue.error is None for rescue in rescues
         )
-        them = f"{_named(path)} takes {'it' if len(found) == 1 else 'them'} in"
+        them = f"{_named(path)} takes {'it' if len(rescues) == 1 else 'them'} in"
         take = f" holdfast import {them}." if new and path != "-" else ""
-        lines.append(paint.plain(f"{said}: nothing needs to be recovered.{take}"))
+        lines.append(paint.plain(f"{verdict}: nothing needs to be recovered.{take}"))
     return Painted("\n".join(lines))
 
 
-def _paint_rescue(paint: Paint, one: Rescue, session: str | None, *, quiet: bool) -> Painted:
-    what = "no known format" if one.rules is None else one.rules.name
-    if not one.something:
-        if one.error is not None:
+def _paint_rescue(paint: Paint, rescue: Rescue, session: str | None, *, quiet: bool) -> Painted:
+    format_name = "no known format" if rescue.rules is None else rescue.rules.name
+    if not rescue.something:
+        if rescue.error is not None:
             # What could not be opened may well be sound.
-            verdict = "not read" if isinstance(one.error, Failed) else "lost"
-            return paint.join(paint.red(verdict), f"  {_failure(one.error, one.path)}")
-        return paint.join(paint.red("lost"), f"  {_named(one.path)}: nothing in it is complete")
-    verdict = paint.green("whole") if one.whole else paint.yellow("recovered")
-    lines = [paint.join(verdict, f"  {_named(one.path)} ", paint.dim(f"({what})"))]
+            verdict = "not read" if isinstance(rescue.error, Failed) else "lost"
+            return paint.join(paint.red(verdict), f"  {_failure(rescue.error, rescue.path)}")
+        return paint.join(paint.red("lost"), f"  {_named(rescue.path)}: nothing in it is complete")
+    verdict = paint.green("whole") if rescue.whole else paint.yellow("recovered")
+    lines = [paint.join(verdict, f"  {_named(rescue.path)} ", paint.dim(f"({format_name})"))]
     if not quiet:
-        lines += [paint.plain(f"  {line}") for line in _rescue_details(one)]
-    if one.known is not None:
-        lines += [paint.plain(f"  {line}") for line in _log_lines(one, started=session is not None)]
-        if one.rules is not None and not one.whole:
-            lines.append(paint.dim(f"  holdfast mirror on {one.rules.name} writes its file again"))
+        lines += [paint.plain(f"  {line}") for line in _rescue_details(rescue)]
+    if rescue.known is not None:
+        lines += [paint.plain(f"  {line}") for line in _log_lines(rescue, started=session is not None)]
+        if rescue.rules is not None and not rescue.whole:
+            lines.append(paint.dim(f"  holdfast mirror on {rescue.rules.name} writes its file again"))
     elif session is not None:
         lines.append(paint.plain(f"  session {session}: holdfast show {session[:8]}, holdfast resume {session[:8]}"))
     return Painted("\n".join(lines))
 
 
-def _log_lines(one: Rescue, *, started: bool) -> list[str]:
+def _log_lines(rescue: Rescue, *, started: bool) -> list[str]:
     """What the log knows of the session, and whether the file knows more."""
-    show = f"holdfast show {one.known}"
-    if one.more is None:
-        return [f"the log knows this session{'' if one.whole else ', and there nothing is lost'}: {show}"]
+    show = f"holdfast show {rescue.known}"
+    if rescue.more is None:
+        return [f"the log has this session{'' if rescue.whole else ', and nothing is lost'}: {show}"]
     if started:
-        return [f"the log knows this session, and now has what only this file told: {show}"]
-    unite = f"holdfast import {_named(one.path)}" if one.whole else f"holdfast recover {_named(one.path)} --start"
-    return [
-        f"the log knows this session ({show}), but this file tells more",
-        f"{unite} unites them",
-    ]
+        return [f"the log has this session, and now also what only this file had: {show}"]
+    name = _named(rescue.path)
+    merge = f"holdfast import {name}" if rescue.whole else f"holdfast recover {name} --start"
+    return [f"the log has this session ({show}), but this file has more", f"{merge} merges them"]
 
 
-def _rescue_details(one: Rescue) -> list[str]:
+def _rescue_details(rescue: Rescue) -> list[str]:
     lines = []
-    if one.contents is not None:
-        told = one.contents
-        if told.goal:
-            lines.append(f"goal: {one_line(told.goal)}")
-        lines.append(
-            f"{count(told.agents, 'agent')}, {count(told.tasks, 'task')}, {count(told.decisions, 'decision')}"
-        )
-    elif isinstance(one.document, (dict, list)) and not one.whole:
+    if rescue.contents is not None:
+        contents = rescue.contents
+        if contents.goal:
+            lines.append(f"goal: {one_line(contents.goal)}")
+        agents, tasks = count(contents.agents, "agent"), count(contents.tasks, "task")
+        lines.append(f"{agents}, {tasks}, {count(contents.decisions, 'decision')}")
+    elif isinstance(rescue.document, (dict, list)) and not rescue.whole:
         lines.append(
             count(
-                len(one.document),
-                "field" if isinstance(one.document, dict) else "entry",
-                "entries" if isinstance(one.document, list) else "",
+                len(rescue.document),
+                "field" if isinstance(rescue.document, dict) else "entry",
+                "entries" if isinstance(rescue.document, list) else "",
             )
         )
-    if one.error is not None:
+    if rescue.error is not None:
         from holdfast.formats.discover import reason
 
-        lines.append(reason(one.error, one.path))
-    if one.lost_from is not None:
-        lines.append(f"lost from byte {one.lost_from:,} (line {one.lost_line or 1:,}) on")
-    elif not one.whole:
+        lines.append(reason(rescue.error, rescue.path))
+    if rescue.lost_from is not None:
+        lines.append(f"lost from byte {rescue.lost_from:,} (line {rescue.lost_line or 1:,}) on")
+    elif not rescue.whole:
         lines.append("nothing is lost")
     return lines
 
@@ -353,32 +353,32 @@ def migrate(call: Call) -> int:
     from holdfast.formats import migrate
 
     path = call.parsed.need("path")
-    found = migrate.back(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
-    failed = _combined_error(migrated.error for migrated in found)
+    results = migrate.back(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
+    failed = _combined_error(migrated.error for migrated in results)
     call.answer(
-        {"files": [_migration_document(migrated) for migrated in found]},
-        lambda paint: _paint_migrations(paint, found, quiet=call.quiet),
+        {"files": [_migration_document(migrated) for migrated in results]},
+        lambda paint: _paint_migrations(paint, results, quiet=call.quiet),
         error=failed[0] if failed else None,
     )
     code = call.failed(failed)
-    for migrated in found:
-        _print_notes(call, migrated.notes, about=f"{migrated.path} " if len(found) > 1 else "")
+    for migrated in results:
+        _print_notes(call, migrated.notes, about=f"{migrated.path} " if len(results) > 1 else "")
     return code
 
 
-def _migration_document(one: Migrated) -> dict[str, object]:
+def _migration_document(file: Migrated) -> dict[str, object]:
     return {
-        "path": public_path(one.path), "format": one.format, "from": one.version, "result": one.result,
-        "kept": None if one.kept is None else public_path(one.kept),
-        "notes": _notes_document(one.notes), "error": None if one.error is None else one.error.message,
-        "hint": None if one.error is None else one.error.hint,
+        "path": public_path(file.path), "format": file.format, "from": file.version, "result": file.result,
+        "kept": None if file.kept is None else public_path(file.kept),
+        "notes": _notes_document(file.notes), "error": None if file.error is None else file.error.message,
+        "hint": None if file.error is None else file.error.hint,
     }  # fmt: skip
 
 
-def _paint_migrations(paint: Paint, found: list[Migrated], *, quiet: bool) -> Painted:
+def _paint_migrations(paint: Paint, results: list[Migrated], *, quiet: bool) -> Painted:
     """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
-    for migrated in found:
+    for migrated in results:
         if migrated.error is not None:
             lines.append(paint.join(paint.red(migrated.result), f"  {_failure(migrated.error, migrated.path)}"))
         elif not quiet:

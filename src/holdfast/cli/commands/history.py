@@ -35,26 +35,26 @@ def history(call: Call) -> None:
     since, everywhere = _since(call), words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
     rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
-    beside = archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
-    unreadable = [{"path": path, "reason": reason} for path, reason in beside.unreadable]
+    archived = archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
+    unreadable = [{"path": path, "reason": reason} for path, reason in archived.unreadable]
     call.answer(
         {"sessions": rows, **({"unreadable": unreadable} if unreadable else {})},
-        lambda paint: _paint_history(call, paint, rows, beside, everywhere=everywhere),
+        lambda paint: _paint_history(call, paint, rows, archived, everywhere=everywhere),
     )
     if unreadable:
         call.note(f"What is left of it: holdfast recover {unreadable[0]['path']}")
-    if beside.unknown:
+    if archived.unknown:
         folder = "/".join(FOLDER)
-        call.note(f"{count(beside.unknown, 'more archive')} in {folder}: holdfast import {folder}")
+        call.note(f"{count(archived.unknown, 'more archive')} in {folder}: holdfast import {folder}")
     if asked is None and len(rows) == limit:
         call.note(f"The latest {limit:,} are shown; --limit N shows more.")
 
 
-def _paint_history(call: Call, paint: Paint, rows: Sequence[Row], beside: Archives, *, everywhere: bool) -> Painted:
+def _paint_history(call: Call, paint: Paint, rows: Sequence[Row], archived: Archives, *, everywhere: bool) -> Painted:
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     aliases = [_alias_of(call, row) for row in rows]
     listed = _history_table(paint, rows, aliases, clock, everywhere=everywhere) if rows else _no_history(call, paint)
-    unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in beside.unreadable]
+    unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in archived.unreadable]
     return Painted("\n".join([listed, *unread]))
 
 
@@ -159,15 +159,15 @@ _NONE = "(none)"
 
 def stats(call: Call) -> None:
     by = call.parsed.text("by") or "scope"
-    found = call.keeper.hours(by, at=call.at)
+    hours = call.keeper.hours(by, at=call.at)
     if call.parsed.flag("csv") and not call.json:
         from holdfast.sessions.hours.table import csv_of
 
-        put(csv_of(found.by, found.lines, type(found.total)))
+        put(csv_of(hours.by, hours.lines, type(hours.total)))
         return
     call.answer(
-        {"by": by, "lines": found.lines, "total": found.total},
-        lambda paint: _paint_hours(paint, found) if found.lines else _no_hours(paint, by),
+        {"by": by, "lines": hours.lines, "total": hours.total},
+        lambda paint: _paint_hours(paint, hours) if hours.lines else _no_hours(paint, by),
     )
 
 
@@ -175,17 +175,17 @@ def _no_hours(paint: Paint, by: str) -> Painted:
     return paint.plain("No agents were recorded here yet." if by == "agent" else "No sessions here yet.")
 
 
-def _paint_hours(paint: Paint, found: Table) -> Painted:
+def _paint_hours(paint: Paint, hours: Table) -> Painted:
     from holdfast.sessions.hours.table import AgentLine, Line, worked_days
 
-    total = found.total
+    total = hours.total
     if isinstance(total, AgentLine):
-        return _agent_hours(paint, [line for line in found.lines if isinstance(line, AgentLine)], total, found.names)
-    lines = [line for line in found.lines if isinstance(line, Line)]
-    shown = worked_days(lines) if found.by == "day" else lines
+        return _agent_hours(paint, [line for line in hours.lines if isinstance(line, AgentLine)], total, hours.names)
+    lines = [line for line in hours.lines if isinstance(line, Line)]
+    shown = worked_days(lines) if hours.by == "day" else lines
     left_out = len(lines) - len(shown)
     rest = "\n" + paint.dim(count(left_out, "day") + " without worked time not shown") if left_out else ""
-    return Painted(_session_hours(paint, found.by, shown, total) + rest)
+    return Painted(_session_hours(paint, hours.by, shown, total) + rest)
 
 
 def _session_hours(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
@@ -258,18 +258,18 @@ def project_list(call: Call) -> None:
     from holdfast.workspace import projects
 
     store = call.keeper.existing_store()
-    found = [] if store is None else projects.list_projects(store)
+    known = [] if store is None else projects.list_projects(store)
     rows = [
         (
             project.name,
             str(project.sessions),
             ", ".join(map(files.display_path, project.paths)) or "on another device",
         )
-        for project in found
+        for project in known
     ]
     columns = [Column("Project", least=12), Column("Sessions", "right"), Column("Where", weight=1)]
     call.answer(
-        {"projects": [project._asdict() for project in found]},
+        {"projects": [project._asdict() for project in known]},
         lambda paint: paint.table(rows, columns) if rows else paint.dim("There are no sessions yet."),
     )
 
@@ -277,11 +277,11 @@ def project_list(call: Call) -> None:
 def project_reconnect(call: Call) -> None:
     from holdfast.workspace import projects
 
-    found = projects.reconnect(call.keeper, call.parsed.need("old_path"))
-    number = count(sum(project.sessions for project in found), "session")
+    reconnected = projects.reconnect(call.keeper, call.parsed.need("old_path"))
+    number = count(sum(project.sessions for project in reconnected), "session")
     here = files.display_path(call.keeper.place.main)
     call.answer(
-        {"projects": [project._asdict() for project in found], "path": call.keeper.place.main},
+        {"projects": [project._asdict() for project in reconnected], "path": call.keeper.place.main},
         lambda paint: "" if call.quiet else paint.plain(f"Reconnected: {number} of this project, now at {here}"),
     )
 
@@ -290,13 +290,13 @@ def project_reconnect(call: Call) -> None:
 
 
 def archive(call: Call) -> None:
-    found = call.keeper.archive(call.parsed.need("id"), at=call.at)
-    call.done(found.document(), lambda paint: paint.join("Archived ", paint.bold(found.id[:8])))
+    session = call.keeper.archive(call.parsed.need("id"), at=call.at)
+    call.done(session.document(), lambda paint: paint.join("Archived ", paint.bold(session.id[:8])))
 
 
 def unarchive(call: Call) -> None:
-    found = call.keeper.unarchive(call.parsed.need("id"), at=call.at)
-    call.done(found.document(), lambda paint: paint.join("Taken out ", paint.bold(found.id[:8])))
+    session = call.keeper.unarchive(call.parsed.need("id"), at=call.at)
+    call.done(session.document(), lambda paint: paint.join("Taken out ", paint.bold(session.id[:8])))
 
 
 # ── delete ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -305,23 +305,23 @@ def unarchive(call: Call) -> None:
 def delete(call: Call) -> None:
     from holdfast.sessions.stop import needs_force
 
-    found = call.keeper.session(call.parsed.need("id"))
+    session = call.keeper.session(call.parsed.need("id"))
     force = call.parsed.flag("force")
     if not (call.parsed.flag("confirm") or call.parsed.globals.yes):
-        unfinished = needs_force(call.keeper, found.state())
-        goal = found.document().goal
+        unfinished = needs_force(call.keeper, session.state())
+        goal = session.document().goal
         answer = call.ask(
-            f"{goal!r} is unfinished ({found.document().status}). Erase it for good, as it is? Type yes:"
+            f"{goal!r} is unfinished ({session.document().status}). Erase it for good, as it is? Type yes:"
             if unfinished
             else f"Erase {goal!r} for good? Type yes:"
         )
         if answer != "yes":
             flags = "--confirm --force" if unfinished else "--confirm"
             raise Refused(
-                "nothing was deleted", hint=f"Say it: holdfast delete {found.id[:8]} {flags}", session=found.id
+                "nothing was deleted", hint=f"Say it: holdfast delete {session.id[:8]} {flags}", session=session.id
             )
         force = True  # the question said that it is unfinished
-    deleted = call.keeper.delete(found.id, force=force, at=call.at)
+    deleted = call.keeper.delete(session.id, force=force, at=call.at)
     call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))
     call.tell_of_mirrors()
 
@@ -330,38 +330,38 @@ def delete(call: Call) -> None:
 
 
 def why(call: Call) -> None:
-    found = call.keeper.why(_project_path(call.parsed.need("what"), call.keeper.place.root))
+    answer = call.keeper.why(_project_path(call.parsed.need("what"), call.keeper.place.root))
     document = {
-        "commit": found.commit, "file": found.file, "line": found.line,
-        "sessions": [session._asdict() for session in found.sessions],
+        "commit": answer.commit, "file": answer.file, "line": answer.line,
+        "sessions": [session._asdict() for session in answer.sessions],
     }  # fmt: skip
-    call.answer(document, lambda paint: _paint_why(paint, found))
+    call.answer(document, lambda paint: _paint_why(paint, answer))
 
 
-def _project_path(what: str, root: str) -> str:
+def _project_path(written: str, root: str) -> str:
     """A path as the project has it; the name of a commit stays as it is."""
     from holdfast.cli.commands.work import inside
 
-    path, colon, number = what.rpartition(":")
+    path, colon, number = written.rpartition(":")
     if colon and number.isdecimal() and os.path.lexists(path):
         return f"{inside(path, root)}:{number}"
-    return inside(what, root) if os.path.lexists(what) else what
+    return inside(written, root) if os.path.lexists(written) else written
 
 
-def _paint_why(paint: Paint, found: WhyAnswer) -> Painted:
-    lines: list[str] = [paint.cut(paint.bold(found.about), paint.width)]
-    for session in found.sessions:
+def _paint_why(paint: Paint, answer: WhyAnswer) -> Painted:
+    lines: list[str] = [paint.cut(paint.bold(answer.about), paint.width)]
+    for session in answer.sessions:
         lines += ["", *_paint_origin(paint, session)]
-    if not found.sessions:
+    if not answer.sessions:
         lines.append(paint.plain("Nothing that is recorded says who made it."))
     return Painted("\n".join(lines))
 
 
-def _paint_origin(paint: Paint, one: ChangeOrigin) -> list[str]:
-    word = {"certain": paint.green, "likely": paint.plain}.get(one.certainty, paint.yellow)(one.certainty)
-    head = paint.join("  ", word, "  ", paint.bold(one.goal), "  ", paint.dim(one.id[:8]))
-    talk = f"conversation {one.conversation}" if one.conversation else "no conversation"
-    return [paint.cut(head, paint.width), *(f"    {line}" for line in _wrapped(paint, f"{talk}; {one.because}"))]
+def _paint_origin(paint: Paint, origin: ChangeOrigin) -> list[str]:
+    word = {"certain": paint.green, "likely": paint.plain}.get(origin.certainty, paint.yellow)(origin.certainty)
+    head = paint.join("  ", word, "  ", paint.bold(origin.goal), "  ", paint.dim(origin.id[:8]))
+    talk = f"conversation {origin.conversation}" if origin.conversation else "no conversation"
+    return [paint.cut(head, paint.width), *(f"    {line}" for line in _wrapped(paint, f"{talk}; {origin.because}"))]
 
 
 def _wrapped(paint: Paint, words: str) -> list[str]:

@@ -185,13 +185,13 @@ def _sync_first(call: Call) -> None:
 def _left_on_device(call: Call, device: str) -> SessionHandle:
     from holdfast.sessions.history import unfinished_by
 
-    found = unfinished_by(call.keeper, device)
-    if found is None:
+    session = unfinished_by(call.keeper, device)
+    if session is None:
         raise NotFound(
             f"no device called {device[:60]!a} has worked on an unfinished session of this project",
             hint="holdfast history shows the sessions; --all-projects those of other projects.",
         )
-    return call.keeper.session(found)
+    return call.keeper.session(session)
 
 
 def _take_up(
@@ -359,14 +359,14 @@ def _named_or_current(call: Call) -> SessionHandle:
     named = call.parsed.text("session")
     if named is not None:
         return call.keeper.session(named)
-    found = call.keeper.current()
-    if found is None:
+    current = call.keeper.current()
+    if current is None:
         latest = call.keeper.latest()
         hint = "Name one: holdfast history lists them."
         if latest is not None:
             hint = f"For the latest one, {shorten(latest.document().goal, 60)}: --session {latest.id[:8]}"
         raise NotFound("there is no current session here", hint=hint)
-    return found
+    return current
 
 
 # ── fork ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,38 +48,38 @@ def mirror_status(call: Call) -> None:
 
 
 def _report_mirrors(call: Call, line: str | None, changed: Container[str] = ()) -> None:
-    found = call.keeper.mirrors.status(changed)
+    mirrors = call.keeper.mirrors.status(changed)
     call.answer(
-        {"mirrors": [_mirror_document(mirrored) for mirrored in found]},
-        lambda paint: _paint_mirrors(paint, found, line, quiet=call.quiet and line is not None),
+        {"mirrors": [_mirror_document(mirrored) for mirrored in mirrors]},
+        lambda paint: _paint_mirrors(paint, mirrors, line, quiet=call.quiet and line is not None),
     )
     call.tell_of_mirrors()
 
 
-def _mirror_document(one: Mirrored) -> dict[str, object]:
+def _mirror_document(mirrored: Mirrored) -> dict[str, object]:
     return {
-        "format": one.format,
-        "paths": one.paths,
-        "last_written": None if one.last_written is None else format_time(one.last_written),
-        "changed_outside": one.changed_outside,
+        "format": mirrored.format,
+        "paths": mirrored.paths,
+        "last_written": None if mirrored.last_written is None else format_time(mirrored.last_written),
+        "changed_outside": mirrored.changed_outside,
         "rejected": [
             {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": format_time(bad.at)}
-            for bad in one.rejected
+            for bad in mirrored.rejected
         ],
-        "held": [{"path": path, "reason": reason} for path, reason in one.held.items()],
-        "trouble": one.trouble,
+        "held": [{"path": path, "reason": reason} for path, reason in mirrored.held.items()],
+        "trouble": mirrored.trouble,
     }
 
 
-def _paint_mirrors(paint: Paint, found: list[Mirrored], line: str | None, *, quiet: bool) -> Painted:
+def _paint_mirrors(paint: Paint, mirrors: list[Mirrored], line: str | None, *, quiet: bool) -> Painted:
     if quiet:
         return Painted("")
     lines = [] if line is None else [paint.plain(line)]
-    if not found:
+    if not mirrors:
         if line is None:
             lines.append(paint.dim("Nothing is mirrored here: holdfast mirror on FORMAT"))
         return Painted("\n".join(lines))
-    for mirrored in found:
+    for mirrored in mirrors:
         when = (
             "nothing written yet"
             if mirrored.last_written is None
@@ -111,15 +111,15 @@ def cycle(call: Call) -> None:
     stands = None if path is None or start is not None or weeks is not None else cycle.in_file(path)
     if stands is not None:
         start, weeks = stands
-    found = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=stands is not None, at=call.at)
+    current = cycle.cycle(call.keeper, start=start, weeks=weeks, begins_there=stands is not None, at=call.at)
     if path is not None:
-        cycle.update(path, found)
+        cycle.update(path, current)
     if call.json:
-        call.answer({"cycle": found, "paths": [] if path is None else [path]}, lambda _: "")
+        call.answer({"cycle": current, "paths": [] if path is None else [path]}, lambda _: "")
     elif path is not None:
         call.note(f"Written: {path}")
     else:
-        put(cycle.markdown(found))
+        put(cycle.markdown(current))
 
 
 # ── contract ───────────────────────────────────────────────────────────────────────────────────────────
@@ -128,23 +128,24 @@ def cycle(call: Call) -> None:
 def contract_acknowledge(call: Call) -> None:
     from holdfast.formats.contract import commands
 
-    told = commands.acknowledge(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"), at=call.at)
+    spec, agent = call.parsed.need("spec"), call.parsed.text("agent")
+    made = commands.acknowledge(call.keeper, spec, agent, at=call.at)
     call.answer(
-        {"acknowledgment": told},
-        lambda paint: "" if call.quiet else paint.plain(f"{told.agent} acknowledged version {told.version}"),
+        {"acknowledgment": made},
+        lambda paint: "" if call.quiet else paint.plain(f"{made.agent} acknowledged version {made.version}"),
     )
 
 
 def contract_verify(call: Call) -> None:
     from holdfast.formats.contract import commands
 
-    found = commands.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    acknowledgments = commands.verify(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
     lines = "\n".join(
         f"{acknowledgment.agent}: version {acknowledgment.version} holds, acknowledged {acknowledgment.date}"
-        for acknowledgment in found
+        for acknowledgment in acknowledgments
     )
     call.answer(
-        {"valid": True, "acknowledgments": found},
+        {"valid": True, "acknowledgments": acknowledgments},
         lambda paint: "" if call.quiet else paint.plain(lines, lines=True),
     )
 
@@ -152,8 +153,8 @@ def contract_verify(call: Call) -> None:
 def contract_summary(call: Call) -> None:
     from holdfast.formats.contract import commands
 
-    found = commands.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
+    text = commands.summary(call.keeper, call.parsed.need("spec"), call.parsed.text("agent"))
     if call.json:
-        call.answer({"summary": found}, lambda _: "")
+        call.answer({"summary": text}, lambda _: "")
     else:
-        put(commands.as_markdown(found))
+        put(commands.as_markdown(text))

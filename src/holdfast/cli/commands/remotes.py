@@ -89,13 +89,13 @@ def _next_steps(done: Added) -> list[str]:
     from holdfast.sync.remotes.index import caveat
 
     name = done.remote.name
-    told = {
+    steps = {
         "founded": "holdfast sync sends what is recorded here.\n"
                    "For the day when all devices are gone: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync brings what is there.",
     }  # fmt: skip
-    sentences = [told[done.what]]
+    sentences = [steps[done.what]]
     if (known := caveat(done.remote.url)) is not None:
         sentences.append(
             f"{known}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
@@ -115,10 +115,10 @@ def _next_steps(done: Added) -> list[str]:
 def remote_list(call: Call) -> None:
     from holdfast.sync import remote_setup
 
-    found = remote_setup.all_met(call.keeper)
+    known = remote_setup.all_met(call.keeper)
     now = call.keeper.now()
     call.answer(
-        {"remotes": [_remote_document(met) for met in found]}, lambda paint: _paint_remotes(paint, found, now)
+        {"remotes": [_remote_document(met) for met in known]}, lambda paint: _paint_remotes(paint, known, now)
     )
 
 
@@ -153,34 +153,34 @@ def _same_words(call: Call, words: str) -> bool:
 def remote_remove(call: Call) -> None:
     from holdfast.sync import remote_setup
 
-    gone = remote_setup.remove(call.keeper, call.parsed.need("name"))
+    removed = remote_setup.remove(call.keeper, call.parsed.need("name"))
     call.answer(
-        {"removed": gone.name, "url": gone.url},
-        lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(gone.name)),
+        {"removed": removed.name, "url": removed.url},
+        lambda paint: "" if call.quiet else paint.join("Removed ", paint.bold(removed.name)),
     )
-    call.note(f"What was sent stays at {gone.url}, and what was received stays here.")
+    call.note(f"What was sent stays at {removed.url}, and what was received stays here.")
 
 
-def _remote_document(one: Met) -> dict[str, object]:
+def _remote_document(met: Met) -> dict[str, object]:
     from holdfast.sync.remotes.index import caveat
 
     return {
-        "name": one.remote.name, "url": one.remote.url, "vault": one.remote.vault, "words": one.words,
-        "status": one.status, "projects": list(one.remote.projects),
-        "last_sync": None if one.last_sync is None else format_time(one.last_sync), "error": one.error,
-        "caveat": caveat(one.remote.url),
-        "kind": one.remote.kind, "session": one.remote.session, "confirmed": one.confirmed, "held": one.held,
+        "name": met.remote.name, "url": met.remote.url, "vault": met.remote.vault, "words": met.words,
+        "status": met.status, "projects": list(met.remote.projects),
+        "last_sync": None if met.last_sync is None else format_time(met.last_sync), "error": met.error,
+        "caveat": caveat(met.remote.url),
+        "kind": met.remote.kind, "session": met.remote.session, "confirmed": met.confirmed, "held": met.held,
     }  # fmt: skip
 
 
-def _paint_remotes(paint: Paint, found: Sequence[Met], now: int) -> Painted:
+def _paint_remotes(paint: Paint, known: Sequence[Met], now: int) -> Painted:
     from holdfast.sync.remote_list import rejoining
     from holdfast.sync.remotes.index import caveat
 
-    if not found:
+    if not known:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
-    for met in found:
+    for met in known:
         lines.append(paint.join(paint.bold(met.remote.name), "  ", met.remote.url))
         when = "never synced" if met.last_sync is None else f"synced {ago(now - met.last_sync)}"
         scope = ", only one project's sessions" if met.remote.projects else ""
@@ -189,12 +189,12 @@ def _paint_remotes(paint: Paint, found: Sequence[Met], now: int) -> Painted:
         if met.remote.kind == "vault":
             lines.append(paint.join("  ", paint.dim(met.words)))
         if met.held:
-            held = f"{count(met.held, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
-            lines.append(paint.join("  ", paint.yellow(held)))
+            pending = f"{count(met.held, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
+            lines.append(paint.join("  ", paint.yellow(pending)))
         if met.status == "other-keys":
             lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(met.remote)}")))
-        if (known := caveat(met.remote.url)) is not None:
-            lines += [paint.join("  ", paint.yellow(line)) for line in wrap(known, paint.width - 2)]
+        if (warning := caveat(met.remote.url)) is not None:
+            lines += [paint.join("  ", paint.yellow(line)) for line in wrap(warning, paint.width - 2)]
         if met.error:
             lines.append(paint.join("  ", paint.red(met.error)))
     return Painted("\n".join(lines))
@@ -256,9 +256,9 @@ def _paint_sync(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
     sent, received = done.report.pushed, done.report.pulled
     lines: list[str] = []
     if not quiet:
-        told = [f"sent {sent:,}"] if sent else []
-        told += [f"received {received:,}"] if received else []
-        lines.append(paint.plain(f"{', '.join(told).capitalize()}." if told else "Nothing new."))
+        counts = [f"sent {sent:,}"] if sent else []
+        counts += [f"received {received:,}"] if received else []
+        lines.append(paint.plain(f"{', '.join(counts).capitalize()}." if counts else "Nothing new."))
         lines += [
             paint.cut(paint.join("  ", paint.dim(session.id[:8]), "  ", session.goal), paint.width)
             for session in done.sessions[:_MAX_SESSIONS]
@@ -292,14 +292,14 @@ class _SyncBar:
         self._next = monotonic() + _DRAWN_AFTER
         self._shown = False
 
-    def draw(self, done: int, total: int, what: str) -> None:
+    def draw(self, done: int, total: int, label: str) -> None:
         now = monotonic()
         if not self._wanted or now < self._next:
             return
         self._next = now + _DRAWN_EVERY
         paint = self._paint
         far = paint.join(paint.bar(done / total, _BAR_WIDTH), f" {done:,} of {total:,} ") if total else f"{done:,} "
-        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(far, paint.dim(what)), paint.width - 1)}")
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(far, paint.dim(label)), paint.width - 1)}")
         sys.stderr.flush()
         self._shown = True
 
@@ -320,42 +320,45 @@ def conflicts(call: Call) -> None:
 
     reference = call.parsed.text("id")
     session = call.keeper.session(worked_on(call.keeper, reference, at=call.at))
-    found = session.conflicts(at=call.at)
+    disagreements = session.conflicts(at=call.at)
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer(
         {
             "session": session.id,
-            "conflicts": [disagreement.conflict for disagreement in found],
+            "conflicts": [disagreement.conflict for disagreement in disagreements],
             "sides": [
                 {"conflict": disagreement.conflict.id, "stands": disagreement.stands,
                  "values": [None if side is None else side._asdict() for side in disagreement.sides]}
-                for disagreement in found
+                for disagreement in disagreements
             ],
         },
-        lambda paint: _paint_conflicts(paint, found, clock) if found else paint.plain("No conflicts."),
+        lambda paint: (
+            _paint_conflicts(paint, disagreements, clock) if disagreements else paint.plain("No conflicts.")
+        ),
     )  # fmt: skip
-    left = next((disagreement.conflict.id for disagreement in found if disagreement.conflict.chosen is None), None)
-    if left is not None:
+    unresolved = [entry.conflict.id for entry in disagreements if entry.conflict.chosen is None]
+    if unresolved:
         current = call.keeper.current(at=call.at) if reference is None else None
         which = "" if current is not None else f" {session.id[:8]}"
-        call.note(f"Choose with: holdfast resolve {left} --take N{which}. To go on separately: holdfast fork{which}")
+        resolve = f"holdfast resolve {unresolved[0]} --take N{which}"
+        call.note(f"Choose with: {resolve}. To go on separately: holdfast fork{which}")
     elif reference is None and call.at is None and not call.json:
         others = [f"holdfast conflicts {name[:8]}" for name in disputed(call.keeper)[:_MAX_SESSIONS]]
         if others:
             call.note(f"Open in other sessions: {', '.join(others)}")
 
 
-def _paint_conflicts(paint: Paint, found: Sequence[Disagreement], clock: Clock) -> Painted:
-    return Painted("\n\n".join(str(_paint_conflict(paint, disagreement, clock)) for disagreement in found))
+def _paint_conflicts(paint: Paint, disagreements: Sequence[Disagreement], clock: Clock) -> Painted:
+    return Painted("\n\n".join(str(_paint_conflict(paint, disagreement, clock)) for disagreement in disagreements))
 
 
-def _paint_conflict(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
-    conflict = found.conflict
+def _paint_conflict(paint: Paint, disagreement: Disagreement, clock: Clock) -> Painted:
+    conflict = disagreement.conflict
     word = paint.red("open") if conflict.chosen is None else paint.green("settled")
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
-    of_each = zip(conflict.values, found.sides, found.devices, strict=True)
+    of_each = zip(conflict.values, disagreement.sides, disagreement.devices, strict=True)
     for number, (item, side, device) in enumerate(of_each, start=1):
-        mark = ("stands" if conflict.chosen is None else "chosen") if number == found.stands else ""
+        mark = ("stands" if conflict.chosen is None else "chosen") if number == disagreement.stands else ""
         source = f"{device}, {clock.ago(item.at)}" + (_side_words(side) if side else "")
         lines.append(
             paint.cut(paint.join(f"  {number}. {_spell_value(item.value)}", paint.green(f"  {mark}" if mark else "")),

@@ -51,15 +51,15 @@ def init(call: Call) -> int:
     for name in _named_agents(call):
         title(name)  # says so, before anything is asked or done
     where = call.agent_dirs()
-    found = find(call.keeper, where)
-    wanted = _choices(call, found)
-    done = _set_up(call, found, wanted)
+    setups = find(call.keeper, where)
+    wanted = _choices(call, setups)
+    done = _set_up(call, setups, wanted)
     if wanted.connect:
-        found = find(call.keeper, where)
+        setups = find(call.keeper, where)
     notes = project_files.notes(call.keeper, at_work=call.keeper.current() is not None, foreign=True)
     call.answer(
         {
-            "agents": [public_agent(setup) for setup in found],
+            "agents": [public_agent(setup) for setup in setups],
             "connections": [public_connection(connected) for connected in done.connected],
             "mirrors": [mirrored.format for mirrored in call.keeper.mirrors.status()],
             "backfill": None if done.backfilled is None else [
@@ -72,7 +72,7 @@ def init(call: Call) -> int:
             **({"notes": notes} if notes else {}),
         },
         lambda paint: (
-            Painted("") if call.quiet else _paint_outcome(paint, call.keeper.place.root, found, done, notes)
+            Painted("") if call.quiet else _paint_outcome(paint, call.keeper.place.root, setups, done, notes)
         ),
         error=done.problems[0] if done.problems else None,
     )  # fmt: skip
@@ -90,21 +90,21 @@ def _named_agents(call: Call) -> list[str]:
     return [] if words == [_NONE] else list(dict.fromkeys(words))
 
 
-def _choices(call: Call, found: list[AgentSetup]) -> InitChoices:
+def _choices(call: Call, setups: list[AgentSetup]) -> InitChoices:
     from holdfast.cli.commands.connect import agents_table
 
     yes = call.parsed.globals.yes
     asks = not yes and not call.json and sys.stdin.isatty()
     if asks:
-        call.note(agents_table(call.paint, found))
-    ready = [setup.name for setup in found if setup.ready]
+        call.note(agents_table(call.paint, setups))
+    ready = [setup.name for setup in setups if setup.ready]
     connect: list[str] | None = None
     if call.parsed.texts("connect"):
         connect = _named_agents(call)
     elif yes:
         connect = ready
     elif asks:
-        connect = _ask_which(call, found, ready)
+        connect = _ask_which(call, setups, ready)
     mirrors: list[str] | None = None
     if call.parsed.texts("mirror"):
         mirrors = [name for name in dict.fromkeys(call.parsed.texts("mirror")) if name != _NONE]
@@ -120,11 +120,11 @@ def _choices(call: Call, found: list[AgentSetup]) -> InitChoices:
     return InitChoices(connect, mirrors, backfill)
 
 
-def _ask_which(call: Call, found: list[AgentSetup], ready: list[str]) -> list[str]:
-    known = {setup.name for setup in found}
+def _ask_which(call: Call, setups: list[AgentSetup], ready: list[str]) -> list[str]:
+    known = {setup.name for setup in setups}
     if ready:
         question = f"Connect {', '.join(ready)}? [Y/n, or the names you want]"
-    elif any(setup.connected for setup in found):
+    elif any(setup.connected for setup in setups):
         return []  # everything that is here is connected
     else:
         question = "No agent was found. Connect one all the same? [names, or Enter for none]"
@@ -170,8 +170,8 @@ def _read_answer(call: Call, question: str) -> str:
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _set_up(call: Call, found: list[AgentSetup], wanted: InitChoices) -> InitOutcome:
-    connected, problems = _connect_agents(call, found, wanted.connect or [])
+def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOutcome:
+    connected, problems = _connect_agents(call, setups, wanted.connect or [])
     mirrors: list[str] = []
     on = {mirrored.format for mirrored in call.keeper.mirrors.status()} if wanted.mirrors else set()
     for name in wanted.mirrors or []:
@@ -195,18 +195,18 @@ def _set_up(call: Call, found: list[AgentSetup], wanted: InitChoices) -> InitOut
             problems += unread(backfilled)
         except HoldfastError as error:
             problems.append(error)
-    return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(found, wanted))
+    return InitOutcome(connected, mirrors, backfilled, problems, _next_commands(setups, wanted))
 
 
 def _connect_agents(
-    call: Call, found: list[AgentSetup], names: list[str]
+    call: Call, setups: list[AgentSetup], names: list[str]
 ) -> tuple[list[Connected], list[HoldfastError]]:
     """One after the other: an agent that cannot be connected does not keep the others from it."""
     from holdfast.conversations.connect.apply import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
     # Hooks that came with the project and are not heard yet stay the project's.
-    shared = {setup.name for setup in found if setup.silent and setup.connected == "project"}
+    shared = {setup.name for setup in setups if setup.silent and setup.connected == "project"}
     done: list[Connected] = []
     problems: list[HoldfastError] = []
     for name in names:
@@ -217,13 +217,13 @@ def _connect_agents(
     return done, problems
 
 
-def _next_commands(found: list[AgentSetup], wanted: InitChoices) -> list[str]:
+def _next_commands(setups: list[AgentSetup], wanted: InitChoices) -> list[str]:
     """The commands for what was left open."""
     from holdfast.conversations.connect.detect import commands
 
     left: list[str] = []
     if wanted.connect is None:
-        left += commands(found) or ["holdfast connect AGENT"]
+        left += commands(setups) or ["holdfast connect AGENT"]
     if wanted.mirrors is None:
         left.append("holdfast mirror on FORMAT")
     if wanted.backfill is None:
@@ -234,13 +234,13 @@ def _next_commands(found: list[AgentSetup], wanted: InitChoices) -> list[str]:
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _paint_outcome(paint: Paint, root: str, found: list[AgentSetup], done: InitOutcome, notes: list[str]) -> Painted:
+def _paint_outcome(paint: Paint, root: str, setups: list[AgentSetup], done: InitOutcome, notes: list[str]) -> Painted:
     from holdfast.cli.commands.connect import agents_table
 
-    lines: list[str] = [paint.heading("Holdfast", root), agents_table(paint, found), ""]
+    lines: list[str] = [paint.heading("Holdfast", root), agents_table(paint, setups), ""]
     mark = "*" if paint.ascii_only else "✓"
     for connected in done.connected:
-        title = next(agent.title for agent in found if agent.name == connected.agent)
+        title = next(agent.title for agent in setups if agent.name == connected.agent)
         lines.append(
             paint.join(
                 paint.green(mark),
@@ -252,8 +252,8 @@ def _paint_outcome(paint: Paint, root: str, found: list[AgentSetup], done: InitO
     lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]
     if done.backfilled is not None:
         sessions = sum(backfilled.sessions for backfilled in done.backfilled)
-        told = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
-        lines.append(paint.join(paint.green(mark), told))
+        summary = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
+        lines.append(paint.join(paint.green(mark), summary))
     lines += [paint.plain(sentence, lines=True) for sentence in notes]
     if done.next:
         lines.append(paint.plain("What you can do:"))
@@ -308,7 +308,7 @@ def config_list(call: Call) -> None:
     from holdfast.workspace import settings
 
     chosen = {setting.name: _value_of(call, setting.name) for setting in settings.SETTINGS}
-    found = [
+    documents = [
         {"name": setting.name, "value": chosen[setting.name], "default": setting.default, "about": setting.about}
         for setting in settings.SETTINGS
     ]
@@ -318,7 +318,7 @@ def config_list(call: Call) -> None:
     ]
     rows = [(setting.name, str(chosen[setting.name]), setting.about) for setting in settings.SETTINGS]
     columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
-    call.answer({"settings": found, "problems": problems}, lambda paint: paint.table(rows, columns))
+    call.answer({"settings": documents, "problems": problems}, lambda paint: paint.table(rows, columns))
 
 
 # ── doctor ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -106,14 +106,14 @@ def accept(call: Call) -> None:
         name = _choose_offer(call, shares.offers(call.keeper, url=url, keys=keys))
     done = shares.accept(call.keeper, url=url, keys=keys, name=name)
     # By the whole id: what somebody chose for one may be the beginning of another.
-    found = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
+    accepted_sessions = [(accepted, SessionHandle(call.keeper, accepted.session).document()) for accepted in done]
     call.answer(
         {"sessions": [
             {"id": accepted.session, "goal": document.goal, "status": document.status, "remote": accepted.remote,
              "writes": accepted.writes, "admitted": accepted.admitted}
-            for accepted, document in found
+            for accepted, document in accepted_sessions
         ]},
-        lambda paint: _paint_accepted(paint, found),
+        lambda paint: _paint_accepted(paint, accepted_sessions),
     )  # fmt: skip
     if any(accepted.writes and not accepted.admitted for accepted in done):
         call.note("What you write reaches the others once a device of theirs has synced, and yours after it.")
@@ -201,9 +201,9 @@ def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painte
     return Painted("\n".join(lines))
 
 
-def _paint_accepted(paint: Paint, found: Sequence[tuple[Accepted, Session]]) -> Painted:
+def _paint_accepted(paint: Paint, accepted_sessions: Sequence[tuple[Accepted, Session]]) -> Painted:
     lines: list[str] = []
-    for accepted, document in found:
+    for accepted, document in accepted_sessions:
         how = "to read and write" if accepted.writes else "to read"
         lines.append(paint.join(paint.bold(accepted.session[:8]), "  ", document.goal or "", paint.dim(f"  {how}")))
         lines.append(
@@ -245,38 +245,39 @@ def redact(call: Call) -> None:
 
     session = call.keeper.session(call.parsed.text("id") or "@")
     call.keeper.state(session.id)  # one that is erased is not found
-    found = leaving(call.keeper, session.id)
+    outgoing = leaving(call.keeper, session.id)
     call.answer(
         {
-            "session": found.session, "events": found.events, "texts": [text._asdict() for text in found.texts],
-            "found": [secret._asdict() for secret in found.found], "never": NEVER,
+            "session": outgoing.session, "events": outgoing.events,
+            "texts": [text._asdict() for text in outgoing.texts],
+            "found": [secret._asdict() for secret in outgoing.found], "never": NEVER,
         },
-        lambda paint: _paint_outgoing(paint, found),
+        lambda paint: _paint_outgoing(paint, outgoing),
     )  # fmt: skip
-    for remote, reason in found.held.items():
+    for remote, reason in outgoing.held.items():
         call.note(f"Nothing of it goes to {remote}: {reason}.")
     call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
 
 
-def _paint_outgoing(paint: Paint, found: Leaving) -> Painted:
-    news = sum(not text.sent for text in found.texts)
+def _paint_outgoing(paint: Paint, outgoing: Leaving) -> Painted:
+    news = sum(not text.sent for text in outgoing.texts)
     lines = [
         paint.plain(
-            f"{count(found.events, 'event')} would leave this device with the next sync,"
+            f"{count(outgoing.events, 'event')} would leave this device with the next sync,"
             f" with {count(news, 'new text')}."
-            if found.events
+            if outgoing.events
             else "Nothing new would leave this device with the next sync."
         )
     ]
-    rows = [row for texts in _grouped(found.texts) for row in _text_rows(texts)]
+    rows = [row for texts in _grouped(outgoing.texts) for row in _text_rows(texts)]
     titles = ("What", "", "Text") if paint.tty else ("", "", "")
     columns = [Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1)]
     if rows:
         lines.append(paint.table(rows, columns))
-    if found.found:
-        places = Counter(found.found)
-        told = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
-        lines.append(paint.join(paint.yellow("Would be cut out first: "), told))
+    if outgoing.found:
+        places = Counter(outgoing.found)
+        counts = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
+        lines.append(paint.join(paint.yellow("Would be cut out first: "), counts))
     return Painted("\n".join(lines))
 
 
@@ -289,7 +290,7 @@ def _grouped(texts: list[OutgoingText]) -> list[list[OutgoingText]]:
 
 def _text_rows(texts: list[OutgoingText]) -> list[list[str]]:
     # The new ones are why somebody looks.
-    ordered = sorted(texts, key=lambda one: one.sent)
+    ordered = sorted(texts, key=lambda outgoing: outgoing.sent)
     rows = [
         [text.where, "sent" if text.sent else "new", " ".join(text.text.split())] for text in ordered[:_MAX_TEXTS]
     ]

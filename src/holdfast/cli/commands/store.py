@@ -37,53 +37,54 @@ _RIGHTS = {True: "reads and writes", False: "reads"}
 
 
 def store_show(call: Call) -> None:
-    found = store_admin.show(call.keeper)
-    call.answer({"store": _store_document(found)}, lambda paint: _paint_store(paint, found))
-    for warning in found.warnings:
+    status = store_admin.show(call.keeper)
+    call.answer({"store": _store_document(status)}, lambda paint: _paint_store(paint, status))
+    for warning in status.warnings:
         call.note(warning)
 
 
-def _store_document(found: store_admin.StoreStatus) -> dict[str, object]:
-    where = found.address
+def _store_document(status: store_admin.StoreStatus) -> dict[str, object]:
+    where = status.address
     return {
-        "kind": where.kind, "url": where.url, "there": found.there, "version": found.version,
-        "sessions": found.sessions, "events": found.events, "bytes": found.bytes, "server": found.server,
-        "vault": found.vault, "person": found.person, "people": list(found.people), "partitions": found.partitions,
-        "bypasses_security": found.above, "local": found.local, "encrypted": found.encrypted,
-        "proven": found.proven, "warnings": found.warnings,
+        "kind": where.kind, "url": where.url, "there": status.there, "version": status.version,
+        "sessions": status.sessions, "events": status.events, "bytes": status.bytes, "server": status.server,
+        "vault": status.vault, "person": status.person, "people": list(status.people),
+        "partitions": status.partitions,
+        "bypasses_security": status.above, "local": status.local, "encrypted": status.encrypted,
+        "proven": status.proven, "warnings": status.warnings,
     }  # fmt: skip
 
 
-def _paint_store(paint: Paint, found: store_admin.StoreStatus) -> Painted:
+def _paint_store(paint: Paint, status: store_admin.StoreStatus) -> Painted:
     # It is there to be copied, so it is never cut.
-    title = paint.bold(found.address.url)
-    if not found.there:
+    title = paint.bold(status.address.url)
+    if not status.there:
         return Painted(f"{title}\n{paint.dim('There is no store yet: the first session makes it.')}")
-    return Painted(f"{title}\n{paint.pairs(_store_facts(found), indent=2)}")
+    return Painted(f"{title}\n{paint.pairs(_store_facts(status), indent=2)}")
 
 
-def _store_facts(found: store_admin.StoreStatus) -> list[tuple[str, str]]:
-    if found.server is None:
+def _store_facts(status: store_admin.StoreStatus) -> list[tuple[str, str]]:
+    if status.server is None:
         return [
-            ("kind", f"SQLite, tables of version {found.version}"), ("sessions", f"{found.sessions:,}"),
-            ("events", f"{found.events or 0:,}"), ("size", _size(found.bytes or 0)),
+            ("kind", f"SQLite, tables of version {status.version}"), ("sessions", f"{status.sessions:,}"),
+            ("events", f"{status.events or 0:,}"), ("size", _size(status.bytes or 0)),
         ]  # fmt: skip
-    events = "not counted yet" if found.events is None else f"about {found.events:,} in all vaults"
+    events = "not counted yet" if status.events is None else f"about {status.events:,} in all vaults"
     return [
-        ("kind", f"PostgreSQL {found.server}, tables of version {found.version}"),
-        ("vault", found.vault or ""), ("person", found.person or ""), ("people", ", ".join(found.people)),
-        ("line", _connection(found)), ("sessions", f"{found.sessions:,} that you see"),
-        ("events", f"{events}, in {count(found.partitions or 0, 'partition')}"),
-        ("size", f"{_size(found.bytes or 0)} in all vaults"),
+        ("kind", f"PostgreSQL {status.server}, tables of version {status.version}"),
+        ("vault", status.vault or ""), ("person", status.person or ""), ("people", ", ".join(status.people)),
+        ("line", _connection(status)), ("sessions", f"{status.sessions:,} that you see"),
+        ("events", f"{events}, in {count(status.partitions or 0, 'partition')}"),
+        ("size", f"{_size(status.bytes or 0)} in all vaults"),
     ]  # fmt: skip
 
 
-def _connection(found: store_admin.StoreStatus) -> str:
-    if found.local:
+def _connection(status: store_admin.StoreStatus) -> str:
+    if status.local:
         return "within this machine"
-    if not found.encrypted:
+    if not status.encrypted:
         return "not encrypted"
-    return "encrypted, and the server proved who it is" if found.proven else "encrypted"
+    return "encrypted, and the server proved who it is" if status.proven else "encrypted"
 
 
 def _size(size: int) -> str:
@@ -166,10 +167,12 @@ def store_partition(call: Call) -> None:
     assert parts is not None
     before = store_admin.partition(call.keeper, parts)
     now = count(parts, "partition")
-    said = f"Events are in {now} already" if before == parts else f"Events are in {now} now, and were in {before:,}"
+    sentence = f"Events already are in {now}"
+    if before != parts:
+        sentence = f"Events are now in {now}, and were in {before:,}"
     call.answer(
         {"partitions": parts, "before": before},
-        lambda paint: "" if call.quiet else paint.plain(said),
+        lambda paint: "" if call.quiet else paint.plain(sentence),
     )
 
 

@@ -71,7 +71,7 @@ def tour(call: Call) -> int:
             tour.prepare(("plan.md", PLAN), ("indexer.py", INDEXER), ("tester.py", TESTER))
             _walk_through(tour)
         except TourFailed as failed:
-            tour.tell(str(failed), held=False)
+            tour.report(str(failed), passed=False)
         finally:
             tour.close()
     return tour.sum_up(monotonic() - begun)
@@ -110,7 +110,7 @@ def _walk_through(tour: Tour) -> None:
     tour.say("Every event holds the hash of the one before it; doctor follows the chain.")
     tour.holdfast("doctor")
     tour.check(
-        "the whole log verifies", held=all(item["status"] != "failed" for item in tour.ask("doctor")["checks"])
+        "the whole log verifies", true=all(item["status"] != "failed" for item in tour.ask("doctor")["checks"])
     )
     tour.say("The session is done, and stays in history.")
     tour.holdfast("stop")
@@ -118,7 +118,7 @@ def _walk_through(tour: Tour) -> None:
     spent = last["time"]
     tour.check(
         "working and paused time add up to the time that passed",
-        held=last["status"] == "completed" and spent["working_ms"] + spent["paused_ms"] == spent["elapsed_ms"],
+        true=last["status"] == "completed" and spent["working_ms"] + spent["paused_ms"] == spent["elapsed_ms"],
     )
     _recorded_by_hooks(tour)
 
@@ -142,21 +142,21 @@ def _recorded_by_hooks(tour: Tour) -> None:
     tour.hook("PostToolUse", tool_name="Bash", tool_use_id="t2", tool_input={"command": "python test_search.py"})
     tour.hook("Stop", last_assistant_message="Done.")
     tour.holdfast("status")
-    heard = tour.ask("status")["session"]
+    session = tour.ask("status")["session"]
     tour.check(
         "the session recorded itself: goal, file with its hashes, command",
-        held=heard["goal"] == "Let search ignore case"
-        and [item["hash_before"] is not None for item in heard["files"]] == [True]
-        and heard["commands"]["total"] == 1,
+        true=session["goal"] == "Let search ignore case"
+        and [item["hash_before"] is not None for item in session["files"]] == [True]
+        and session["commands"]["total"] == 1,
     )
-    told = tour.answered("SessionStart", session_id="tomorrow", source="startup")
-    context = told["hookSpecificOutput"]["additionalContext"]
+    answer = tour.answered("SessionStart", session_id="tomorrow", source="startup")
+    context = answer["hookSpecificOutput"]["additionalContext"]
     tour.check(
         "opened again tomorrow, the agent is told where things stand",
-        held="Let search ignore case" in context and "claude --resume tour" in context,
+        true="Let search ignore case" in context and "claude --resume tour" in context,
     )
     tour.holdfast("disconnect", "claude", "--quiet")
-    tour.check("its settings are as they were", held=not os.path.exists(tour.persons(".claude/settings.json")))
+    tour.check("its settings are as they were", true=not os.path.exists(tour.persons(".claude/settings.json")))
 
 
 def _crash(tour: Tour) -> None:
@@ -173,14 +173,14 @@ def _crash(tour: Tour) -> None:
     after = tour.hashes()
     tour.lost = len(set(before) - set(after))
     tour.check(
-        f"{len(before)} events before the crash, the same {len(before)} after it", held=after[: len(before)] == before
+        f"{len(before)} events before the crash, the same {len(before)} after it", true=after[: len(before)] == before
     )
     tour.check(
-        "the agent that was killed is known to be interrupted", held=tour.agent("tester")["status"] == "interrupted"
+        "the agent that was killed is known to be interrupted", true=tour.agent("tester")["status"] == "interrupted"
     )
     tour.check(
         "search.py is whole; test_search.py changed after it was recorded",
-        held=any("test_search.py" in line and "changed" in line for line in resumed)
+        true=any("test_search.py" in line and "changed" in line for line in resumed)
         and not any(" search.py" in line and "changed" in line for line in resumed),
     )
 
@@ -301,15 +301,15 @@ class Tour:
         process.communicate()
         self._print("")
 
-    def hook(self, event: str, **said: object) -> str:
+    def hook(self, event: str, **fields: object) -> str:
         """What Claude Code does with this event: run the command in its settings; gives what that answers."""
         with open(self.persons(".claude/settings.json"), encoding="utf-8") as file:
-            found: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
-        payload = {"session_id": "tour", "cwd": self._project, "hook_event_name": event, **said}
+            command: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
+        payload = {"session_id": "tour", "cwd": self._project, "hook_event_name": event, **fields}
         self._print(str(self._paint.dim(f"  Claude Code runs its hook: {event}")))
         shell = ["cmd", "/d", "/c"] if os.name == "nt" else ["/bin/sh", "-c"]
         done = subprocess.run(  # noqa: S603 -- the line that we have just put there ourselves
-            [*shell, found], cwd=self._project, env=self._env, check=False, text=True, encoding="utf-8",
+            [*shell, command], cwd=self._project, env=self._env, check=False, text=True, encoding="utf-8",
             errors="replace", input=json.dumps(payload), capture_output=True,
         )  # fmt: skip
         self._steps.append(TourStep(f"hook: {event}", done.returncode, done.stdout))
@@ -317,21 +317,21 @@ class Tour:
             raise TourFailed(f"the hook of {event} ended with exit code {done.returncode}")
         return done.stdout
 
-    def answered(self, event: str, **said: object) -> Any:
+    def answered(self, event: str, **fields: object) -> Any:
         """The same, of a hook that has something to say. On a machine that is busy it would rather say nothing than
         hold the agent up: then the agent is opened once more.
         """
         until = monotonic() + _PATIENCE
-        while not (told := self.hook(event, **said)):
+        while not (answer := self.hook(event, **fields)):
             if monotonic() > until:
                 raise TourFailed(f"the hook of {event} did not answer in {_PATIENCE:.0f} s")
-        return json.loads(told)
+        return json.loads(answer)
 
-    def wait(self, true: Callable[[], bool], what: str) -> None:
+    def wait(self, happened: Callable[[], bool], label: str) -> None:
         until = monotonic() + _PATIENCE
-        while not true():
+        while not happened():
             if monotonic() > until:
-                raise TourFailed(f"{what} did not appear in {_PATIENCE:.0f} s")
+                raise TourFailed(f"{label} did not appear in {_PATIENCE:.0f} s")
             time.sleep(0.01)
 
     def ask(self, *words: str) -> Any:
@@ -348,8 +348,8 @@ class Tour:
         return [event["hash"] for event in self.ask("log")["events"]]
 
     def agent(self, name: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = self.ask("status")["session"]["agents"]
-        return next((entry for entry in found if entry["id"] == name), {"pid": None, "status": None})
+        agents: list[dict[str, Any]] = self.ask("status")["session"]["agents"]
+        return next((entry for entry in agents if entry["id"] == name), {"pid": None, "status": None})
 
     def shown(self) -> dict[str, Any]:
         self._events = len(self.ask("log", self._session)["events"])
@@ -379,15 +379,15 @@ class Tour:
         paint = self._paint
         self._print("\n" + "\n".join(paint.dim(line) for line in wrap(paint.plain(sentence), min(paint.width, 80))))
 
-    def check(self, what: str, *, held: bool) -> None:
-        if not held:
-            raise TourFailed(f"not true: {what}")
-        self.tell(what, held=True)
+    def check(self, claim: str, *, true: bool) -> None:
+        if not true:
+            raise TourFailed(f"not true: {claim}")
+        self.report(claim, passed=True)
 
-    def tell(self, what: str, *, held: bool) -> None:
-        self._checks.append((what, held))
-        mark = self._paint.green("checked") if held else self._paint.red("failed")
-        self._print(str(self._paint.join("  ", mark, "  ", what)))
+    def report(self, claim: str, *, passed: bool) -> None:
+        self._checks.append((claim, passed))
+        mark = self._paint.green("checked") if passed else self._paint.red("failed")
+        self._print(str(self._paint.join("  ", mark, "  ", claim)))
 
     def _prompt(self, command: str) -> None:
         self._print(str(self._paint.join(self._paint.green("$ "), self._paint.bold(command))))
@@ -398,19 +398,19 @@ class Tour:
             sys.stdout.flush()
 
     def sum_up(self, seconds: float) -> int:
-        held = all(held for _, held in self._checks) and bool(self._checks)
+        passed = all(passed for _, passed in self._checks) and bool(self._checks)
         document = {
             "tour": {
                 "steps": [{"command": step.command, "exit_code": step.code} for step in self._steps],
-                "checks": [{"check": what, "held": held} for what, held in self._checks],
-                "events": self._events, "lost": self.lost, "seconds": round(seconds, 2), "held": held,
+                "checks": [{"check": claim, "held": passed} for claim, passed in self._checks],
+                "events": self._events, "lost": self.lost, "seconds": round(seconds, 2), "held": passed,
             }
         }  # fmt: skip
-        self._call.answer(document, lambda paint: self._summary(paint, seconds, held=held))
-        return 0 if held else 1
+        self._call.answer(document, lambda paint: self._summary(paint, seconds, passed=passed))
+        return 0 if passed else 1
 
-    def _summary(self, paint: Paint, seconds: float, *, held: bool) -> Painted:
-        if not held:
+    def _summary(self, paint: Paint, seconds: float, *, passed: bool) -> Painted:
+        if not passed:
             return paint.red("The tour did not end as it should: please report what it shows above.")
         lost = "none lost" if not self.lost else f"{self.lost} lost"
         return Painted("\n".join([
@@ -435,11 +435,11 @@ class Tour:
 
 def _environment(environ: Mapping[str, str], paint: Paint) -> dict[str, str]:
     """Nobody's settings, of Holdfast or git; output as wide and as coloured as ours."""
-    found = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
+    kept = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
-        found.pop(name, None)
+        kept.pop(name, None)
     return {
-        **found, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+        **kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
         "COLUMNS": str(min(paint.width, 100) - 2), "PYTHONIOENCODING": "ascii" if paint.ascii_only else "utf-8",
         "FORCE_COLOR" if paint.colour else "NO_COLOR": "1",
     }  # fmt: skip

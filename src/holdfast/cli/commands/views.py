@@ -35,30 +35,30 @@ def status(call: Call) -> None:
     from holdfast.formats import project_files
 
     reference = call.parsed.text("id") or "@"
-    found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
+    session = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
     files = (
-        project_files.notes(call.keeper, at_work=found is not None) if call.at is None and reference == "@" else []
+        project_files.notes(call.keeper, at_work=session is not None) if call.at is None and reference == "@" else []
     )
-    if found is None:
+    if session is None:
         call.keeper.settings  # noqa: B018 (read, so that what is wrong with them is told)
-        gone = _deleted_elsewhere(call) if call.at is None else None
-        notes = [*([] if gone is None else [gone]), *call.keeper.notices, *files]
+        deleted = _deleted_elsewhere(call) if call.at is None else None
+        notes = [*([] if deleted is None else [deleted]), *call.keeper.notices, *files]
         call.answer({"session": None, **_with_notes(notes)}, lambda paint: _no_session(call, paint, files))
-        if gone is not None:
-            call.note(gone)
+        if deleted is not None:
+            call.note(deleted)
         call.tell_of_mirrors()
         return
     at = call.at
     now = call.keeper.now() if at is None else at
-    state = found.state(at=at)
-    document = found.described(state, now)
+    state = session.state(at=at)
+    document = session.described(state, now)
     others = _other_sessions(call, state) if at is None and reference == "@" else []
     agents, ended = _silently_ended(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_sentences(document, agents, ended)
     more: dict[str, object] = {"others": others} if others else {}
     answer = {"session": document, **more, **_with_notes([*call.keeper.notices, *files, *silent])}
     call.answer(answer, lambda paint: render_status(
-        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
+        paint, document, Clock(now), hint=not call.quiet, lost_ids=agents, ended=ended, others=others,
         failed=failed_agents(state) if state.agents else None,
     ))  # fmt: skip
     call.tell_of_mirrors()
@@ -97,9 +97,9 @@ def _silently_ended(state: State, document: Session) -> tuple[frozenset[str], li
     return lost_agents(state, document), ended_conversations(state, document)
 
 
-def _ended_sentences(document: Session, gone: frozenset[str], ended: list[str]) -> list[str]:
+def _ended_sentences(document: Session, lost: frozenset[str], ended: list[str]) -> list[str]:
     """The same in sentences, for programs."""
-    agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in gone]
+    agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in lost]
     return [f"{name} ended without saying so." for name in (*agents, *ended)]
 
 
@@ -109,8 +109,11 @@ def _deleted_elsewhere(call: Call) -> str | None:
         return None
     from holdfast.sync.session_status import is_missing_here
 
-    found = is_missing_here(call.keeper)
-    return None if found is None else f"Session {found[0][:8]}, which you were at here, was deleted on {found[1]}."
+    deletion = is_missing_here(call.keeper)
+    if deletion is None:
+        return None
+    session, device = deletion
+    return f"Session {session[:8]}, which was the current one here, was deleted on {device}."
 
 
 def _last_disputed(call: Call) -> str | None:
@@ -315,14 +318,14 @@ def _know_agent_dirs(call: Call, keeper: Keeper) -> None:
 def _show_once(call: Call, only: str | None) -> None:
     from holdfast.sessions import overview
 
-    glances = overview.now(call.keeper) if only is None else [overview.session_card(call.keeper, only)]
+    cards = overview.now(call.keeper) if only is None else [overview.session_card(call.keeper, only)]
     call.answer(
-        {"sessions": [card.session for card in glances]},
-        lambda paint: _paint_cards(call, paint, glances, alone=only is not None),
+        {"sessions": [card.session for card in cards]},
+        lambda paint: _paint_cards(call, paint, cards, alone=only is not None),
     )
 
 
-def _paint_cards(call: Call, paint: Paint, glances: Sequence[SessionCard], *, alone: bool) -> Painted:
+def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alone: bool) -> Painted:
     """As `status` and `history` show it."""
     from holdfast.cli.clock import Clock
 
@@ -330,9 +333,11 @@ def _paint_cards(call: Call, paint: Paint, glances: Sequence[SessionCard], *, al
     if alone:
         from holdfast.cli.status_view import render_status
 
-        shown = glances[0]
-        return render_status(paint, shown.session, clock, gone=shown.gone, failed=shown.failed, hint=not call.quiet)
-    if not glances:
+        shown = cards[0]
+        return render_status(
+            paint, shown.session, clock, lost_ids=shown.gone, failed=shown.failed, hint=not call.quiet
+        )
+    if not cards:
         return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))
     from holdfast.cli.paint import Column
     from holdfast.cli.session_parts import status_word
@@ -347,7 +352,7 @@ def _paint_cards(call: Call, paint: Paint, glances: Sequence[SessionCard], *, al
         [paint.bold(card.session.id[:8]), card.session.goal, status_word(paint, card.session),
          percent(card.session.progress), format_duration(card.session.time.working_ms), card.session.project.name,
          card.attention[0] if card.attention else ""]
-        for card in glances
+        for card in cards
     ]  # fmt: skip
     if not any(row[-1] for row in rows):
         del columns[-1]

@@ -132,8 +132,8 @@ _Entry = TypeVar("_Entry", AgentState, TaskState)
 
 def place_of(entries: Iterable[_Entry], id_: str, ref: str | None) -> int:
     """Where the entry stands in the document, which has them in this order: by `ref`, else the newest of its id."""
-    found = [(place, entry) for place, entry in enumerate(entries) if entry.id == id_]
-    return next((place for place, match in found if match.ref == ref), found[-1][0])
+    matches = [(place, entry) for place, entry in enumerate(entries) if entry.id == id_]
+    return next((place for place, entry in matches if entry.ref == ref), matches[-1][0])
 
 
 def _note_which(
@@ -221,19 +221,19 @@ _TASK_MARKS = {"completed": "[x]", "in_progress": "[>]", "blocked": "[!]", "drop
 def plan_import(call: Call) -> None:
     from holdfast.formats import plan_import
 
-    found = plan_import.read(call.parsed.need("file"))
+    plan = plan_import.read(call.parsed.need("file"))
     session = call.keeper.session()
     before = session.document()
-    session.import_plan(found, at=call.at)
+    session.import_plan(plan, at=call.at)
     document = session.document(at=call.at)
     phases = len(document.phases) - len(before.phases)
     tasks = len(document.tasks) - len(before.tasks)
     earlier = {task.id: task.status for task in before.tasks}
     moved = sum(task.id in earlier and earlier[task.id] != task.status for task in document.tasks)
-    said = [
+    added = [
         f"{count} {word}{'' if count == 1 else 's'}" for count, word in ((phases, "phase"), (tasks, "task")) if count
     ]
-    line = f"Added {' and '.join(said)}" if said else "Nothing new in the plan"
+    line = f"Added {' and '.join(added)}" if added else "Nothing new in the plan"
     if moved:
         line += f", {moved} moved on"
     call.done(document, lambda paint: paint.plain(line), added={"phases": phases, "tasks": tasks}, moved=moved)
@@ -255,7 +255,9 @@ def _paint_plan(paint: Paint, phases: Sequence[Phase], tasks: Sequence[Task]) ->
     groups: dict[str | None, list[Task]] = {phase.id: [] for phase in phases}
     for task in tasks:
         groups.setdefault(task.phase, []).append(task)
-    blocks = [_paint_phase(paint, names.get(phase) or phase or "", found) for phase, found in groups.items()]
+    blocks = [
+        _paint_phase(paint, names.get(phase) or phase or "", phase_tasks) for phase, phase_tasks in groups.items()
+    ]
     return Painted("\n\n".join(blocks))
 
 

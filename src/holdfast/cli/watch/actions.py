@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from holdfast.cli.watch.scene import Deed
+from holdfast.cli.watch.scene import KeyAction
 from holdfast.core.errors import Unreachable
 from holdfast.core.wording import count, reminder
 from holdfast.sessions.work_trees import at_its_place
@@ -18,54 +18,54 @@ if TYPE_CHECKING:
     from holdfast.keeper.session import SessionHandle
 
 
-def act(keeper: Keeper, deed: Deed, prepare: Callable[[Keeper], None]) -> str:
+def act(keeper: Keeper, action: KeyAction, prepare: Callable[[Keeper], None]) -> str:
     """Do it; gives the sentences for the person. `prepare` tells a keeper what only the surface knows."""
-    there = at_its_place(keeper, deed.session)
+    there = at_its_place(keeper, action.session)
     prepare(there)
-    told = _done(there.session(deed.session), deed)
-    return " ".join([*told, *_besides(there)])
+    sentences = _run_verb(there.session(action.session), action)
+    return " ".join([*sentences, *_side_notes(there)])
 
 
-def asks_others(keeper: Keeper, deed: Deed) -> bool:
+def asks_others(keeper: Keeper, action: KeyAction) -> bool:
     """Whether it takes a while, because other devices are heard first."""
-    return deed.verb == "resume" and os.path.lexists(keeper.home.remotes)
+    return action.verb == "resume" and os.path.lexists(keeper.home.remotes)
 
 
-def _done(session: SessionHandle, deed: Deed) -> list[str]:
+def _run_verb(session: SessionHandle, action: KeyAction) -> list[str]:
     name = session.id[:8]
-    if deed.verb == "note":
-        session.note(deed.text)
+    if action.verb == "note":
+        session.note(action.text)
         return [f"Noted in {name}."]
-    if deed.verb == "pause":
-        session.pause(deed.text.strip() or None)
+    if action.verb == "pause":
+        session.pause(action.text.strip() or None)
         return [f"Paused {name}."]
-    return _resumed(session, name)
+    return _resume(session, name)
 
 
-def _resumed(session: SessionHandle, name: str) -> list[str]:
-    heard: list[str] = []
+def _resume(session: SessionHandle, name: str) -> list[str]:
+    news: list[str] = []
     if os.path.lexists(session.keeper.home.remotes):
         from holdfast.sync.background import catch_up
 
-        heard = catch_up(session.keeper)
+        news = catch_up(session.keeper)
     resumed = session.resume()
     lost = len(resumed.interrupted)
-    told = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
-    return [*told, *(f"This place differs: {difference.detail}." for difference in resumed.ground), *heard]
+    sentences = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
+    return [*sentences, *(f"This place differs: {difference.detail}." for difference in resumed.ground), *news]
 
 
-def _besides(keeper: Keeper) -> list[str]:
+def _side_notes(keeper: Keeper) -> list[str]:
     """What the person should know as well: mirrored files set aside, secrets cut out, a break due."""
-    recorder, told = keeper.recorder, [*keeper.notices]
+    recorder, sentences = keeper.recorder, [*keeper.notices]
     keeper.notices.clear()
     if recorder.tally.redacted:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(recorder.tally.redacted.items()))
-        told.append(f"Secrets were cut out before anything was stored: {kinds}.")
+        sentences.append(f"Secrets were cut out before anything was stored: {kinds}.")
         recorder.tally.redacted.clear()
     if recorder.tally.reached:
-        told.append(reminder(*recorder.tally.reached[-1]))
+        sentences.append(reminder(*recorder.tally.reached[-1]))
         recorder.tally.reached.clear()
-    return told
+    return sentences
 
 
 class BackgroundCall:
@@ -74,33 +74,33 @@ class BackgroundCall:
     def __init__(
         self,
         open_keeper: Callable[[], Keeper],
-        deed: Deed,
+        action: KeyAction,
         prepare: Callable[[Keeper], None],
         wake: Callable[[], None],
     ) -> None:
-        self.deed = deed
+        self.action = action
         self._open, self._prepare, self._wake = open_keeper, prepare, wake
-        self._told = ""
+        self._result = ""
         self._error: BaseException | None = None
         self._over = threading.Event()
-        # Whoever leaves without it may: the store takes in a deed as a whole, or nothing of it.
+        # Whoever leaves without it may: the store takes in a action as a whole, or nothing of it.
         threading.Thread(target=self._do, name="doing", daemon=True).start()
 
     def over(self, within: float = 0.0) -> bool:
         """Whether it has come to an end, waiting for it so many seconds."""
         return self._over.wait(within)
 
-    def told(self) -> str:
+    def result(self) -> str:
         """What came of it, in sentences; raises what went wrong."""
         if self._error is not None:
             raise self._error
-        return self._told
+        return self._result
 
     def _do(self) -> None:
         try:
             with self._open() as keeper:
                 try:
-                    self._told = act(keeper, self.deed, self._prepare)
+                    self._result = act(keeper, self.action, self._prepare)
                 except Unreachable as error:
                     raise explain_outage(keeper, error) from None
         except BaseException as error:  # noqa: BLE001 (it is raised where somebody can tell of it)

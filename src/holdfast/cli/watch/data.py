@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from holdfast.cli.watch.scene import ActionResult, Happening, Scene
+from holdfast.cli.watch.scene import ActionResult, EventLine, Scene
 from holdfast.core.clock import log_position
 from holdfast.core.errors import Failed, NotFound
 from holdfast.core.event_line import describe_event
@@ -30,7 +30,7 @@ class WatchData:
         self._file: int | None = None
         # Of one session at a time: the events read so far, and where in the log they end.
         self._of: str | None = None
-        self._events: deque[Happening] = deque(maxlen=_MOST_EVENTS)
+        self._events: deque[EventLine] = deque(maxlen=_MOST_EVENTS)
         self._last: Position | None = None
 
     @property
@@ -41,55 +41,55 @@ class WatchData:
     def everything(self, scene: Scene) -> Scene:
         """All sessions as they are now."""
         self.reopen()
-        glances = overview.now(self.keeper) if self._only is None else self._one(self._only)
-        return self._with_events(self._settled(scene, glances))
+        cards = overview.now(self.keeper) if self._only is None else self._card_if_any(self._only)
+        return self._with_events(self._with_cards(scene, cards))
 
     def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
         """Which sessions there are now, and in which order; only these and those that differ are looked into."""
         self.reopen()
         if self._only is not None:
-            return self._with_events(self._settled(scene, self._one(self._only)))
-        known = {card.session.id: card for card in scene.glances if card.session.id not in sessions}
-        found: list[SessionCard] = []
+            return self._with_events(self._with_cards(scene, self._card_if_any(self._only)))
+        known = {card.session.id: card for card in scene.cards if card.session.id not in sessions}
+        cards: list[SessionCard] = []
         for row in overview.unfinished(self.keeper):
             before = known.get(row.id)
             if before is not None and before.session.updated_at == row.updated_at:
-                found.append(before)
+                cards.append(before)
             else:
-                found += self._one(row.id)
-        return self._with_events(self._settled(scene, sorted(found, key=lambda one: not one.attention)))
+                cards += self._card_if_any(row.id)
+        return self._with_events(self._with_cards(scene, sorted(cards, key=lambda card: not card.attention)))
 
     def some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
         """These sessions as they are now, the others as they were."""
         self.reopen()
         return self._with_events(
             scene._replace(
-                glances=[self._fresh(card) if card.session.id in sessions else card for card in scene.glances]
+                cards=[self._reload(card) if card.session.id in sessions else card for card in scene.cards]
             )
         )
 
-    def _fresh(self, glance: SessionCard) -> SessionCard:
+    def _reload(self, card: SessionCard) -> SessionCard:
         try:
-            return overview.session_card(self.keeper, glance.session.id)
+            return overview.session_card(self.keeper, card.session.id)
         except NotFound:
-            return glance  # it has just been deleted: the next look at everything is without it
+            return card  # it has just been deleted: the next look at everything is without it
 
-    def _one(self, session: str) -> list[SessionCard]:
+    def _card_if_any(self, session: str) -> list[SessionCard]:
         try:
             return [overview.session_card(self.keeper, session)]
         except NotFound:
             return []
 
-    def _settled(self, scene: Scene, glances: list[SessionCard]) -> Scene:
+    def _with_cards(self, scene: Scene, cards: list[SessionCard]) -> Scene:
         """With another session chosen, and a word about it, where the chosen one is not unfinished any more."""
-        gone = scene.chosen
-        if gone is None or any(card.session.id == gone for card in glances):
-            return scene._replace(glances=glances).settled()
-        place = min(scene.place, len(glances) - 1)
-        chosen = glances[place].session.id if glances else None
+        chosen_before = scene.chosen
+        if chosen_before is None or any(card.session.id == chosen_before for card in cards):
+            return scene._replace(cards=cards).settled()
+        place = min(scene.place, len(cards) - 1)
+        chosen = cards[place].session.id if cards else None
         page = "list" if scene.page == "detail" else scene.page
-        said = scene.said if scene.asking is not None else ActionResult(self._fate(gone))
-        return scene._replace(glances=glances, chosen=chosen, page=page, scroll=0, said=said)
+        message = scene.message if scene.prompt is not None else ActionResult(self._fate(chosen_before))
+        return scene._replace(cards=cards, chosen=chosen, page=page, scroll=0, message=message)
 
     def _fate(self, session: str) -> str:
         try:
@@ -119,7 +119,7 @@ class WatchData:
             position = log_position(event, clocks)
             if self._last is None or position > self._last:
                 self._last = position
-                self._events.append(Happening(event.at, event.type, describe_event(event)))
+                self._events.append(EventLine(event.at, event.type, describe_event(event)))
 
     def reopen(self) -> None:
         """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody

@@ -51,14 +51,14 @@ class KeyReader:
 
     def feed(self, data: bytes) -> list[KeyPress]:
         self._rest, self._at = self._rest[self._at :] + self._decoder.decode(data), 0
-        found: list[KeyPress] = []
+        keys: list[KeyPress] = []
         while self._at < len(self._rest):
             key = self._paste() if self._pasted is not None else self._next()
             if key is None:
                 break
             if key.name:
-                found.append(key)
-        return found
+                keys.append(key)
+        return keys
 
     def settle(self) -> list[KeyPress]:
         """Nothing came for a moment: what looks like the beginning of a sequence was the Escape key."""

@@ -12,7 +12,7 @@ from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watch.actions import BackgroundCall, asks_others
 from holdfast.cli.watch.data import WatchData
 from holdfast.cli.watch.keys import KeyReader
-from holdfast.cli.watch.scene import ActionResult, Deed, Scene, press, ticks
+from holdfast.cli.watch.scene import ActionResult, KeyAction, Scene, press, ticks
 from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause
@@ -65,7 +65,7 @@ _WHOLE: Final = 30.0  # seconds after which everything is looked at again: ages 
 _AGAIN: Final = 1.0  # seconds until what could not be read is tried again
 _SOON: Final = 0.3  # seconds after which it is said that something takes its time
 _WAITING: Final = ActionResult("Waiting for the store…")
-_HEARING: Final = ActionResult("Hearing what other devices did…")
+_SYNCING: Final = ActionResult("Syncing with other devices…")
 
 
 def watch(
@@ -82,14 +82,14 @@ def watch(
             terminal,
             look,
             news,
-            lambda deed: BackgroundCall(open_keeper, deed, prepare, terminal.wake),
+            lambda action: BackgroundCall(open_keeper, action, prepare, terminal.wake),
         )
         loop.look()  # where nothing can be read at all, that is said before anything is drawn
         with terminal:
             loop.run()
 
 
-class _Heard(NamedTuple):
+class _Arrivals(NamedTuple):
     """Whose events arrived, and whether something changed that may concern every session."""
 
     sessions: frozenset[str]
@@ -101,19 +101,19 @@ class _News:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake, self._lock = wake, threading.Lock()
-        self._heard: _Heard | None = None
+        self._arrivals: _Arrivals | None = None
 
     def hear(self, change: Changes) -> None:
         with self._lock:
-            before = self._heard or _Heard(frozenset(), beyond=False)
-            self._heard = _Heard(change.sessions | before.sessions, change.beyond or before.beyond)
+            before = self._arrivals or _Arrivals(frozenset(), beyond=False)
+            self._arrivals = _Arrivals(change.sessions | before.sessions, change.beyond or before.beyond)
         self._wake()
 
-    def take(self) -> _Heard | None:
+    def take(self) -> _Arrivals | None:
         """None: nothing changed."""
         with self._lock:
-            heard, self._heard = self._heard, None
-        return heard
+            arrivals, self._arrivals = self._arrivals, None
+        return arrivals
 
 
 class _Loop:
@@ -123,7 +123,7 @@ class _Loop:
         terminal: Terminal,
         look: Paint,
         news: _News,
-        begin: Callable[[Deed], BackgroundCall],
+        begin: Callable[[KeyAction], BackgroundCall],
     ) -> None:
         self._looking, self._terminal, self._paint, self._news = looking, terminal, look, news
         self._begin = begin
@@ -131,7 +131,7 @@ class _Loop:
         self._doing: BackgroundCall | None = None
         self._meanwhile, self._leaving = _WAITING, False
         self._keys, self._screen = KeyReader(), Screen(look)
-        self._trouble: ActionResult | None = None
+        self._failure: ActionResult | None = None
         self._typed_at = 0.0
         self._page = 10
         self._drew = 0.0  # seconds that the last drawing took: a session may hold very much
@@ -146,16 +146,16 @@ class _Loop:
     def run(self) -> None:
         while True:
             self._draw()
-            heard = self._terminal.wait(self._patience())
-            if heard.stop is not None:
-                if heard.stop == signal.SIGINT:
+            signals = self._terminal.wait(self._patience())
+            if signals.stop is not None:
+                if signals.stop == signal.SIGINT:
                     raise KeyboardInterrupt
-                raise Interrupted(f"ended by {name_of(heard.stop)}")
-            if heard.redraw:
+                raise Interrupted(f"ended by {name_of(signals.stop)}")
+            if signals.redraw:
                 self._screen.forget()
             if self._doing is not None and self._doing.over():
                 self._done(self._doing)
-            if not self._pressed(heard.typed):
+            if not self._pressed(signals.typed):
                 return
             self._refresh()
 
@@ -170,11 +170,11 @@ class _Loop:
         for key in keys:
             if key.name == "ctrl-l":
                 self._screen.forget()  # something else has written on it
-            self._scene, deed = press(self._scene, key, self._page)
-            if deed is None:
+            self._scene, action = press(self._scene, key, self._page)
+            if action is None:
                 self._leaving = False
-            elif deed.verb != "quit":
-                self._do(deed)
+            elif action.verb != "quit":
+                self._do(action)
             elif self._doing is None or self._leaving:
                 return False
             else:
@@ -182,7 +182,7 @@ class _Loop:
                 self._say(ActionResult("That is not done yet.", "q again leaves without waiting for it.", wrong=True))
         return True
 
-    def _do(self, deed: Deed) -> None:
+    def _do(self, action: KeyAction) -> None:
         """Begin it; most deeds are done before anybody could press another key."""
         if self._doing is not None:
             self._say(
@@ -192,12 +192,12 @@ class _Loop:
         try:
             self._looking.reopen()  # what is recorded must be recorded where we look
         except HoldfastError as error:
-            self._say(_sorry(error))
+            self._say(_failed(error))
             return
-        self._doing, self._meanwhile = self._begin(deed), _WAITING
-        if asks_others(self._looking.keeper, deed):
-            self._meanwhile = _HEARING
-            self._say(_HEARING)
+        self._doing, self._meanwhile = self._begin(action), _WAITING
+        if asks_others(self._looking.keeper, action):
+            self._meanwhile = _SYNCING
+            self._say(_SYNCING)
             self._draw()
         if self._doing.over(_SOON):
             self._done(self._doing)
@@ -207,25 +207,25 @@ class _Loop:
     def _done(self, doing: BackgroundCall) -> None:
         """What cannot be done is said, and what was written stays to be sent again."""
         self._doing, self._leaving = None, False
-        asking, deed = self._scene.asking, doing.deed
+        prompt, action = self._scene.prompt, doing.action
         try:
-            self._say(ActionResult(doing.told()))
-            if asking is not None and (asking.verb, asking.session, asking.line.text) == deed:
-                self._scene = self._scene._replace(asking=None)
+            self._say(ActionResult(doing.result()))
+            if prompt is not None and (prompt.verb, prompt.session, prompt.line.text) == action:
+                self._scene = self._scene._replace(prompt=None)
         except HoldfastError as error:
-            self._say(_sorry(error))
+            self._say(_failed(error))
         self._whole_at = 0.0
 
-    def _say(self, said: ActionResult) -> None:
-        self._scene = self._scene._replace(said=said)
+    def _say(self, message: ActionResult) -> None:
+        self._scene = self._scene._replace(message=message)
 
     def _refresh(self) -> None:
         """Look again if it is time to. What cannot be read just now is said, and what was there stays."""
         try:
             self.look()
         except HoldfastError as error:
-            self._trouble = _sorry(error)
-            self._say(self._trouble)
+            self._failure = _failed(error)
+            self._say(self._failure)
             self._whole_at = self._rested_at = monotonic() + _AGAIN
             self._tick_at = None
 
@@ -246,9 +246,9 @@ class _Loop:
             took = monotonic() - now + self._drew
             # Whatever is going on, most of the time is left to others.
             self._rested_at = now + took + min(9 * took, 1.0)
-            if self._trouble is not None and self._scene.said is self._trouble:
-                self._scene = self._scene._replace(said=None)
-            self._trouble = None
+            if self._failure is not None and self._scene.message is self._failure:
+                self._scene = self._scene._replace(message=None)
+            self._failure = None
         elif news is not None and news.sessions:
             # Among hundreds, the rest and the order can wait.
             self._scene = self._looking.some(self._scene, news.sessions)
@@ -260,12 +260,12 @@ class _Loop:
         self._tick_at = self._next_tick(now)
 
     def _next_tick(self, began: float) -> float | None:
-        glance = self._scene.glance
-        if glance is None or not ticks(glance):
+        card = self._scene.card
+        if card is None or not ticks(card):
             return None
         now = monotonic()
-        spent = glance.session.time
-        moving = spent.working_ms if open_pause(glance.session) is None else spent.paused_ms
+        spent = card.session.time
+        moving = spent.working_ms if open_pause(card.session) is None else spent.paused_ms
         second: float = 1.0 - moving % 1000 / 1000
         return now + max(second + 0.005, 20 * (now - began + self._drew))
 
@@ -280,7 +280,7 @@ class _Loop:
 
     def _draw(self) -> None:
         began, size = monotonic(), self._terminal.size()
-        if self._doing is not None and self._scene.said is None:
+        if self._doing is not None and self._scene.message is None:
             self._say(self._meanwhile)
         drawn = frame(self._paint, self._scene, size)
         self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
@@ -290,5 +290,5 @@ class _Loop:
             self._terminal.write(changed)
 
 
-def _sorry(error: HoldfastError) -> ActionResult:
+def _failed(error: HoldfastError) -> ActionResult:
     return ActionResult(f"{error.message[:1].upper()}{error.message[1:]}.", error.hint or "", wrong=True)

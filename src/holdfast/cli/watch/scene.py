@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 Verb = Literal["pause", "resume", "note"]
 
 
-class Happening(NamedTuple):
+class EventLine(NamedTuple):
     """An event, in a line."""
 
     at: int
     type: str
-    told: str
+    summary: str
 
 
-class Asking(NamedTuple):
+class TextPrompt(NamedTuple):
     """Something is being written, for this session whatever is chosen meanwhile."""
 
     verb: Verb
@@ -41,42 +41,42 @@ class ActionResult(NamedTuple):
 
 
 class Scene(NamedTuple):
-    glances: Sequence[SessionCard] = ()
+    cards: Sequence[SessionCard] = ()
     chosen: str | None = None
     # Of the chosen session, oldest first.
-    events: Sequence[Happening] = ()
+    events: Sequence[EventLine] = ()
     now: int = 0
     # One session was asked for: there is no list.
     only: bool = False
     page: Literal["list", "detail", "help"] = "list"
     # Lines of the detail that are above the window.
     scroll: int = 0
-    asking: Asking | None = None
-    said: ActionResult | None = None
+    prompt: TextPrompt | None = None
+    message: ActionResult | None = None
 
     @property
     def place(self) -> int:
         """Where the chosen session stands in the list."""
-        return next((n for n, card in enumerate(self.glances) if card.session.id == self.chosen), 0)
+        return next((n for n, card in enumerate(self.cards) if card.session.id == self.chosen), 0)
 
     @property
-    def glance(self) -> SessionCard | None:
-        return self.glances[self.place] if self.glances else None
+    def card(self) -> SessionCard | None:
+        return self.cards[self.place] if self.cards else None
 
     def settled(self) -> Scene:
         """With a session chosen if there is one: where the old one has gone, the one in its place."""
-        found = self.glance
-        return self._replace(chosen=None if found is None else found.session.id)
+        card = self.card
+        return self._replace(chosen=None if card is None else card.session.id)
 
 
-def ticks(glance: SessionCard) -> bool:
+def ticks(card: SessionCard) -> bool:
     """Whether its time is seen to pass: someone works, a person or an agent."""
-    session = glance.session
+    session = card.session
     if session.ended_at is not None:
         return False
     rest = open_pause(session)
     working = session.status == "in_progress" and rest is None
-    return working or any(agent.status == "running" and agent.id not in glance.gone for agent in session.agents)
+    return working or any(agent.status == "running" and agent.id not in card.gone for agent in session.agents)
 
 
 _MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
@@ -88,7 +88,7 @@ _LETTERS: Final = {
 }  # fmt: skip
 
 
-class Deed(NamedTuple):
+class KeyAction(NamedTuple):
     """Something to do that drawing alone does not."""
 
     verb: Literal["pause", "resume", "note", "quit"]
@@ -96,39 +96,39 @@ class Deed(NamedTuple):
     text: str = ""
 
 
-def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, Deed | None]:
+def press(scene: Scene, key: KeyPress, page: int = 10) -> tuple[Scene, KeyAction | None]:
     """`page` is how many lines of the detail are seen at once."""
-    if scene.asking is not None:
-        return _write(scene, scene.asking, key)
+    if scene.prompt is not None:
+        return _write(scene, scene.prompt, key)
     if key.name != "text":
-        return _command(scene._replace(said=None), key.name, page)
+        return _command(scene._replace(message=None), key.name, page)
     if len(key.text) > _MOST_AT_ONCE:
         return scene, None
     for place, char in enumerate(key.text):
-        scene, deed = _command(scene._replace(said=None), _LETTERS.get(char, char), page)
-        if deed is not None:
-            return scene, deed
-        if scene.asking is not None:
+        scene, action = _command(scene._replace(message=None), _LETTERS.get(char, char), page)
+        if action is not None:
+            return scene, action
+        if scene.prompt is not None:
             rest = key.text[place + 1 :]
-            return _write(scene, scene.asking, KeyPress("text", rest)) if rest else (scene, None)
+            return _write(scene, scene.prompt, KeyPress("text", rest)) if rest else (scene, None)
     return scene, None
 
 
-def _write(scene: Scene, asking: Asking, key: KeyPress) -> tuple[Scene, Deed | None]:
+def _write(scene: Scene, prompt: TextPrompt, key: KeyPress) -> tuple[Scene, KeyAction | None]:
     if key.name == "escape":
-        return scene._replace(asking=None, said=None), None
+        return scene._replace(prompt=None, message=None), None
     if key.name == "enter":
-        return scene, Deed(asking.verb, asking.session, asking.line.text)
-    line = edit(asking.line, key)
+        return scene, KeyAction(prompt.verb, prompt.session, prompt.line.text)
+    line = edit(prompt.line, key)
     if key.name == "flood" or line.length > MAX_TEXT_LENGTH:
-        return scene._replace(said=_TOO_LONG), None
-    said = None if scene.said is _TOO_LONG else scene.said
-    return scene._replace(asking=asking._replace(line=line), said=said), None
+        return scene._replace(message=_TOO_LONG), None
+    message = None if scene.message is _TOO_LONG else scene.message
+    return scene._replace(prompt=prompt._replace(line=line), message=message), None
 
 
-def _command(scene: Scene, name: str, page: int) -> tuple[Scene, Deed | None]:
+def _command(scene: Scene, name: str, page: int) -> tuple[Scene, KeyAction | None]:
     if name == "q":
-        return scene, Deed("quit")
+        return scene, KeyAction("quit")
     if name == "?":
         return scene._replace(page="list" if scene.page == "help" else "help"), None
     if scene.page == "help":
@@ -139,38 +139,38 @@ def _command(scene: Scene, name: str, page: int) -> tuple[Scene, Deed | None]:
     return (_in_detail(scene, name, page) if scene.page == "detail" else _in_list(scene, name)), None
 
 
-def _verb(scene: Scene, verb: Verb) -> tuple[Scene, Deed | None]:
-    glance = scene.glance
-    if glance is None:
+def _verb(scene: Scene, verb: Verb) -> tuple[Scene, KeyAction | None]:
+    card = scene.card
+    if card is None:
         return scene._replace(
-            said=ActionResult("There is no session here yet.", "Start one: holdfast start GOAL")
+            message=ActionResult("There is no session here yet.", "Start one: holdfast start GOAL")
         ), None
-    session = glance.session
+    session = card.session
     if verb == "resume":
-        return scene, Deed("resume", session.id)
+        return scene, KeyAction("resume", session.id)
     if verb == "pause" and not session_allows(session.status, "session.paused"):
         # Nobody is asked for the reason of what cannot be done.
         error = refusal("the session", session.status, "session.paused", session.id)
-        return scene._replace(said=ActionResult(error.message, error.hint or "", wrong=True)), None
-    return scene._replace(asking=Asking(verb, session.id)), None
+        return scene._replace(message=ActionResult(error.message, error.hint or "", wrong=True)), None
+    return scene._replace(prompt=TextPrompt(verb, session.id)), None
 
 
 def _in_list(scene: Scene, name: str) -> Scene:
     if name in ("enter", "right"):
-        return scene._replace(page="detail", scroll=0) if scene.glances else scene
+        return scene._replace(page="detail", scroll=0) if scene.cards else scene
     steps = {
         "down": 1,
         "up": -1,
         "page down": 5,
         "page up": -5,
-        "home": -len(scene.glances),
-        "end": len(scene.glances),
+        "home": -len(scene.cards),
+        "end": len(scene.cards),
     }
     step = steps.get(name, 0)
-    if not step or not scene.glances:
+    if not step or not scene.cards:
         return scene
-    place = min(max(scene.place + step, 0), len(scene.glances) - 1)
-    chosen = scene.glances[place].session.id
+    place = min(max(scene.place + step, 0), len(scene.cards) - 1)
+    chosen = scene.cards[place].session.id
     return scene if chosen == scene.chosen else scene._replace(chosen=chosen, events=())
 
 

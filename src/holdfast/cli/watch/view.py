@@ -27,7 +27,7 @@ from holdfast.cli.session_parts import (
 from holdfast.cli.session_view import whole
 from holdfast.cli.status_view import context_line
 from holdfast.cli.watch.keys import shown
-from holdfast.cli.watch.scene import Happening, Scene
+from holdfast.cli.watch.scene import EventLine, Scene
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
 from holdfast.core.wording import count, paused_and_away, percent
@@ -42,18 +42,18 @@ _MOST: Final = 100  # rows of one block, however large the screen is
 Block = tuple[Painted, int, Callable[[int], Painted]]  # its heading, the rows it would like, so many of them drawn
 
 
-def pane(paint: Paint, glance: SessionCard, events: Sequence[Happening], now: int, room: int) -> list[Painted]:
+def pane(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int, room: int) -> list[Painted]:
     """The session in at most so many lines."""
-    glance = with_names(glance)
-    session, clock, roomy = glance.session, Clock(now), room >= _ROOMY
+    card = with_names(card)
+    session, clock, roomy = card.session, Clock(now), room >= _ROOMY
     lines = _split_lines(title(paint, session.goal, most=2 if roomy else 1))
-    lines.append(_standing(paint, session))
-    lines += attention(paint, glance, 3 if roomy else 1)
+    lines.append(_status_line(paint, session))
+    lines += attention(paint, card, 3 if roomy else 1)
     lines += _split_lines(paint.pairs(_facts(paint, session, clock)))
     lines = lines[:room]
     blocks = [
-        (paint.heading("Agents", agents_summary(session.agents, limits(session.mode).agents, glance.gone)),
-         len(session.agents), lambda most: agents_line(paint, session.agents, most, glance.gone)),
+        (paint.heading("Agents", agents_summary(session.agents, limits(session.mode).agents, card.gone)),
+         len(session.agents), lambda most: agents_line(paint, session.agents, most, card.gone)),
         (paint.heading("Plan", tasks_summary(session.tasks)),
          sum(task.status not in ("completed", "dropped") for task in session.tasks),
          lambda most: tasks_line(paint, session.tasks, most)),
@@ -80,23 +80,23 @@ def _shared(blocks: Sequence[Block], room: int, *, apart: bool) -> list[Painted]
     return lines
 
 
-def detail(paint: Paint, glance: SessionCard, events: Sequence[Happening], now: int) -> list[Painted]:
+def detail(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int) -> list[Painted]:
     """Everything about the session, as long as it is."""
     clock = Clock(now)
-    waits = attention(paint, glance, 99)
-    lines = [*_split_lines(paint.pairs([("Clock", _clock(paint, glance.session))])), *waits]
-    lines += [Painted(""), *_split_lines(whole(paint, glance.session, clock)), Painted("")]
-    lines += _split_lines(paint.pairs([("Go on", glance.resume)]))
+    waits = attention(paint, card, 99)
+    lines = [*_split_lines(paint.pairs([("Clock", _clock(paint, card.session))])), *waits]
+    lines += [Painted(""), *_split_lines(whole(paint, card.session, clock)), Painted("")]
+    lines += _split_lines(paint.pairs([("Go on", card.resume)]))
     if events:
         lines += [Painted(""), paint.heading("Latest"), *_split_lines(_latest(paint, events, clock))]
     return lines
 
 
-def attention(paint: Paint, glance: SessionCard, most: int) -> list[Painted]:
+def attention(paint: Paint, card: SessionCard, most: int) -> list[Painted]:
     """What waits for the person."""
-    told = glance.attention if len(glance.attention) <= most else glance.attention[: max(most - 1, 1)]
-    lines = [paint.cut(paint.yellow(paint.join("! ", " ".join(line.split()))), paint.width) for line in told]
-    left = len(glance.attention) - len(told)
+    shown = card.attention if len(card.attention) <= most else card.attention[: max(most - 1, 1)]
+    lines = [paint.cut(paint.yellow(paint.join("! ", " ".join(line.split()))), paint.width) for line in shown]
+    left = len(card.attention) - len(shown)
     return [*lines, paint.dim(f"  and {left:,} more")] if left and most > 1 else lines
 
 
@@ -105,7 +105,7 @@ def list_time(session: Session) -> str:
     return ticking(session.time.working_ms).rpartition(":")[0]
 
 
-def _standing(paint: Paint, session: Session) -> Painted:
+def _status_line(paint: Paint, session: Session) -> Painted:
     where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
     line = paint.join(
         status_word(paint, session), "  ", progress(paint, session.progress, _bar(paint), "normal"), "  ",
@@ -138,14 +138,14 @@ def _clock(paint: Paint, session: Session) -> Painted:
     return paint.join(paint.bold(ticking(time.working_ms)), f" worked{rest}")
 
 
-def _latest(paint: Paint, events: Sequence[Happening], clock: Clock) -> Painted:
+def _latest(paint: Paint, events: Sequence[EventLine], clock: Clock) -> Painted:
     if not events:
         return Painted("")
     today = stamp(clock.now)[:10]
     rows = []
     for event in events:
         when = stamp(event.at)
-        rows.append([when[11:] if when[:10] == today else clock.at(event.at), event.type, event.told])
+        rows.append([when[11:] if when[:10] == today else clock.at(event.at), event.type, event.summary])
     columns = [Column("", style="dim"), Column(""), Column("", weight=1, least=16)]
     return inset(paint, lambda inner: inner.table(rows, columns))
 
@@ -156,7 +156,7 @@ def _split_lines(drawn: Painted) -> list[Painted]:
 
 LEAST: Final = os.terminal_size((40, 10))
 _WIDE: Final = 120  # columns from which list and session stand side by side
-_SAID: Final = 3  # lines for what came of a key
+_MESSAGE_LINES: Final = 3  # lines for what came of a key
 _HELP: Final = (
     ("↑ ↓  j k", "up down j k", "the session above, below; in the detail, a line"),
     ("Enter →", "Enter, right", "everything about the session"),
@@ -189,10 +189,10 @@ def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
     scroll, right = 0, ""
     if scene.page == "help":
         body = _help(paint)
-    elif scene.glance is None:
+    elif scene.card is None:
         body = _nothing(paint, scene)
     elif scene.page == "detail":
-        lines = detail(paint, scene.glance, scene.events, scene.now)
+        lines = detail(paint, scene.card, scene.events, scene.now)
         scroll = max(min(scene.scroll, len(lines) - room), 0)
         body = lines[scroll : scroll + room]
         right = f"lines {scroll + 1}-{scroll + len(body)} of {len(lines)}" if len(lines) > room else ""
@@ -207,13 +207,13 @@ def frame(look: Paint, scene: Scene, size: os.terminal_size) -> WatchFrame:
 
 def _head(paint: Paint, right: str) -> Painted:
     name = paint.bold("holdfast watch")
-    told = paint.cut(right, paint.width - paint.width_of(name) - 2)
-    return paint.join(name, " " * (paint.width - paint.width_of(name) - paint.width_of(told)), paint.dim(told))
+    fitting = paint.cut(right, paint.width - paint.width_of(name) - 2)
+    return paint.join(name, " " * (paint.width - paint.width_of(name) - paint.width_of(fitting)), paint.dim(fitting))
 
 
 def _tally(scene: Scene) -> str:
-    number = len(scene.glances)
-    waiting = sum(bool(card.attention) for card in scene.glances)
+    number = len(scene.cards)
+    waiting = sum(bool(card.attention) for card in scene.cards)
     if scene.only:
         return ""
     where = f"{scene.place + 1} of {number} unfinished" if number > 1 else f"{number} unfinished"
@@ -221,27 +221,27 @@ def _tally(scene: Scene) -> str:
 
 
 def _overview(paint: Paint, scene: Scene, room: int) -> list[Painted]:
-    glance = scene.glance
-    assert glance is not None
+    card = scene.card
+    assert card is not None
     if scene.only:
-        return pane(paint, glance, scene.events, scene.now, room)
+        return pane(paint, card, scene.events, scene.now, room)
     if paint.width >= _WIDE:
         return _side_by_side(paint, scene, room)
-    most = min(len(scene.glances), max(room // 3, 2))
+    most = min(len(scene.cards), max(room // 3, 2))
     listed = _list(paint, scene, most)
     rule = paint.dim(("-" if paint.ascii_only else "─") * paint.width)
-    return [*listed, rule, *pane(paint, glance, scene.events, scene.now, room - len(listed) - 1)]
+    return [*listed, rule, *pane(paint, card, scene.events, scene.now, room - len(listed) - 1)]
 
 
 def _side_by_side(paint: Paint, scene: Scene, room: int) -> list[Painted]:
-    assert scene.glance is not None
+    assert scene.card is not None
     left = min(paint.width * 2 // 5, 80)
-    beside = _list(_narrowed(paint, left), scene, room)
-    pane_lines = pane(_narrowed(paint, paint.width - left - 3), scene.glance, scene.events, scene.now, room)
+    column = _list(_narrowed(paint, left), scene, room)
+    pane_lines = pane(_narrowed(paint, paint.width - left - 3), scene.card, scene.events, scene.now, room)
     bar = paint.dim(" | " if paint.ascii_only else " │ ")
     rows: list[Painted] = []
     for row in range(room):
-        first = paint.cut(beside[row], left) if row < len(beside) else Painted("")
+        first = paint.cut(column[row], left) if row < len(column) else Painted("")
         second = pane_lines[row] if row < len(pane_lines) else Painted("")
         rows.append(paint.join(first, " " * (left - paint.width_of(first)), bar, second))
     return rows
@@ -253,13 +253,13 @@ def _narrowed(paint: Paint, width: int) -> Paint:
 
 def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
     """As many sessions as there is room for, with the chosen one among them."""
-    first = min(max(scene.place - most // 2, 0), max(len(scene.glances) - most, 0))
+    first = min(max(scene.place - most // 2, 0), max(len(scene.cards) - most, 0))
     columns = [
         Column(""), Column("", weight=4, least=12), Column(""), Column("", "right"), Column("", "right"),
         Column("", weight=1, least=6, most=20, style="dim"),
     ]  # fmt: skip
     rows: list[list[str]] = []
-    for place, card in enumerate(scene.glances[first : first + most], start=first):
+    for place, card in enumerate(scene.cards[first : first + most], start=first):
         session = card.session
         goal = " ".join(session.goal.split())
         sign = paint.yellow("!") if card.attention else Painted(" ")
@@ -276,19 +276,19 @@ def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
 def _foot(paint: Paint, scene: Scene) -> tuple[list[Painted], int | None]:
     """What came of the last key, then the line being written or the keys there are; and where the cursor stands."""
     lines: list[Painted] = []
-    if scene.said is not None:
-        told = " ".join(f"{scene.said.text} {scene.said.hint}".split())
-        wrapped = wrap(paint.plain(told), paint.width)
-        if len(wrapped) > _SAID:
-            wrapped = [*wrapped[: _SAID - 1], " ".join(wrapped[_SAID - 1 : _SAID + 1])]
-        style = paint.red if scene.said.wrong else paint.green
+    if scene.message is not None:
+        words = " ".join(f"{scene.message.text} {scene.message.hint}".split())
+        wrapped = wrap(paint.plain(words), paint.width)
+        if len(wrapped) > _MESSAGE_LINES:
+            wrapped = [*wrapped[: _MESSAGE_LINES - 1], " ".join(wrapped[_MESSAGE_LINES - 1 : _MESSAGE_LINES + 1])]
+        style = paint.red if scene.message.wrong else paint.green
         lines = [style(paint.cut(Painted(line), paint.width)) for line in wrapped]
-    if scene.asking is None:
+    if scene.prompt is None:
         return [*lines, _keys(paint, scene)], None
-    if scene.said is None:
-        lines = [paint.dim(paint.cut(f"For {scene.asking.session[:8]}: Enter sends, Esc cancels.", paint.width))]
-    prompt = paint.bold(_WRITING[scene.asking.verb])
-    written, cursor = shown(paint, scene.asking.line, paint.width - paint.width_of(prompt))
+    if scene.message is None:
+        lines = [paint.dim(paint.cut(f"For {scene.prompt.session[:8]}: Enter sends, Esc cancels.", paint.width))]
+    prompt = paint.bold(_WRITING[scene.prompt.verb])
+    written, cursor = shown(paint, scene.prompt.line, paint.width - paint.width_of(prompt))
     return [*lines, paint.join(prompt, written)], paint.width_of(prompt) + cursor
 
 
@@ -308,13 +308,13 @@ def _keys(paint: Paint, scene: Scene) -> Painted:
 
 
 def _help(paint: Paint) -> list[Painted]:
-    rows = [(plain if paint.ascii_only else drawn, told) for drawn, plain, told in _HELP]
+    rows = [(plain if paint.ascii_only else drawn, meaning) for drawn, plain, meaning in _HELP]
     table = paint.pairs(rows)
     return [Painted(""), *(Painted(line) for line in table.split("\n"))]
 
 
 def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
-    told: Sequence[Painted] = (
+    lines: Sequence[Painted] = (
         [paint.plain("The session is not there any more.")]
         if scene.only
         else [
@@ -327,12 +327,12 @@ def _nothing(paint: Paint, scene: Scene) -> list[Painted]:
             paint.dim("Past ones: holdfast history --all-projects"),
         ]
     )
-    return [Painted(""), *told]
+    return [Painted(""), *lines]
 
 
 def _too_small(paint: Paint, size: os.terminal_size) -> list[Painted]:
-    told = (
+    sentence = (
         f"Too small: {size.columns}x{size.lines}. It takes {LEAST.columns}x{LEAST.lines} to show sessions. q quits."
     )
-    lines = [paint.cut(Painted(line), size.columns) for line in wrap(told, max(size.columns, 2))]
+    lines = [paint.cut(Painted(line), size.columns) for line in wrap(sentence, max(size.columns, 2))]
     return lines[: size.lines]
