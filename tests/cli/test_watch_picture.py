@@ -133,7 +133,8 @@ def test_every_picture_fits_and_is_painted(
     scene = Scene(
         cards, chosen=cards[-1 if len(message) % 2 else 0].session.id,
         events=[EventLine(NOW - n * HOUR * 7, "note.added", message) for n in range(30)], now=NOW, only=only,
-        page=page, scroll=scroll, prompt=asking, message=ActionResult(message, message, wrong=True) if message else None,
+        page=page, scroll=scroll, prompt=asking,
+        message=ActionResult(message, message, wrong=True) if message else None,
     )  # fmt: skip
     drawn = frame(look, scene, size)
     fits(drawn, size)
