@@ -1,7 +1,7 @@
-"""What a command declares: its words, their types and what they are for.
+"""The declaration of a command: its arguments and options, their types and their help.
 
-One declaration serves parsing, help, completion and the reference pages. Plain classes with slots, because
-the whole table is built whenever `holdfast` starts.
+One declaration serves parsing, help, completion and the reference pages. Plain classes with slots, because the whole
+table is built whenever `holdfast` starts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Argument:
-    """A value told by its place. `many` takes all that follow, so only the last one may."""
+    """A positional value. `many` takes all that follow, so only the last argument may have it."""
 
     __slots__ = ("choices", "help", "kind", "many", "metavar", "name", "required")
 
     def __init__(
         self,
         name: str,
-        help: str,  # noqa: A002 - the word every reader of a declaration expects
+        help: str,  # noqa: A002 - the name that every reader of a declaration expects
         *,
         required: bool = True,
         many: bool = False,
@@ -41,14 +41,14 @@ class Argument:
 
 
 class Option:
-    """A value told by its flag. A `flag` has no value; `many` may be repeated; else the last one wins."""
+    """A value given by its flag. A `flag` has no value; `many` may be repeated; otherwise the last one wins."""
 
     __slots__ = ("choices", "flags", "help", "kind", "many", "metavar", "name", "required")
 
     def __init__(
         self,
         flags: tuple[str, ...],
-        help: str,  # noqa: A002 - the word every reader of a declaration expects
+        help: str,  # noqa: A002 - the name that every reader of a declaration expects
         *,
         kind: Kind = "text",
         many: bool = False,
@@ -68,7 +68,7 @@ class Option:
 
     @property
     def label(self) -> str:
-        """The flag people should read: the long one if there is one."""
+        """The flag to show to people: the long one if there is one."""
         return max(self.flags, key=len)
 
 
@@ -138,14 +138,12 @@ class Command:
 
 
 GLOBALS: tuple[Option, ...] = (
-    Option(("--project",), "the project, if not the one around the working directory", kind="dir"),
-    Option(
-        ("--store",), "where sessions are kept: sqlite:///PATH, or postgresql://USER@HOST/DATABASE", metavar="URL"
-    ),
-    Option(("--json",), "print one JSON document, errors too", kind="flag"),
-    Option(("--at",), "record or look as of this time: 2026-11-15 09:30, RFC 3339, or HH:MM of today", kind="time"),
+    Option(("--project",), "the project directory (default: the one around the working directory)", kind="dir"),
+    Option(("--store",), "the store: sqlite:///PATH, or postgresql://USER@HOST/DATABASE", metavar="URL"),
+    Option(("--json",), "print one JSON document; errors, too", kind="flag"),
+    Option(("--at",), "record or show as of this time: 2026-11-15 09:30, RFC 3339, or HH:MM of today", kind="time"),
     Option(("--quiet",), "print results only", kind="flag"),
-    Option(("--yes",), "say yes to whatever would be asked", kind="flag"),
+    Option(("--yes",), "answer yes to every question", kind="flag"),
     Option(("--no-color",), "print without colour", kind="flag"),
     Option(("-h", "--help"), "show help and exit", kind="flag"),
     Option(("--version",), "show the version and exit", kind="flag"),
