@@ -279,7 +279,7 @@ def test_time_ticks_only_while_someone_works() -> None:
     assert ticks(working)
     assert not ticks(make_card(time=time))
     assert ticks(with_agent)
-    assert not ticks(with_agent._replace(gone=frozenset({"a"})))
+    assert not ticks(with_agent._replace(lost=frozenset({"a"})))
     assert not ticks(make_card(status="completed", ended_at=format_time(NOW)))
 
 

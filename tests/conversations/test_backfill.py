@@ -18,8 +18,8 @@ from msgspec.structs import asdict
 
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
 from holdfast.conversations.backfill.events import inside
-from holdfast.conversations.backfill.placement import Narrator
-from holdfast.conversations.backfill.run import Backfilled, backfill
+from holdfast.conversations.backfill.placement import TranscriptRecorder
+from holdfast.conversations.backfill.run import BackfillResult, backfill
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -101,7 +101,7 @@ class Past:
         with Keeper.open(str(self.project), home=str(home or self.home), actor="anna", wall=wall) as keeper:
             yield keeper
 
-    def backfill(self, *, home: Path | None = None, **more: Any) -> Backfilled:
+    def backfill(self, *, home: Path | None = None, **more: Any) -> BackfillResult:
         with self.keeper(home) as keeper:
             (found,) = backfill(keeper, AgentDirs(str(self.where / "person"), str(self.project)), ["claude"], **more)
         return found
@@ -786,7 +786,7 @@ def test_any_story_can_be_told(
         )  # fmt: skip
 
     with past.keeper() as keeper:
-        narrator = Narrator(keeper)
+        narrator = TranscriptRecorder(keeper)
         events = []
         for _ in range(2):
             narrator.look_around(story())

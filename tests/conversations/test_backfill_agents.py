@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
-from holdfast.conversations.backfill.events import StoryPart, Window, part
-from holdfast.conversations.backfill.placement import Narrator
+from holdfast.conversations.backfill.events import TranscriptPart, Window, part
+from holdfast.conversations.backfill.placement import TranscriptRecorder
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Ran
 from holdfast.core import view
 from holdfast.core.events import AgentCompleted, AgentStarted, TimerRules
@@ -38,11 +38,11 @@ def story_of(signals: Sequence[AgentBegan | AgentEnded | Ran]) -> Transcript:
     return Transcript(agent="claude", conversation="talk", began=BEGAN, ended=last, signals=told, signs=[BEGAN, last])
 
 
-def told_of(signals: Signals, window: Window | None = None) -> StoryPart | None:
+def told_of(signals: Signals, window: Window | None = None) -> TranscriptPart | None:
     return part(story_of(signals), window or Window(), roots=(), timer=TimerRules(), now=NOW)
 
 
-def started(found: StoryPart | None) -> list[str]:
+def started(found: TranscriptPart | None) -> list[str]:
     return [line.data.id for line in found.lines if isinstance(line.data, AgentStarted)] if found else []
 
 
@@ -65,7 +65,7 @@ def test_no_agent_of_a_story_is_in_conflict_with_itself(
     """Two runs under one id would be shown as a conflict of this device with itself."""
     wall = Wall(lambda: NOW * 1_000_000)
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), actor="anna", wall=wall) as keeper:
-        narrator = Narrator(keeper)
+        narrator = TranscriptRecorder(keeper)
         for expected in (True, False):
             with keeper.store().transaction() as transaction:
                 assert bool(narrator.tell(transaction, story_of(signals)).events) is expected

@@ -36,7 +36,7 @@ def doctor(ground: Ground) -> Check:
     return checks.hooks(ground.keeper, None)
 
 
-def server_of(ground: Ground, name: str) -> detect.Registered | None:
+def server_of(ground: Ground, name: str) -> detect.McpRegistration | None:
     return detect.look(ground.keeper, ground.places, name).server
 
 
@@ -230,7 +230,7 @@ def test_a_server_added_by_hand_is_known(ground: Ground, name: str) -> None:
         json.dumps({"mcpServers": {name: {"command": "/x/python3.12", "args": ["-m", "holdfast", "mcp"]}}})
     )
     before = ground.picture()
-    assert server_of(ground, "claude") == detect.Registered("user", str(path), "holdfast", name)
+    assert server_of(ground, "claude") == detect.McpRegistration("user", str(path), "holdfast", name)
     for connected in ground.connect("claude", "codex", "gemini"):
         assert connected.server is not None
         assert connected.server_name == name

@@ -64,7 +64,7 @@ def test_hooks_of_a_holdfast_that_is_gone(ground: Ground) -> None:
     for path in sorted(gone.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     left = detect.look(ground.keeper, ground.places, "claude").leftovers
-    assert {(rest.home, rest.gone) for rest in left} == {(str(gone), True), (str(other), False)}
+    assert {(rest.home, rest.missing) for rest in left} == {(str(gone), True), (str(other), False)}
     check = checks.hooks(ground.keeper, None)
     assert (check.status, str(gone) in check.detail) == ("warning", True)
     ground.connect("claude")

@@ -36,7 +36,7 @@ def no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detect, "can_serve", lambda: False)
 
 
-def server_of(ground: Ground, name: str) -> detect.Registered | None:
+def server_of(ground: Ground, name: str) -> detect.McpRegistration | None:
     return detect.look(ground.keeper, ground.places, name).server
 
 
@@ -116,7 +116,7 @@ def test_a_server_of_a_holdfast_that_is_gone(ground: Ground) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
     gone.rmdir()
     left = detect.look(ground.keeper, ground.places, "codex").leftovers
-    assert [(rest.home, rest.gone) for rest in left] == [(str(gone), True)]
+    assert [(rest.home, rest.missing) for rest in left] == [(str(gone), True)]
     check = checks.hooks(ground.keeper, None)
     assert (check.status, str(gone) in check.detail) == ("warning", True)
     (done,) = ground.connect("codex")
@@ -250,7 +250,7 @@ def test_the_doctor_on_a_server_that_is_missing(ground: Ground) -> None:
     check = checks.hooks(ground.keeper, None)
     assert (check.status, check.fix) == ("warning", "holdfast connect gemini")
     ground.connect("gemini")
-    assert server_of(ground, "gemini") == detect.Registered("user", str(ground.me / ".gemini" / "settings.json"))
+    assert server_of(ground, "gemini") == detect.McpRegistration("user", str(ground.me / ".gemini" / "settings.json"))
     ground.disconnect("gemini")
     ground.connect("cursor", scope="project")
     seen = server_of(ground, "cursor")

@@ -27,11 +27,11 @@ def asked(agents: Speaking, path: Path) -> HookAnswer:
     """What is said to a payload that was just handed over."""
     from holdfast.workspace import spool
 
-    taken = read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).taken
-    assert taken is not None
+    payload = read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).payload
+    assert payload is not None
     with agents.keeper() as keeper:
         keeper.collect()
-        return answer(keeper, taken.heard, room=9_500)
+        return answer(keeper, payload.event, room=9_500)
 
 
 def test_an_opened_agent_is_told_of_the_unfinished_session(agents: Speaking) -> None:

@@ -387,7 +387,7 @@ def test_a_payload_somebody_else_took_in_meanwhile_is_not_told_again(agents: Spe
 
     agents.session()
     path = agents.say("PostToolUse", tool_name="Read", tool_use_id="r1", tool_input={"file_path": "/x"})
-    taken = payload.read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).taken
+    taken = payload.read(spool.SpoolEntry(str(path), path.name, os.lstat(path)), agents.now).payload
     assert taken is not None
     agents.minute = 1
     agents.say("SessionEnd", reason="other")

@@ -308,8 +308,8 @@ def test_transcript_is_not_read_through_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "value", "read"),
     [
-        ("TRANSCRIPT_READ", 1 << 20, False), ("TRANSCRIPT_READ", 1 << 30, True),
-        ("TRANSCRIPT_FILES", 15, False), ("TRANSCRIPT_FILES", 150, True),
+        ("MAX_TRANSCRIPT_READ", 1 << 20, False), ("MAX_TRANSCRIPT_READ", 1 << 30, True),
+        ("MAX_TRANSCRIPT_FILES", 15, False), ("MAX_TRANSCRIPT_FILES", 150, True),
     ],
 )  # fmt: skip
 def test_transcript_is_left_to_backfill_when_too_much_lies_around_it(

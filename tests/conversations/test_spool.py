@@ -124,8 +124,8 @@ def test_a_payload_that_changed_since_it_was_listed_is_read_next_time(
     """Its place in the order is that of the file that was listed, which may be an earlier one of the same name."""
     left(directory, 7)
     (listed,) = spool.list_entries(str(directory.parent))
-    assert payload.read(listed, 1_000).taken is not None
+    assert payload.read(listed, 1_000).payload is not None
     left(directory, 7, content, at=at)
     found = payload.read(listed, 1_000)
-    assert found.taken is None
+    assert found.payload is None
     assert found.unfinished

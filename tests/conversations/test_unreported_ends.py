@@ -13,7 +13,7 @@ from holdfast.cli.paint import Paint
 from holdfast.cli.status_view import render_status
 from holdfast.conversations import move
 from holdfast.conversations.adapters.transcript import TimedSignal, Transcript
-from holdfast.conversations.backfill.placement import Narrator
+from holdfast.conversations.backfill.placement import TranscriptRecorder
 from holdfast.conversations.ingest import subagents
 from holdfast.conversations.signals import AgentBegan, Edited, Prompted
 from holdfast.core import view
@@ -274,7 +274,7 @@ def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: S
     wall = Wall(lambda: (BEGAN + DAY) * 1_000_000)
     with Keeper.open(str(agents.project), home=str(tmp_path / "past"), actor="anna", wall=wall) as keeper:
         with keeper.store().transaction() as transaction:
-            Narrator(keeper).tell(transaction, story)
+            TranscriptRecorder(keeper).tell(transaction, story)
         (row,) = keeper.history(limit=None, all_projects=True)
         past = view.session(keeper.state(row.id), agents.now)
     live = agents.session()

@@ -12,7 +12,7 @@ import pytest
 from holdfast.core.errors import Conflict, Failed, Invalid, NotFound, Refused
 from holdfast.machine.git.branches import GitBranches
 from holdfast.machine.git.program import GitFailed, GitMissing, GitSlow
-from holdfast.sessions.branches import Discarded, KeptBranch, OpenedBranch, discard, keep, open_branch
+from holdfast.sessions.branches import DiscardedBranch, KeptBranch, OpenedBranch, discard, keep, open_branch
 
 BRANCH = "session/20260102-auth-login"
 MESSAGE = "Add login\n\nSession: 20260102 09:00-10:00 (50 min actual, 10 min paused)"
@@ -469,7 +469,7 @@ def test_end_without_any_commit_at_all(unborn: Path) -> None:
     write(unborn, "f", "x")
     with pytest.raises(Refused):
         keep(git, BRANCH, "main", MESSAGE, born=False)
-    assert discard(git, BRANCH, "main", born=False) == Discarded(None)
+    assert discard(git, BRANCH, "main", born=False) == DiscardedBranch(None)
     assert (on(unborn), (unborn / "f").read_text()) == ("main", "x")
 
 
@@ -522,11 +522,11 @@ def test_tracked_mirror_files_after_a_conflict(session: Path) -> None:
 def test_discard(session: Path) -> None:
     """It returns, deletes the branch, and says where it stood."""
     tip = sh(session, "rev-parse", "HEAD")
-    assert discard(GitBranches(str(session)), BRANCH, "main") == Discarded(tip)
+    assert discard(GitBranches(str(session)), BRANCH, "main") == DiscardedBranch(tip)
     assert (on(session), branches(session)) == ("main", ["main"])
     assert (session / "a.txt").read_text() == "one\n"
     assert not (session / "b.txt").exists()
-    assert discard(GitBranches(str(session)), BRANCH, "main") == Discarded(None)
+    assert discard(GitBranches(str(session)), BRANCH, "main") == DiscardedBranch(None)
 
 
 def test_discard_after_a_detached_start(repo: Path) -> None:
@@ -540,7 +540,7 @@ def test_discard_after_a_detached_start(repo: Path) -> None:
     discard(git, BRANCH, None, commit=opened.commit)
     assert git.branch() is None
     assert git.commit_id() == opened.commit
-    assert discard(git, BRANCH, None, commit=opened.commit) == Discarded(None)
+    assert discard(git, BRANCH, None, commit=opened.commit) == DiscardedBranch(None)
 
 
 def test_discard_a_session_that_began_before_the_first_commit(unborn: Path) -> None:

@@ -80,7 +80,7 @@ def notes(keeper: Keeper, session: SessionHandle) -> int:
 
 
 def ground(session: SessionHandle) -> tuple[ResumeDifference, ...]:
-    return session.resume().ground
+    return session.resume().differences
 
 
 # ── the commands that are printed ────────────────────────────────────────────────────────────────────────
@@ -196,7 +196,7 @@ def test_a_branch_that_another_work_tree_has(clones: Clones) -> None:
     beside = clones.there.parent / "beside"
     git_at(clones.there, "worktree", "add", "-q", str(beside), "feat")
     assert printed(session) == f"holdfast resume {session.id[:8]} --project {beside}"
-    assert clones.opened("desktop", beside).session(session.id).resume().ground == ()
+    assert clones.opened("desktop", beside).session(session.id).resume().differences == ()
 
 
 def test_files_that_were_never_committed_come_with_their_branch(clones: Clones) -> None:

@@ -90,12 +90,12 @@ def test_agents_whose_process_is_gone_are_told(keeper: Keeper) -> None:
     session = keeper.start("Build the shop")
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     session.agent("a-1", type="coder", pid=child.pid)
-    assert overview.session_card(keeper, session.id).gone == frozenset()
+    assert overview.session_card(keeper, session.id).lost == frozenset()
     moment = keeper.now()
     child.communicate(b"\n")
     found = overview.session_card(keeper, session.id)
-    assert (found.gone, found.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
-    assert overview.session_card(keeper, session.id, at=moment).gone == frozenset()
+    assert (found.lost, found.attention) == (frozenset({"a-1"}), ("Agent a-1 is gone without having finished",))
+    assert overview.session_card(keeper, session.id, at=moment).lost == frozenset()
 
 
 def test_many_of_a_kind_are_told_as_a_number(keeper: Keeper) -> None:

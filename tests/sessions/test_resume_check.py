@@ -37,7 +37,7 @@ def commit(place: Path, name: str, words: str = "x\n") -> str:
 
 
 def told(session: SessionHandle, *, force: bool = False) -> dict[str, ResumeDifference]:
-    return {difference.what: difference for difference in session.resume(force=force).ground}
+    return {difference.what: difference for difference in session.resume(force=force).differences}
 
 
 def refused(session: SessionHandle) -> tuple[str, str]:
@@ -184,15 +184,15 @@ def test_who_worked_on_it_last_is_never_refused(devices: Devices) -> None:
     begun.changed("a.py", "created")
     (devices.here / "a.py").unlink()
     resumed = begun.resume()
-    assert resumed.ground == ()
-    assert [file.what for file in resumed.files] == ["not landed"]
+    assert resumed.differences == ()
+    assert [file.landing for file in resumed.files] == ["not landed"]
 
 
 def test_once_gone_on_with_here_it_is_this_devices(devices: Devices) -> None:
     """Forced once, the session is this device's own; it is looked at again when the other was at work."""
     session = left(devices, "a.py")
     session.resume(force=True)
-    assert session.resume().ground == ()
+    assert session.resume().differences == ()
     devices.meet()
     devices.laptop.session(session.id).note("back on the laptop")
     devices.meet()
@@ -214,7 +214,7 @@ def test_programs_of_its_conversations_are_looked_for(devices: Devices, tmp_path
     (programs / "codex").write_text("#!/bin/sh\n")
     (programs / "codex").chmod(0o755)
     devices.desktop.agent_dirs = AgentDirs(str(tmp_path), str(devices.there), {"PATH": str(programs)})
-    (found,) = devices.desktop.session(begun.id).resume().ground
+    (found,) = devices.desktop.session(begun.id).resume().differences
     assert (found.what, found.blocking) == ("program", False)
     assert "Claude Code" in found.detail
     assert "claude" in (found.fix or "")
@@ -321,7 +321,7 @@ def test_an_earlier_life_of_this_device_is_no_other(devices: Devices) -> None:
     (devices.root / "laptop" / "home" / "writer.json").unlink()
     (devices.here / "a.py").unlink()
     again = devices.opened("laptop", devices.here).session(begun.id)
-    assert again.resume().ground == ()
+    assert again.resume().differences == ()
     assert len(again.state().heads) == 2
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from holdfast.conversations.adapters.json_tree import JsonText
-from holdfast.conversations.connect.apply import Connected, connect
+from holdfast.conversations.connect.apply import ConnectResult, connect
 from holdfast.conversations.connect.disconnect import disconnect
 from holdfast.keeper.keeper import Keeper
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -55,10 +55,10 @@ class Ground:
                     seen[str(path)] = (stat.S_IMODE(info.st_mode), path.read_bytes() if path.is_file() else None)
         return seen
 
-    def connect(self, *names: str, scope: str = "user") -> list[Connected]:
+    def connect(self, *names: str, scope: str = "user") -> list[ConnectResult]:
         return connect(self.keeper, self.places, names, scope)  # type: ignore[arg-type]
 
-    def disconnect(self, *names: str) -> list[Connected]:
+    def disconnect(self, *names: str) -> list[ConnectResult]:
         return disconnect(self.keeper, self.places, names)
 
     def memory(self) -> list[str]:

@@ -94,7 +94,7 @@ def test_a_person_says_where_a_project_without_evidence_is(tmp_path: Path) -> No
     carry(devices.laptop, devices.desktop)
     assert devices.desktop.history() == []
     resumed = devices.desktop.session(second.id).resume()
-    assert resumed.ground == ()
+    assert resumed.differences == ()
     assert {row.id for row in devices.desktop.history()} == {first.id, second.id}
     (devices.there / "a.txt").write_text("x")
     devices.desktop.session(second.id).changed("a.txt", "created")
@@ -109,7 +109,7 @@ def test_a_directory_that_is_another_project_is_not_claimed(tmp_path: Path) -> N
     with pytest.raises(Refused, match="another project"):
         devices.desktop.session(mine.id).resume()
     resumed = devices.desktop.session(mine.id).resume(force=True)
-    assert [difference.what for difference in resumed.ground] == ["project"]
+    assert [difference.what for difference in resumed.differences] == ["project"]
     assert [row.id for row in devices.desktop.history()] == [theirs.id]
 
 
@@ -122,7 +122,7 @@ def test_a_moved_directory_is_found_again_by_going_on(tmp_path: Path) -> None:
     devices.here.rename(moved)
     keeper = devices.opened("laptop", moved)
     assert keeper.history() == []
-    assert keeper.session(mine.id).resume().ground == ()
+    assert keeper.session(mine.id).resume().differences == ()
     assert [row.id for row in keeper.history()] == [mine.id]
 
 
@@ -134,7 +134,7 @@ def test_a_directory_beside_is_not_claimed_while_the_project_is_there(tmp_path: 
     other.mkdir()
     keeper = devices.opened("laptop", other)
     resumed = keeper.session(mine.id).resume()
-    assert [(difference.what, difference.blocking) for difference in resumed.ground] == [("project", False)]
+    assert [(difference.what, difference.blocking) for difference in resumed.differences] == [("project", False)]
     assert keeper.history() == []
 
 

@@ -204,7 +204,7 @@ def _left_behind(seen: list[AgentSetup]) -> Check | None:
         for setup in seen
         for other in setup.leftovers
         # In files that are shared, the other one is probably somebody else's: it matters if nobody is heard.
-        if other.gone and (other.scope == "user" or setup.connected is None)
+        if other.missing and (other.scope == "user" or setup.connected is None)
     ]
     if not left:
         return None

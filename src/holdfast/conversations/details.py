@@ -45,7 +45,7 @@ _COUNTED: Final = ("prompts", "input", "output", "cache_read", "cache_write")
 _FORGET_AFTER: Final = 7 * DAY
 
 
-class Followed(msgspec.Struct, gc=False):
+class FollowedTranscript(msgspec.Struct, gc=False):
     """A conversation that hooks report, and how far its transcript was read."""
 
     agent: str
@@ -108,9 +108,9 @@ def _without(ws: Workspace, state: State, others: Collection[str], agent: str, c
     counted: dict[str, ConversationState] = {}
     for event in ws.store().events(state.session):
         if event.type == "conversation.updated" and event.writer not in others:
-            said = read_data(event)
-            if isinstance(said, ConversationUpdated) and (said.agent, said.id) == (agent, conversation):
-                fields = {name: getattr(said, name) for name in ConversationState.__struct_fields__}
+            data = read_data(event)
+            if isinstance(data, ConversationUpdated) and (data.agent, data.id) == (agent, conversation):
+                fields = {name: getattr(data, name) for name in ConversationState.__struct_fields__}
                 counted[f"{agent}\n{conversation}"] = ConversationState(**fields)
     return msgspec.structs.replace(state, conversations=counted, extra={})
 
@@ -119,9 +119,9 @@ def _known(state: State, known: ConversationState | None, name: str) -> int:
     if known is not None:
         return int(getattr(known, name) or 0)
     # Earlier versions recorded only these, with everything that was cached in one number.
-    said = state.extra.get("tokens")
-    found = said.get("cached" if name == "cache_read" else name) if isinstance(said, dict) else None
-    return found if isinstance(found, int) else 0
+    tokens = state.extra.get("tokens")
+    count = tokens.get("cached" if name == "cache_read" else name) if isinstance(tokens, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def is_news(state: State, updated: ConversationUpdated) -> bool:
@@ -145,17 +145,17 @@ def mark_of(updated: ConversationUpdated) -> str:
 def note(transaction: Transaction, reported: Iterable[tuple[Payload, str]]) -> bool:
     """Take in where transcripts are and which turns ended, each payload with its session; says whether one did."""
     ended = False
-    for taken, session in reported:
-        signals = taken.heard.signals
+    for payload, session in reported:
+        signals = payload.event.signals
         if not any(_ends_turn(signal, alone=len(signals) == 1) for signal in signals):
             continue
-        name = _name(taken.heard.agent, taken.heard.conversation)
+        name = _name(payload.event.agent, payload.event.conversation)
         known = _decoded(transaction.remembered(name))
-        known = known or Followed(taken.heard.agent, taken.heard.conversation, session)
+        known = known or FollowedTranscript(payload.event.agent, payload.event.conversation, session)
         known.session = session
-        if taken.transcript is not None and is_transcript(taken.transcript):  # else it may be anything
-            known.path = taken.transcript
-        known.due = known.noted = taken.at
+        if payload.transcript is not None and is_transcript(payload.transcript):  # else it may be anything
+            known.path = payload.transcript
+        known.due = known.noted = payload.at
         known.closed = any(isinstance(signal, Closed) for signal in signals)
         transaction.remember(name, msgspec.msgpack.encode(known))
         ended = True
@@ -182,7 +182,7 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
         ]
     except HoldfastError:
         return
-    for followed in sorted(kept, key=lambda one: one.due or 0):
+    for followed in sorted(kept, key=lambda item: item.due or 0):
         # Some programs write a last line after they have said that the conversation is closed.
         grew = followed.closed and followed.path is not None and _size(followed.path) not in (None, followed.size)
         try:
@@ -193,48 +193,54 @@ def update_due(ws: Workspace, places: AgentDirs, *, patience: float = 5.0) -> No
         except (Busy, Unreachable):
             return
         except Exception as error:  # noqa: BLE001 (whatever one transcript holds, the others are read)
-            said = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-            error_log.note(ws.home.path, "transcript", f"{followed.agent}: {said}")
+            message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+            error_log.note(ws.home.path, "transcript", f"{followed.agent}: {message}")
             _settle(ws, followed, patience)
 
 
-def _update(ws: Workspace, places: AgentDirs, one: Followed, patience: float) -> None:
+def _update(ws: Workspace, places: AgentDirs, followed: FollowedTranscript, patience: float) -> None:
     story = None
-    for source in find_sources(one.agent, one.conversation, one.path, places):
+    for source in find_sources(followed.agent, followed.conversation, followed.path, places):
         size = _size(source.path)
-        if size is None or not _worth_reading(one, size, whole=source.conversation is None):
+        if size is None or not _worth_reading(followed, size, whole=source.conversation is None):
             continue
-        one.size = size
+        followed.size = size
         if size <= limits.MAX_TRANSCRIPT_SIZE or source.conversation is not None:  # backfill reads what is larger
             within = limit_reading(limits.MAX_TRANSCRIPT_READ, limits.MAX_TRANSCRIPT_FILES)
             with collect_read_errors(), suppress(ReadLimitExceeded), within:
-                stories = load_reader(one.agent).read(source)
-                found = (story for story in stories if story.conversation == one.conversation)
-                story = next(found, None)
+                stories = load_reader(followed.agent).read(source)
+                matching = (story for story in stories if story.conversation == followed.conversation)
+                story = next(matching, None)
         if story is not None:
             break
-    _settle(ws, one, patience, story)
+    _settle(ws, followed, patience, story)
 
 
-def _worth_reading(one: Followed, size: int, *, whole: bool) -> bool:
+def _worth_reading(followed: FollowedTranscript, size: int, *, whole: bool) -> bool:
     if not whole:
         return True  # one conversation of a database
-    grown = size - one.size
-    return one.closed or one.size < 0 or size < limits.SMALL_TRANSCRIPT_SIZE or grown < 0 or grown * 8 > one.size
+    grown = size - followed.size
+    return (
+        followed.closed
+        or followed.size < 0
+        or size < limits.SMALL_TRANSCRIPT_SIZE
+        or grown < 0
+        or grown * 8 > followed.size
+    )
 
 
-def _settle(ws: Workspace, one: Followed, patience: float, story: Transcript | None = None) -> None:
+def _settle(ws: Workspace, followed: FollowedTranscript, patience: float, story: Transcript | None = None) -> None:
     """Record what was read, and that it was; forget what nobody has gone on with for days."""
-    name = _name(one.agent, one.conversation)
+    name = _name(followed.agent, followed.conversation)
     with ws.transaction(patience=patience) as transaction:
         known = _decoded(transaction.remembered(name))
         if known is None:
             return  # the session was deleted meanwhile
         if story is not None:
             _record(ws, transaction, known.session, story, known.due or known.noted)
-        if known.due == one.due:
+        if known.due == followed.due:
             known.due = None
-        known.size = one.size
+        known.size = followed.size
         keep = known.due is not None or ws.now() - known.noted <= _FORGET_AFTER
         transaction.remember(name, msgspec.msgpack.encode(known) if keep else None)
 
@@ -244,8 +250,8 @@ def _record(ws: Workspace, transaction: Transaction, session: str, story: Transc
     name = f"{story.agent}\n{story.conversation}"
     if not state.count or state.deleted or name not in state.native or ws.is_read_only(session):
         return
-    found = ws.store().find(view.native_name(story.agent, story.conversation))
-    others = (transaction.state(other) for other in found if other != session)
+    sessions = ws.store().find(view.native_name(story.agent, story.conversation))
+    others = (transaction.state(other) for other in sessions if other != session)
     updated = share(described(story), as_we_counted(ws, others, story.agent, story.conversation))
     prepared = ws.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
@@ -287,9 +293,9 @@ def _name(agent: str, conversation: str) -> str:
     return PREFIX + digest(view.native_name(agent, conversation).encode(errors="surrogatepass"))[:32]
 
 
-def _decoded(kept: bytes | None) -> Followed | None:
+def _decoded(kept: bytes | None) -> FollowedTranscript | None:
     try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Followed))
+        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(FollowedTranscript))
     except msgspec.MsgspecError:  # of another version
         return None
 

@@ -104,14 +104,14 @@ _LONGEST: Final = 200
 def running_conversation(ws: Workspace) -> str | None:
     """The conversation that this process runs in, as `agent:id`, if it is one that hooks report; else None."""
     for variable, agent in _NAMED.items():
-        said = ws.environ.get(variable, "")
-        if 0 < len(said) <= _LONGEST and _reports(ws, view.native_name(agent, said), agent):
-            return view.native_name(agent, said)
+        conversation = ws.environ.get(variable, "")
+        if 0 < len(conversation) <= _LONGEST and _reports(ws, view.native_name(agent, conversation), agent):
+            return view.native_name(agent, conversation)
     open_here = open_sessions(ws)
     if not any(native.process is not None for state in open_here for native in state.native.values()):
         return None
     above = ancestors(os.getpid())
-    found = [
+    running = [
         native
         for state in open_here
         for native in state.native.values()
@@ -121,7 +121,7 @@ def running_conversation(ws: Workspace) -> str | None:
         and ProcessIdentity(*astuple(native.process)) in above
         and ownership.is_linked(ws, state, view.native_name(native.agent, native.id))
     ]
-    latest = max(found, key=lambda native: native.linked_at, default=None)
+    latest = max(running, key=lambda native: native.linked_at, default=None)
     return None if latest is None else view.native_name(latest.agent, latest.id)
 
 

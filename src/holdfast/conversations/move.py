@@ -80,7 +80,7 @@ def meant(ws: Workspace, reference: str) -> str:
     if store is not None and session_of(ws, reference) is not None:
         return reference
     wanted = reference.lower()
-    found: dict[str, bool] = {}  # whether it is the whole id
+    matches: dict[str, bool] = {}  # whether it is the whole id
     for row in store.rows(Filter()) if store is not None else ():
         state = store.state(row.id) if store is not None else None
         if state is None or state.deleted:
@@ -88,9 +88,9 @@ def meant(ws: Workspace, reference: str) -> str:
         for native in state.native.values():
             name = view.native_name(native.agent, native.id)
             if native.id.lower().startswith(wanted) and is_linked(ws, state, name):
-                found[name] = native.id.lower() == wanted
-    candidates = [name for name, whole in found.items() if whole] or [
-        name for name in found if len(reference) >= SHORTEST_PREFIX
+                matches[name] = native.id.lower() == wanted
+    candidates = [name for name, whole in matches.items() if whole] or [
+        name for name in matches if len(reference) >= SHORTEST_PREFIX
     ]
     if not candidates:
         raise NotFound(

@@ -147,8 +147,8 @@ def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> Hook
         entry = spool.SpoolEntry(path, name, os.lstat(path))
     except FileNotFoundError:
         return None
-    parsed = read(entry, Wall().now()).taken
-    return None if parsed is None else parsed.heard
+    parsed = read(entry, Wall().now()).payload
+    return None if parsed is None else parsed.event
 
 
 def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:

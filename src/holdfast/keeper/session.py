@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from holdfast.core.model import Conflict
     from holdfast.formats.plan_import import ImportedPlan
     from holdfast.keeper.keeper import Keeper
-    from holdfast.sessions.conflicts import Disagreement
-    from holdfast.sessions.resume import Resumed
+    from holdfast.sessions.conflicts import ShownConflict
+    from holdfast.sessions.resume import ResumeResult
     from holdfast.sessions.run import RunResult
     from holdfast.sessions.stop import StopResult
 
@@ -42,7 +42,7 @@ class ContinuedSession(NamedTuple):
     """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
 
     session: SessionHandle
-    resumed: Resumed
+    resumed: ResumeResult
     said: str | None = None
 
 
@@ -82,13 +82,13 @@ class SessionHandle(Work):
             raise Invalid(f"there is no report in {shorten(form, 40)!a}", hint="It is md or html.")
         return (report.html if form == "html" else report.markdown)(self.document(at=at))
 
-    def conflicts(self, *, at: int | None = None) -> list[Disagreement]:
+    def conflicts(self, *, at: int | None = None) -> list[ShownConflict]:
         """What devices said without knowing of each other: every value, whose it is, and which one stands."""
         from holdfast.sessions.conflicts import listed
 
         return listed(self.keeper, self.id, at=at)
 
-    def ground(self) -> Resumed:
+    def ground(self) -> ResumeResult:
         """What became of the agents and files of the session, without recording anything."""
         from holdfast.sessions.resume import look
 
@@ -101,7 +101,7 @@ class SessionHandle(Work):
 
     def resume(
         self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
-    ) -> Resumed:
+    ) -> ResumeResult:
         """Go on here: settle what a crash left behind, and make the session current. Conversations that begin here
         join it, unless an agent resumes it for itself: then it `gathers` nothing more.
 

@@ -94,7 +94,7 @@ class SessionTools:
                     notes.append(_apart(handle))
                 notes.extend(
                     f"This place differs: {difference.detail}." + (f" {difference.fix}" if difference.fix else "")
-                    for difference in resumed.ground
+                    for difference in resumed.differences
                 )
             notes += project_file_notes(handle.keeper, at_work=True)
             return status_result(handle, notes, max_chars)

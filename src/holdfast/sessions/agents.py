@@ -81,10 +81,10 @@ class AgentHandle:
 
     def state(self) -> AgentState:
         state = self.session.state()
-        found = agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
-        if found is None:
+        agent = agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
+        if agent is None:
             raise self._unknown()
-        return found
+        return agent
 
     def __enter__(self) -> Self:
         return self
@@ -96,10 +96,10 @@ class AgentHandle:
             if self._at_work():
                 self.done()
             return
-        said = f"{type(error).__name__}: {error}".replace("\0", " ").encode(errors="replace").decode()
+        message = f"{type(error).__name__}: {error}".replace("\0", " ").encode(errors="replace").decode()
         try:
             if self._at_work():
-                self.fail(shorten(said, 500), category=category_of(error))
+                self.fail(shorten(message, 500), category=category_of(error))
         except HoldfastError as problem:
             # The block's own error is the one to see.
             error.add_note(f"Holdfast could not record that agent {self.id} failed: {problem.message}")
@@ -108,9 +108,9 @@ class AgentHandle:
         """Whether the block has left the agent's end to us."""
         return agents.status_of(self.state()) in ("running", "paused")
 
-    def _record(self, kind: type[AgentEvent], at: int | None, **said: object) -> Self:
+    def _record(self, kind: type[AgentEvent], at: int | None, **fields: object) -> Self:
         event = TYPE_OF[kind].name
-        found: list[str] = []
+        refs: list[str] = []
 
         def build(state: State) -> list[EventData]:
             self.id = id_of(agent_names(state.agents.values()), self.id)
@@ -120,11 +120,11 @@ class AgentHandle:
             status = agents.status_of(agent)
             if not allows(AGENT, status, event):
                 raise refusal(f"agent {self.id}", status, event, self.session.id)
-            found.append(agent.ref)
-            return [kind(id=agent.id, ref=agent.ref, **said)]  # type: ignore[arg-type]
+            refs.append(agent.ref)
+            return [kind(id=agent.id, ref=agent.ref, **fields)]  # type: ignore[arg-type]
 
         self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
-        self.ref = found[0]
+        self.ref = refs[0]
         return self
 
     def _unknown(self) -> NotFound:
@@ -159,9 +159,9 @@ def start(
             raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
         if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
             # It was only planned: now it begins.
-            said = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
-            news = {name: value for name, value in said.items() if value not in (None, getattr(known, name))}
-            edited = [AgentEdited(id=known.id, ref=known.ref, **news)] if news else []  # type: ignore[arg-type]
+            wanted = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
+            changes = {name: value for name, value in wanted.items() if value not in (None, getattr(known, name))}
+            edited = [AgentEdited(id=known.id, ref=known.ref, **changes)] if changes else []  # type: ignore[arg-type]
             return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
         if known is not None:
             raise Conflict(
@@ -185,10 +185,10 @@ def process(pid: int | None) -> Process | None:
         raise Invalid(f"{pid} is not a process id")
     if pid is None:
         return None
-    found = identify(pid)
-    if found is None:  # gone before we looked: nothing but its absence is known of it
+    identity = identify(pid)
+    if identity is None:  # gone before we looked: nothing but its absence is known of it
         return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
-    return Process(*found)
+    return Process(*identity)
 
 
 def known_category(category: str) -> str:

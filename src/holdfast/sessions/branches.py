@@ -42,7 +42,7 @@ class KeptBranch(NamedTuple):
     tip: str | None
 
 
-class Discarded(NamedTuple):
+class DiscardedBranch(NamedTuple):
     """Where the deleted branch stood: `git branch NAME TIP` brings it back."""
 
     tip: str | None
@@ -146,7 +146,7 @@ def discard(
     *,
     commit: str | None = None,
     born: bool = True,
-) -> Discarded:
+) -> DiscardedBranch:
     """Return, then delete the session branch. `commit` is where to return to after a detached start."""
     operation = "stop --discard"
     if (came_from is None and commit is None) or came_from == branch:
@@ -159,7 +159,7 @@ def discard(
     where, tip = _arrive(git, branch, came_from, operation, detached_at=commit)
     if tip is None and where != branch:
         git.put_back(_aside_name(branch))
-        return Discarded(None)  # an earlier discard got this far
+        return DiscardedBranch(None)  # an earlier discard got this far
     if tip is not None:  # without a commit HEAD only gets another name, and no file is touched
         _refuse_dirt(git, ignore, operation)
         target = commit if came_from is None else git.tip(came_from)
@@ -177,7 +177,7 @@ def discard(
             _go_back(git, came_from, there=there, tip=tip)
         if tip is not None:
             git.delete_branch(branch, expect=tip)
-    return Discarded(tip)
+    return DiscardedBranch(tip)
 
 
 def _go_back(git: GitBranches, came_from: str, *, there: bool, tip: str | None) -> None:

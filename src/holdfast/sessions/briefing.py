@@ -34,7 +34,7 @@ from holdfast.machine.wall import local_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.sessions.resume import Lost, Resumed
+    from holdfast.sessions.resume import LostAgent, ResumeResult
     from holdfast.workspace.workspace import Workspace
 
 MARK = "holdfast-record"
@@ -58,7 +58,7 @@ class Section(NamedTuple):
 
 class _Facts(NamedTuple):
     session: Session
-    ground: Resumed
+    resumed: ResumeResult
     now: int
     names: Sequence[str]
     # For a person; agents compare times with others in UTC.
@@ -80,7 +80,7 @@ def brief(
 
     state = ws.state(session)
     return briefing(
-        document(ws, session, at=at), reader=reader, max_chars=max_chars, ground=look(state, ws.place.root),
+        document(ws, session, at=at), reader=reader, max_chars=max_chars, resumed=look(state, ws.place.root),
         now=ws.now() if at is None else at, names=view.other_names(state),
     )  # fmt: skip
 
@@ -90,7 +90,7 @@ def briefing(
     *,
     reader: str,
     max_chars: int,
-    ground: Resumed,
+    resumed: ResumeResult,
     now: int | None = None,
     names: Sequence[str] = (),
 ) -> str:
@@ -99,8 +99,8 @@ def briefing(
     `names` are those that it has besides the ids of the formats.
     """
     known = agent_names(session.agents)
-    session, ground = readable(session), ground.renamed(known)
-    facts = _Facts(session, ground, parse_time(session.updated_at) if now is None else now, names, reader != "agent")
+    session, resumed = readable(session), resumed.renamed(known)
+    facts = _Facts(session, resumed, parse_time(session.updated_at) if now is None else now, names, reader != "agent")
     style = _Markdown(session) if reader == "agent" else _Plain()
     head, last, sections = _head(facts), _last(facts), _sections(facts)
     written = style.document(head, sections, last, [])
@@ -139,8 +139,8 @@ def _fitted(
             kept[place] = fewer
         if fewer is None or len(written()) > room:
             del kept[place]
-    told = written(named=True)
-    return (told if len(told) <= room else written()), min(
+    text = written(named=True)
+    return (text if len(text) <= room else written()), min(
         (part.spare for place, part in enumerate(sections) if place not in kept and part.items), default=inf
     )
 
@@ -148,14 +148,14 @@ def _fitted(
 def _fewer(part: Section, over: int) -> Section | None:
     """The section without as many entries as free `over` characters, if that leaves any."""
     items = part.items if part.newest_last else part.items[::-1]
-    freed, gone = -48, 0  # what saying so will cost
-    while gone < len(items) and freed < over:
-        freed += len(items[gone]) + 3
-        gone += 1
-    if gone >= len(items):
+    freed, dropped = -48, 0  # what saying so will cost
+    while dropped < len(items) and freed < over:
+        freed += len(items[dropped]) + 3
+        dropped += 1
+    if dropped >= len(items):
         return None
-    note = f"… {gone} {'earlier' if part.newest_last else 'more'} left out for length"
-    return part._replace(items=[note, *items[gone:]] if part.newest_last else [*items[gone:][::-1], note])
+    note = f"… {dropped} {'earlier' if part.newest_last else 'more'} left out for length"
+    return part._replace(items=[note, *items[dropped:]] if part.newest_last else [*items[dropped:][::-1], note])
 
 
 def _fewest(part: Section) -> Section:
@@ -205,7 +205,7 @@ def _named(session: Session, more: Sequence[str]) -> str:
 
 def _sections(facts: _Facts) -> list[Section]:
     session = facts.session
-    found = [
+    sections = [
         Section("Completed Work", _completed(session), 12, newest_last=True),
         Section("In Progress", _in_progress(facts), 1),
         Section("Pending", _pending(session), 3, numbered=True),
@@ -219,7 +219,7 @@ def _sections(facts: _Facts) -> list[Section]:
             for conflict in session.conflicts if conflict.chosen is None
         ], 4),
         Section("Errors", _errors(facts), 6, newest_last=True),
-        Section("Files", _files(facts.ground), 7),
+        Section("Files", _files(facts.resumed), 7),
         Section("Decisions", _decisions(session), 9, newest_last=True),
         Section("Notes", [
             f"{facts.stamp(note.at)}  {_quoted(note.text)}" for note in session.notes
@@ -227,7 +227,7 @@ def _sections(facts: _Facts) -> list[Section]:
         Section("Reopen The Conversation", [
             f"{one_line(conversation.agent)}: {one_line(conversation.resume or conversation.id)}"
             + _known_by(facts, conversation)
-            + (", ended without saying so" if (conversation.agent, conversation.id) in facts.ground.broken else "")
+            + (", ended without saying so" if (conversation.agent, conversation.id) in facts.resumed.broken else "")
             for conversation in session.conversations
         ], 5),
         Section("Pauses", [
@@ -240,16 +240,16 @@ def _sections(facts: _Facts) -> list[Section]:
         ], 11),
         Section("Files As Recorded", [
             f"{one_line(landed.path)} ({one_line(landed.action)})"
-            for landed in facts.ground.files if landed.what == "landed"
+            for landed in facts.resumed.files if landed.landing == "landed"
         ], 13),
     ]  # fmt: skip
-    return [part for part in found if part.items]
+    return [part for part in sections if part.items]
 
 
-def _known_by(facts: _Facts, one: Conversation) -> str:
+def _known_by(facts: _Facts, conversation: Conversation) -> str:
     """What people know a conversation by: its title, and when it began."""
-    since = facts.stamp(one.started_at) if one.started_at else ""
-    parts = [part for part in (one_line(_cut(one.title or "", _LONGEST_TITLE)), since) if part]
+    since = facts.stamp(conversation.started_at) if conversation.started_at else ""
+    parts = [part for part in (one_line(_cut(conversation.title or "", _LONGEST_TITLE)), since) if part]
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -259,23 +259,23 @@ def _completed(session: Session) -> list[str]:
         for task in session.tasks
         if task.status == "completed"
     ]
-    told = {task.agent for task in session.tasks if task.status == "completed"}
+    done_by = {task.agent for task in session.tasks if task.status == "completed"}
     done += [
         f"{one_line(agent.id)}: {one_line(agent.task or agent.type)}"
         + (f" ({one_line(agent.summary)})" if agent.summary else "")
         for agent in session.agents
-        if agent.status == "completed" and agent.id not in told
+        if agent.status == "completed" and agent.id not in done_by
     ]
     return done
 
 
 def _in_progress(facts: _Facts) -> list[str]:
-    gone = {lost.id: lost for lost in facts.ground.interrupted}
-    unknown = {lost.id: lost for lost in facts.ground.unknown}
+    interrupted = {lost.id: lost for lost in facts.resumed.interrupted}
+    unknown = {lost.id: lost for lost in facts.resumed.unknown}
     lines = [
-        _agent(facts, agent, gone.get(agent.id), unknown.get(agent.id))
+        _agent(facts, agent, interrupted.get(agent.id), unknown.get(agent.id))
         for agent in facts.session.agents
-        if agent.status in ("running", "paused", "interrupted") and agent.id not in facts.ground.settled
+        if agent.status in ("running", "paused", "interrupted") and agent.id not in facts.resumed.settled
     ]
     lines += [
         f"{one_line(task.id)}: {one_line(task.text)}" + (f" (by {one_line(task.agent)})" if task.agent else "")
@@ -285,12 +285,12 @@ def _in_progress(facts: _Facts) -> list[str]:
     return lines
 
 
-def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None) -> str:
+def _agent(facts: _Facts, agent: Agent, lost: LostAgent | None, unknown: LostAgent | None) -> str:
     line = f"{one_line(agent.id)}: {one_line(agent.task or agent.type)}"
     if agent.progress is not None:
         line += f" ({percent(agent.progress)})"
-    if gone is not None:
-        return f"{line}, interrupted: process gone, last seen {ago(facts.now - gone.since)}"
+    if lost is not None:
+        return f"{line}, interrupted: process gone, last seen {ago(facts.now - lost.since)}"
     if agent.status == "interrupted":
         seen = f", last seen {facts.ago(agent.completed_at)}" if agent.completed_at else ""
         return f"{line}, interrupted: ended without saying so{seen}"
@@ -341,9 +341,9 @@ def _errors(facts: _Facts) -> list[str]:
     return lines
 
 
-def _files(ground: Resumed) -> list[str]:
+def _files(resumed: ResumeResult) -> list[str]:
     """Files that are not what was recorded: these matter most to whoever goes on."""
-    said = {
+    words = {
         "not landed": "recorded, but not on the disk", "changed since": "changed since it was recorded",
         "unknown": "cannot be compared",
     }  # fmt: skip
@@ -351,10 +351,10 @@ def _files(ground: Resumed) -> list[str]:
     return [
         f"{one_line(landed.path)} ({one_line(landed.action)}"
         + (f", by {one_line(landed.agent)}): " if landed.agent else "): ")
-        + said[what]
-        for what in order
-        for landed in ground.files
-        if landed.what == what
+        + words[landing]
+        for landing in order
+        for landed in resumed.files
+        if landed.landing == landing
     ]
 
 
@@ -381,12 +381,12 @@ def _last(facts: _Facts) -> str:
 
 def _next(facts: _Facts) -> str:
     session = facts.session
-    gone = {lost.id for lost in facts.ground.interrupted}
-    settled = facts.ground.settled
+    interrupted = {lost.id for lost in facts.resumed.interrupted}
+    settled = facts.resumed.settled
     lost = [
         agent.id
         for agent in session.agents
-        if agent.id in gone or (agent.status == "interrupted" and agent.id not in settled)
+        if agent.id in interrupted or (agent.status == "interrupted" and agent.id not in settled)
     ]
     at_work = [agent.id for agent in session.agents if agent.status in ("running", "paused")]
     if lost or at_work:

@@ -35,7 +35,7 @@ class Side(NamedTuple):
     agents: tuple[str, ...]
 
 
-class Disagreement(NamedTuple):
+class ShownConflict(NamedTuple):
     """A conflict as it is shown: as everybody has it, with what was so on each side as far as it is known."""
 
     conflict: model.Conflict
@@ -53,9 +53,9 @@ def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) ->
     """
     if reference is not None or at is not None:
         return history.find(ws, reference or "@", at=at)
-    found = history.current_session(ws)
-    if found is not None:
-        return found
+    current = history.current_session(ws)
+    if current is not None:
+        return current
     last = last_here(ws)
     if last is not None:
         return last.session
@@ -82,36 +82,36 @@ def disputed(ws: Workspace) -> list[str]:
     return [state.session for state in states if any(conflict.chosen is None for conflict in view.conflicts(state))]
 
 
-def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[Disagreement]:
+def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[ShownConflict]:
     """Every conflict of a session, open ones first."""
     state = ws.state(session, at=at)
     guests = origin.guests(ws.store(), session)
-    found = sorted(disputes(state), key=lambda dispute: dispute.chosen is not None)
-    if not found:
+    ordered = sorted(disputes(state), key=lambda dispute: dispute.chosen is not None)
+    if not ordered:
         return []
     events = [event for event in ws.events(session) if at is None or event.at <= at]
     return [
-        Disagreement(
+        ShownConflict(
             view.conflict(state, dispute),
             dispute.stands,
             tuple(_side(events, dispute, write, session) for write in dispute.writes),
             value_devices(state, dispute, guests),
         )
-        for dispute in found
+        for dispute in ordered
     ]
 
 
 def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str) -> Side | None:
     """What the writer of a value knew until it heard of one of the others."""
     others = {item.writer: item.seq for item in dispute.writes if item.writer not in ("", write.writer)}
-    heard: dict[str, int] = {}
+    seen: dict[str, int] = {}
     known: dict[str, int] = {}
-    for event in sorted((event for event in events if event.writer == write.writer), key=lambda one: one.seq):
+    for event in sorted((event for event in events if event.writer == write.writer), key=lambda event: event.seq):
         for head in event.seen:
-            heard[head.writer] = max(heard.get(head.writer, 0), head.seq)
-        if event.seq > write.seq and any(heard.get(writer, 0) >= seq for writer, seq in others.items()):
+            seen[head.writer] = max(seen.get(head.writer, 0), head.seq)
+        if event.seq > write.seq and any(seen.get(writer, 0) >= seq for writer, seq in others.items()):
             break
-        known = {**heard, write.writer: event.seq}
+        known = {**seen, write.writer: event.seq}
     if not known:
         return None
     state = fold((event for event in events if event.seq <= known.get(event.writer, 0)), session)
@@ -120,7 +120,7 @@ def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str)
 
 def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None = None) -> model.Conflict:
     """Let one of the values of a conflict stand, counted as `listed` shows them; gives the conflict as it is then."""
-    found: list[Dispute] = []
+    chosen: list[Dispute] = []
 
     def build(state: State) -> list[EventData]:
         dispute = meant(state, name)
@@ -136,11 +136,11 @@ def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None
                 hint="Nothing is left to do; another value can still be chosen.",
                 session=session,
             )
-        found.append(dispute)
+        chosen.append(dispute)
         return [choice(dispute, take)]
 
     state = ws.recorder.record(session, build, at=at)
-    dispute = found[0]
+    dispute = chosen[0]
     after = next((item for item in reversed(disputes(state)) if item.id == dispute.id), dispute._replace(chosen=take))
     return view.conflict(state, after)
 
@@ -149,23 +149,23 @@ def meant(state: State, name: str) -> Dispute:
     """The conflict of this id, or of the one id that begins so."""
     wanted = name.strip().lower()
     known = disputes(state)
-    found = [dispute for dispute in known if dispute.id == wanted]
-    if not found and len(wanted) >= _SHORTEST:
-        found = [dispute for dispute in known if dispute.id.startswith(wanted)]
-    if not found:
+    matches = [dispute for dispute in known if dispute.id == wanted]
+    if not matches and len(wanted) >= _SHORTEST:
+        matches = [dispute for dispute in known if dispute.id.startswith(wanted)]
+    if not matches:
         raise NotFound(
             f"the session has no conflict {shorten(name, 40)!a}",
             hint="holdfast conflicts shows them.",
             session=state.session,
         )
-    if len({dispute.id for dispute in found}) > 1:
-        ids = ", ".join(dispute.id for dispute in found[:10])
+    if len({dispute.id for dispute in matches}) > 1:
+        ids = ", ".join(dispute.id for dispute in matches[:10])
         raise Invalid(
-            f"{shorten(name, 40)!a} could be {len(found)} conflicts: {ids}",
+            f"{shorten(name, 40)!a} could be {len(matches)} conflicts: {ids}",
             hint="Give more of the id.",
             session=state.session,
         )
-    return next((dispute for dispute in found if dispute.chosen is None), found[-1])
+    return next((dispute for dispute in matches if dispute.chosen is None), matches[-1])
 
 
 def choice(dispute: Dispute, take: int) -> ConflictResolved:

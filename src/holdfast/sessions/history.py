@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list[Row]:
     """The rows as they were then: what had not begun is left out, and what is not wanted as it was."""
-    found: list[Row] = []
+    shown: list[Row] = []
     after = archive_after(ws, wanted)
     for row in rows:
-        if len(found) == wanted.limit:
+        if len(shown) == wanted.limit:
             break
         try:
             state = ws.state(row.id, at=at)
@@ -42,7 +42,7 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
             or (wanted.archived is not None and put_away != wanted.archived)
         ):
             continue
-        found.append(
+        shown.append(
             Row(
                 id=row.id, goal=view.text_value(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
@@ -50,16 +50,16 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
                 archived=put_away, over=ws.is_over(state, at=at), aliases=view.aliases_of(state),
             )
         )  # fmt: skip
-    return found
+    return shown
 
 
 def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> list[State]:
     """The states of listed sessions, but of those that have none: others can list them on a server."""
-    found: list[State] = []
+    states: list[State] = []
     for row in rows:
         with contextlib.suppress(NotFound):
-            found.append(ws.state(row.id, at=at))
-    return found
+            states.append(ws.state(row.id, at=at))
+    return states
 
 
 SHORTEST_PREFIX = 4
@@ -73,8 +73,8 @@ def meant(store: Store | None, reference: str) -> str:
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
     # Whoever begins a session chooses its id: what is printed of an own one's can be the whole of somebody else's.
-    told_apart = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
-    sure = exact if told_apart or any(_is_own(store, session) for session in exact) else []
+    may_be_prefix = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
+    sure = exact if may_be_prefix or any(_is_own(store, session) for session in exact) else []
     # An id comes before a name: names are given by whoever writes in a session.
     candidates = (
         sure
@@ -174,8 +174,8 @@ def history(
         search=search, status=status, since=since, limit=limit, unfinished=unfinished, name=project,
         archived=archived, before=place_of(ws.existing_store(), before),
     )  # fmt: skip
-    found = rows(ws, wanted, all_projects=all_projects, at=at)
-    return described(ws, found, wanted) if aliases and at is None else found
+    listed_rows = rows(ws, wanted, all_projects=all_projects, at=at)
+    return described(ws, listed_rows, wanted) if aliases and at is None else listed_rows
 
 
 def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
@@ -201,12 +201,12 @@ def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -
         # What was so then, the rows do not know: the rest is asked of them, and that of the states.
         everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
         return rows_at(ws, store.rows(everything), at, wanted._replace(projects=which))
-    found = listed(ws, wanted._replace(projects=which))
-    worked = worked_since(ws, found, ws.now())
-    for row in found:
+    listed_rows = listed(ws, wanted._replace(projects=which))
+    worked = worked_since(ws, listed_rows, ws.now())
+    for row in listed_rows:
         if row.id in worked:
             row.working_ms = worked[row.id].working
-    return found
+    return listed_rows
 
 
 def described(ws: Workspace, rows: list[Row], wanted: Filter) -> list[Row]:
@@ -243,16 +243,16 @@ def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
 def worked_since(ws: Workspace, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
     """By session, the work time as of now of what is unfinished: `listed` knows only that of the last event."""
     store = ws.existing_store()
-    found: dict[str, WorkTime] = {}
+    worked: dict[str, WorkTime] = {}
     if store is None:
-        return found
+        return worked
     for row in rows:
         if row.status in FINISHED:
             continue
         state = store.state(row.id)
         if state is not None and not state.deleted:
-            found[row.id] = view.worktime(state, now)
-    return found
+            worked[row.id] = view.worktime(state, now)
+    return worked
 
 
 def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
@@ -271,9 +271,9 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
         if state is not None:
             # Guests of our own sessions date as they like, too, and say that these are not put away.
             is_own = own_test(ws, session)
-            said = own_events.last_event_at(state, is_own)
+            last_event = own_events.last_event_at(state, is_own)
             is_shown = is_shown and not own_events.is_put_away(state, is_own)
-            updated_at = updated_at if said is None else format_time(said)
+            updated_at = updated_at if last_event is None else format_time(last_event)
         own_rank = (is_ours, is_shown, updated_at, session)
         best = own_rank if best is None else max(best, own_rank)
     return None if best is None else best[3]
@@ -294,9 +294,9 @@ def archive_after(ws: Workspace, wanted: Filter) -> int:
 
 def unfinished_by(ws: Workspace, device: str) -> str | None:
     """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
-    found = rows(ws, Filter(unfinished=True), all_projects=False, at=None)
+    unfinished = rows(ws, Filter(unfinished=True), all_projects=False, at=None)
     for state in states_of(
-        ws, sorted(found, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True)
+        ws, sorted(unfinished, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True)
     ):
         guests = origin.guests(ws.store(), state.session)
         if device in device_names(state, guests).values():

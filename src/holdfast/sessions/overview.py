@@ -44,7 +44,7 @@ class SessionCard(NamedTuple):
 
     session: Session
     # Agents recorded as at work whose process is not there any more.
-    gone: frozenset[str]
+    lost: frozenset[str]
     # The work trees that are at it.
     places: tuple[str, ...]
     # Its agents that failed since the person wrote last.
@@ -61,23 +61,23 @@ def session_card(ws: Workspace, session_id: str, *, at: int | None = None, state
     """One session, now or as it was at a moment; `state` is its state then, where that is at hand already."""
     if state is None:
         state = ws.state(session_id, at=at)
-    return _glance(ws, ws.store(), state, at)
+    return _card(ws, ws.store(), state, at)
 
 
-def with_names(one: SessionCard) -> SessionCard:
+def with_names(card: SessionCard) -> SessionCard:
     """The same with readable names, for people."""
-    names = agent_names(one.session.agents)
-    return one._replace(session=readable(one.session), gone=frozenset(names.get(id_, id_) for id_ in one.gone))
+    names = agent_names(card.session.agents)
+    return card._replace(session=readable(card.session), lost=frozenset(names.get(id_, id_) for id_ in card.lost))
 
 
 def unfinished(ws: Workspace) -> list[Row]:
     """Every unfinished session of all projects that is neither archived nor over; what happened last, first."""
     ws.collect()
     store = ws.existing_store()
-    found = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
-    history.mark_over(ws, found)
-    found = [row for row in found if not row.over]
-    return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
+    listed = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
+    history.mark_over(ws, listed)
+    listed = [row for row in listed if not row.over]
+    return sorted(listed, key=lambda row: (row.updated_at, row.id), reverse=True)
 
 
 class SessionCards:
@@ -89,11 +89,11 @@ class SessionCards:
         self._known: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
 
     def recall(self, session: str, mark: tuple[int, int, str]) -> SessionCard | None:
-        found = self._known.get(session)
-        return found[1] if found is not None and found[0] == mark else None
+        entry = self._known.get(session)
+        return entry[1] if entry is not None and entry[0] == mark else None
 
-    def keep(self, glances: dict[str, tuple[tuple[int, int, str], SessionCard]]) -> None:
-        self._known = glances  # those that are not looked at any more are forgotten
+    def keep(self, cards: dict[str, tuple[tuple[int, int, str], SessionCard]]) -> None:
+        self._known = cards  # those that are not looked at any more are forgotten
 
 
 def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards | None = None) -> list[SessionCard]:
@@ -103,25 +103,25 @@ def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards 
     if store is None or not rows:
         return []
     memo = memo or SessionCards()
-    beside, minute = store.local_state_version(), ws.now() // MINUTE
+    local_version, minute = store.local_state_version(), ws.now() // MINUTE
     versions = store.versions([row.id for row in rows[:_AT_ONCE]])
-    found: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
+    cards: dict[str, tuple[tuple[int, int, str], SessionCard]] = {}
     for row in rows:
-        mark = (versions.get(row.id, -1), minute, beside)
+        mark = (versions.get(row.id, -1), minute, local_version)
         known = None if mark[0] < 0 else memo.recall(row.id, mark)
         if known is None:
             state = store.state(row.id)
             if state is None or state.deleted:  # somebody deleted it just now
                 continue
-            known = _glance(ws, store, state, None)
-        found[row.id] = mark, known
-    memo.keep(found)
-    glances = [known for _, known in found.values()]
-    glances.sort(key=lambda one: (one.session.updated_at, one.session.id), reverse=True)
-    return sorted(glances, key=lambda one: not one.attention)
+            known = _card(ws, store, state, None)
+        cards[row.id] = mark, known
+    memo.keep(cards)
+    shown = [known for _, known in cards.values()]
+    shown.sort(key=lambda card: (card.session.updated_at, card.session.id), reverse=True)
+    return sorted(shown, key=lambda card: not card.attention)
 
 
-def _glance(ws: Workspace, store: Store, state: State, at: int | None) -> SessionCard:
+def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionCard:
 
     document = described(ws, state, ws.now() if at is None else at)
     lost = lost_agents(state, document) if at is None else frozenset[str]()
@@ -145,12 +145,12 @@ def _resume(ws: Workspace, store: Store, session_id: str, where: str | None) -> 
 
 def _elsewhere(ws: Workspace) -> str:
     """What a terminal has to be told if what is kept is not kept where every command looks for it."""
-    told = []
+    variables = []
     if ws.home.path != os.path.abspath(default_home()):
-        told.append(f"HOLDFAST_HOME={shlex.quote(ws.home.path)} ")
+        variables.append(f"HOLDFAST_HOME={shlex.quote(ws.home.path)} ")
     if ws.address.path != ws.home.store:
-        told.append(f"HOLDFAST_STORE={shlex.quote(ws.address.url)} ")
-    words = "".join(told)
+        variables.append(f"HOLDFAST_STORE={shlex.quote(ws.address.url)} ")
+    words = "".join(variables)
     return words if words.isprintable() and os.name != "nt" else ""  # other shells have other words for it
 
 
@@ -160,39 +160,39 @@ def _elsewhere(ws: Workspace) -> str:
 def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
     if session.ended_at is None:
         for wait in session.waiting:
-            yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
+            yield f"Waits for {_quoted(wait.for_)}" + (f": {_quoted(wait.text)}" if wait.text else "")
     disputed = [conflict.field for conflict in session.conflicts if conflict.chosen is None]
     for field in disputed[:_MOST]:
-        yield f"Devices disagree on {_told(field)}"
+        yield f"Devices disagree on {_quoted(field)}"
     if len(disputed) > _MOST:
         yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
     if session.ended_at is None:
-        yield from _trouble(session, unattended)
+        yield from _failures(session, unattended)
         for name in ended[:_MOST]:
             yield f"{name} ended without saying so"
         yield from _reminder(session)
         if session.context.level == "compress":
             yield f"The context is {session.context.percent or 0:g}% full: compress it"
     if session.sync.status == "error" or session.sync.error is not None:
-        yield f"Sync: {_told(session.sync.error or 'it failed')}"
+        yield f"Sync: {_quoted(session.sync.error or 'it failed')}"
 
 
-def _trouble(session: Session, unattended: frozenset[str]) -> Iterator[str]:
+def _failures(session: Session, unattended: frozenset[str]) -> Iterator[str]:
     if session.status == "error":
         why = session.errors[-1].message if session.errors else None
-        yield "Stopped by an error" + (f": {_told(why)}" if why else "")
-    found = [agent for agent in session.agents if agent.id in unattended]
-    for agent in found[:_MOST]:
+        yield "Stopped by an error" + (f": {_quoted(why)}" if why else "")
+    failed = [agent for agent in session.agents if agent.id in unattended]
+    for agent in failed[:_MOST]:
         yield _failed(agent)
-    if len(found) > _MOST:
-        yield f"{count(len(found) - _MOST, 'more agent')} failed"
+    if len(failed) > _MOST:
+        yield f"{count(len(failed) - _MOST, 'more agent')} failed"
 
 
 def _failed(agent: Agent) -> str:
     if agent.status not in _FAILED:
-        return f"Agent {_told(agent.id)} is gone without having finished"
+        return f"Agent {_quoted(agent.id)} is gone without having finished"
     why = agent.error.message if agent.error is not None and agent.status == "error" else None
-    return f"Agent {_told(agent.id)} {_FAILED[agent.status]}" + (f": {_told(why)}" if why else "")
+    return f"Agent {_quoted(agent.id)} {_FAILED[agent.status]}" + (f": {_quoted(why)}" if why else "")
 
 
 def _reminder(session: Session) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _reminder(session: Session) -> Iterator[str]:
         yield CROSSED[line].capitalize()
 
 
-def _told(text: str) -> str:
+def _quoted(text: str) -> str:
     return shorten(one_line(text), _LONGEST)
 
 
@@ -234,15 +234,15 @@ def hills(ws: Workspace) -> list[Hill]:
     shown = Filter(archived=False, now=ws.now(), archive_after=ws.home_settings.archive_after)
     unfinished = store.rows(shown._replace(unfinished=True))
     recent = store.rows(shown._replace(limit=_RECENT))
-    found: dict[tuple[str, str], Hill] = {}
+    placed: dict[tuple[str, str], Hill] = {}
     for session in dict.fromkeys(row.id for row in (*unfinished, *recent)):
         state = store.state(session)
         if state is not None and not state.deleted:
-            _add_scopes(found, state)
-    return sorted(found.values(), key=lambda one: (one.project, one.scope))
+            _add_scopes(placed, state)
+    return sorted(placed.values(), key=lambda hill: (hill.project, hill.scope))
 
 
-def _add_scopes(found: dict[tuple[str, str], Hill], state: State) -> None:
+def _add_scopes(placed: dict[tuple[str, str], Hill], state: State) -> None:
     """Later ones are older: what was said of the session to move a scope in stands."""
     open_ = view.status_of(state) not in FINISHED
     own = view.text_value(state, "scope")
@@ -252,11 +252,11 @@ def _add_scopes(found: dict[tuple[str, str], Hill], state: State) -> None:
     for scope, move in moves.items():
         at, position = (None, 0) if move is None else move
         new = Hill(name, scope, position, at, state.session)
-        old = found.get((which, scope))
+        old = placed.get((which, scope))
         if old is None:
-            found[which, scope] = new
+            placed[which, scope] = new
         elif at is not None and (old.moved_at is None or (at, position) > (old.moved_at, old.position)):
-            found[which, scope] = old._replace(position=position, moved_at=at)
+            placed[which, scope] = old._replace(position=position, moved_at=at)
 
 
 def move_scope(ws: Workspace, session_id: str, scope: str, position: int) -> None:

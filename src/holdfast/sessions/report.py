@@ -44,7 +44,7 @@ def html(session: Session) -> str:
 
 def escape(stored: str) -> str:
     """Stored text as one line of Markdown that shows it and does nothing else."""
-    return _LINE_START.sub(lambda found: f"{found[1]}{found[2][:-1]}\\{found[2][-1]}", inline(stored))
+    return _LINE_START.sub(lambda match: f"{match[1]}{match[2][:-1]}\\{match[2][-1]}", inline(stored))
 
 
 def inline(stored: str) -> str:
@@ -69,7 +69,7 @@ def zone_words(session: Session) -> str:
 
 def facts(session: Session) -> list[tuple[str, str]]:
     project = session.project
-    told = [
+    parts = [
         ("Session", session.id),
         ("Status", f"{STATUS.get(session.status, session.status)}, {percent(session.progress)} complete"),
         ("Summary", session.summary),
@@ -88,7 +88,7 @@ def facts(session: Session) -> list[tuple[str, str]]:
         ("Ended", stamp(session.ended_at)),
         ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in parts if value]
 
 
 def time_table(session: Session) -> list[tuple[str, str]]:
@@ -134,11 +134,11 @@ def context_words(session: Session) -> list[tuple[str, str]]:
     if context.tokens is None and not context.compressions and not context.by_agent:
         return []
     used = "not measured" if context.tokens is None else f"{context.tokens:,} of {context.window:,} tokens"
-    told = [("In use", used + ("" if context.percent is None else f" ({context.percent:g}%)"))]
-    told.append(("Compressions", f"{context.compressions:,}"))
+    parts = [("In use", used + ("" if context.percent is None else f" ({context.percent:g}%)"))]
+    parts.append(("Compressions", f"{context.compressions:,}"))
     if context.last_compression:
-        told.append(("Last compression", stamp(context.last_compression)))
-    return told + [(agent, f"{tokens:,} tokens") for agent, tokens in context.by_agent.items()]
+        parts.append(("Last compression", stamp(context.last_compression)))
+    return parts + [(agent, f"{tokens:,} tokens") for agent, tokens in context.by_agent.items()]
 
 
 def agent_rows(session: Session) -> list[list[str]]:
@@ -217,16 +217,16 @@ def _lines(session: Session) -> Iterator[str]:
     yield from _section("Commits", _table(COMMIT_HEAD, commit_rows(session)))
     yield from _section("Context", _table(("Context", ""), context_words(session)))
     yield from _section("Notes", (line for note in session.notes for line in _note(note.at, note.text)))
-    yield from _section("Errors", (f"- {stamp(at)} {escape(told)}" for at, told in error_lines(session)))
+    yield from _section("Errors", (f"- {stamp(at)} {escape(message)}" for at, message in error_lines(session)))
     yield from _section("Conflicts", _conflicts(session))
     yield ""
     yield f"Made by Holdfast from its log, as of {as_of(session)}."
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    found = list(lines)
-    if found:
-        yield from ("", f"## {title}", "", *found)
+    content = list(lines)
+    if content:
+        yield from ("", f"## {title}", "", *content)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -269,9 +269,9 @@ def _conflicts(session: Session) -> Iterator[str]:
             yield f"  {number}. {escape(value)}"
 
 
-def _note(at: str, told: str) -> Iterator[str]:
+def _note(at: str, words: str) -> Iterator[str]:
     yield f"- {stamp(at)}"
     yield ""
-    for line in visible(told, lines=True).strip().split("\n"):
+    for line in visible(words, lines=True).strip().split("\n"):
         yield f"  > {escape(line)}  ".rstrip() if line.strip() else "  >"
     yield ""

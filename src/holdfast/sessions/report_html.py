@@ -169,7 +169,7 @@ def page(session: Session) -> str:
             f'{_time(note.at)}<blockquote dir="auto">{escaped(visible(note.text, lines=True))}</blockquote>'
             for note in session.notes
         )),
-        _section("Errors", _list(f"{_time(at)} {_text(told)}" for at, told in error_lines(session))),
+        _section("Errors", _list(f"{_time(at)} {_text(message)}" for at, message in error_lines(session))),
         _section("Conflicts", "".join(
             f"<h3>{_text(field)}</h3>{_list(_text(value) for value in values)}"
             for field, values in conflict_lines(session)

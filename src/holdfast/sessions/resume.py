@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 Landing = Literal["landed", "not landed", "changed since", "unknown"]
 
 
-class Landed(NamedTuple):
+class FileLanding(NamedTuple):
     path: str
     action: str
     agent: str | None
-    what: Landing
+    landing: Landing
 
 
-class Lost(NamedTuple):
+class LostAgent(NamedTuple):
     """An agent recorded as at work whose process is gone, or cannot be seen from here."""
 
     id: str
@@ -52,35 +52,35 @@ class Lost(NamedTuple):
     since: int
 
 
-class Broken(NamedTuple):
+class BrokenConversation(NamedTuple):
     """A conversation whose program is gone without having said that it was closed."""
 
     agent: str
     id: str
 
 
-class Resumed(NamedTuple):
-    interrupted: tuple[Lost, ...]
-    unknown: tuple[Lost, ...]
-    files: tuple[Landed, ...]
-    broken: tuple[Broken, ...] = ()
+class ResumeResult(NamedTuple):
+    interrupted: tuple[LostAgent, ...]
+    unknown: tuple[LostAgent, ...]
+    files: tuple[FileLanding, ...]
+    broken: tuple[BrokenConversation, ...] = ()
     # What differs here from what another device left.
-    ground: tuple[ResumeDifference, ...] = ()
+    differences: tuple[ResumeDifference, ...] = ()
     # Interrupted agents that somebody went on after.
     settled: frozenset[str] = frozenset()
 
-    def renamed(self, names: Mapping[str, str]) -> Resumed:
+    def renamed(self, names: Mapping[str, str]) -> ResumeResult:
         """The same, with these names in the place of agents' ids."""
         interrupted, unknown = (
-            tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in found)
-            for found in (self.interrupted, self.unknown)
+            tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in agents_of)
+            for agents_of in (self.interrupted, self.unknown)
         )
         files = tuple(file._replace(agent=names.get(file.agent or "", file.agent)) for file in self.files)
         settled = frozenset(names.get(id_, id_) for id_ in self.settled)
         return self._replace(interrupted=interrupted, unknown=unknown, files=files, settled=settled)
 
 
-def look(state: State, root: str) -> Resumed:
+def look(state: State, root: str) -> ResumeResult:
     """What a resume here would find. Records nothing."""
     interrupted, unknown = lost(state)
     unattended = agents.failed(state).unattended
@@ -90,25 +90,27 @@ def look(state: State, root: str) -> Resumed:
         if agents.status_of(agent) == "interrupted" and agent.id not in unattended
     )
     files_ = tuple(_landings(state, root))
-    return Resumed(interrupted, unknown, files_, tuple(broken(state)), settled=settled)
+    return ResumeResult(interrupted, unknown, files_, tuple(broken(state)), settled=settled)
 
 
-def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
+def lost(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
     """Agents recorded as at work whose process is gone, and those that cannot be seen from here."""
-    gone, unseen = [], []
+    dead, unknown = [], []
     for agent in state.agents.values():
         status = agents.status_of(agent)
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
         how = "unknown" if agent.process is None else fate(ProcessIdentity(*astuple(agent.process)))
         if how == "dead":
-            gone.append(_lost(agent))
+            dead.append(_lost(agent))
         elif how == "unknown":
-            unseen.append(_lost(agent))
-    return tuple(gone), tuple(unseen)
+            unknown.append(_lost(agent))
+    return tuple(dead), tuple(unknown)
 
 
-def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None) -> Resumed:
+def resume(
+    ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None
+) -> ResumeResult:
     from holdfast.sessions import resume_check
     from holdfast.sessions.conflicts import in_favour_of
     from holdfast.workspace import projects
@@ -134,19 +136,19 @@ def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gath
         # Found by what git says of both: from now on the place alone tells, and nobody need ask.
         or (foreign and projects.is_same_project(ws.store(), ws.place, project))
     )
-    found: list[Resumed] = []
+    results: list[ResumeResult] = []
 
     def build(state: State) -> Iterator[EventData]:
         if device is not None:
             yield from in_favour_of(state, device, guests)
         _refuse_the_ended(state)
-        gone, unseen = lost(state)
-        found.append(Resumed(gone, unseen, before.files, tuple(broken(state)), differences))
+        dead, unknown = lost(state)
+        results.append(ResumeResult(dead, unknown, before.files, tuple(broken(state)), differences))
         for agent in list(state.agents.values()):
-            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
+            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in dead:
                 yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
 
-        for item in found[0].broken:
+        for item in results[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
         yield SessionResumed(gathers=gathers)
         if state.archived:  # what is worked on is not put away
@@ -159,12 +161,12 @@ def resume(ws: Workspace, session: str, *, device: str | None, force: bool, gath
             projects.claim_project(transaction, ws.place, project)
         ws.recorder.within(transaction, session, build, at=at, here=True)
         make_current(ws, transaction, session)
-    return found[0]
+    return results[0]
 
 
 def take_up(
     ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None
-) -> tuple[str, Resumed, str | None]:
+) -> tuple[str, ResumeResult, str | None]:
     """Resume a session; where it has ended, begin one that continues it with what was open.
 
     Gives the session that goes on, what was found here, and what to say of a new one.
@@ -183,9 +185,9 @@ def take_up(
     begun = fork(ws, session, gathers=gathers, at=at)
     tasks = ws.state(begun).tasks
     carried = count(len(tasks), "open task")
-    said = f"Session {session[:8]} is {view.status_of(state)}: {begun[:8]} continues it"
-    said += f", with {carried}." if tasks else "."
-    return begun, Resumed((), (), files_, ground=differences), said
+    message = f"Session {session[:8]} is {view.status_of(state)}: {begun[:8]} continues it"
+    message += f", with {carried}." if tasks else "."
+    return begun, ResumeResult((), (), files_, differences=differences), message
 
 
 def _refuse_the_ended(state: State) -> None:
@@ -194,10 +196,10 @@ def _refuse_the_ended(state: State) -> None:
         raise refusal("the session", status, "session.resumed", state.session)
 
 
-def broken(state: State) -> list[Broken]:
+def broken(state: State) -> list[BrokenConversation]:
     """Conversations nobody closed, and whose process is gone: the program crashed, or was killed."""
     return [
-        Broken(native.agent, native.id)
+        BrokenConversation(native.agent, native.id)
         for native in state.native.values()
         if native.closed_at is None
         and native.process is not None
@@ -220,17 +222,17 @@ def ended_conversations(state: State, document: Session) -> list[str]:
     return [f"{item.agent} ({shorten(known.get(item) or item.id[:8], 60)})" for item in broken(state)]
 
 
-def _lost(agent: AgentState) -> Lost:
-    return Lost(agent.id, agent.task or agent.type, agent.touched_at)
+def _lost(agent: AgentState) -> LostAgent:
+    return LostAgent(agent.id, agent.task or agent.type, agent.touched_at)
 
 
-def _landings(state: State, root: str) -> list[Landed]:
+def _landings(state: State, root: str) -> list[FileLanding]:
     """The last recorded change of each file, against what is on the disk."""
     last: dict[str, FileState] = {}
     for change in state.files:
         last.pop(change.path, None)
         last[change.path] = change
-    return [Landed(path, change.action, change.agent, _landing(change, root)) for path, change in last.items()]
+    return [FileLanding(path, change.action, change.agent, _landing(change, root)) for path, change in last.items()]
 
 
 def _landing(change: FileState, root: str) -> Landing:

@@ -22,7 +22,7 @@ from holdfast.workspace.followers import ResumeDifference
 
 if TYPE_CHECKING:
     from holdfast.machine.git.reader import GitReader
-    from holdfast.sessions.resume import Landed
+    from holdfast.sessions.resume import FileLanding
     from holdfast.workspace.workspace import Workspace
 
 _NAMED: Final = 3  # files named in a sentence
@@ -56,7 +56,9 @@ def _certified_here(ws: Workspace, writer: str) -> bool:
     return public is not None and device_keys.certifies(writer, public.signing)
 
 
-def check(ws: Workspace, state: State, files: Sequence[Landed], *, foreign: bool) -> tuple[ResumeDifference, ...]:
+def check(
+    ws: Workspace, state: State, files: Sequence[FileLanding], *, foreign: bool
+) -> tuple[ResumeDifference, ...]:
     """What differs here from what the session was left on, by another device or by this one. Reads only."""
     project = state.project
     if project is None:
@@ -67,28 +69,28 @@ def check(ws: Workspace, state: State, files: Sequence[Landed], *, foreign: bool
     if not foreign:
         return ()
     left = view.device_of(state) or "the other device"
-    found: list[ResumeDifference] = []
+    differences: list[ResumeDifference] = []
     bring = None
     if ws.place.git:
         from holdfast.machine.git.reader import GitReader
 
         git = GitReader(ws.place.root)
         try:
-            found += _commit(git, state, project)
-            if not any(difference.blocking for difference in found):
+            differences += _commit(git, state, project)
+            if not any(difference.blocking for difference in differences):
                 bring = _Left.of(git, state, project).fetched(git.branch())
-            found += _dirt(git, files, ws.own_paths())
+            differences += _dirt(git, files, ws.own_paths())
         except HoldfastError as error:
-            found.append(ResumeDifference("git", error.message, error.hint, blocking=False))
-    if any(difference.blocking for difference in found):
-        found += _changed(files, None)  # they may well come with the commit
+            differences.append(ResumeDifference("git", error.message, error.hint, blocking=False))
+    if any(difference.blocking for difference in differences):
+        differences += _changed(files, None)  # they may well come with the commit
     else:
-        found += _changed(
+        differences += _changed(
             files, f"commit and push them on {left}, then here: {bring}" if bring else f"copy them from {left}"
         )
     for follower in ws.followers:
-        found += follower.resume_differences(ws, state)
-    return tuple(found)
+        differences += follower.resume_differences(ws, state)
+    return tuple(differences)
 
 
 def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
@@ -247,8 +249,8 @@ class _Left(NamedTuple):
         return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
 
 
-def _dirt(git: GitReader, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[ResumeDifference]:
-    known = {file.path for file in files if file.what == "landed"}
+def _dirt(git: GitReader, files: Sequence[FileLanding], ours: Sequence[str]) -> Iterator[ResumeDifference]:
+    known = {file.path for file in files if file.landing == "landed"}
     dirty = [path for path in git.dirty(ours) if path not in known]
     if dirty:
         yield ResumeDifference(
@@ -260,8 +262,8 @@ def _dirt(git: GitReader, files: Sequence[Landed], ours: Sequence[str]) -> Itera
 # ── files ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(files: Sequence[Landed], fix: str | None) -> Iterator[ResumeDifference]:
-    other = [file.path for file in files if file.what in ("not landed", "changed since")]
+def _changed(files: Sequence[FileLanding], fix: str | None) -> Iterator[ResumeDifference]:
+    other = [file.path for file in files if file.landing in ("not landed", "changed since")]
     if other:
         yield ResumeDifference(
             "files", f"files that the session changed are not here as it left them: {_listed(other)}",

@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
     """All that was tried by these agents, in the order it ended."""
-    found = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
-    found += [
+    tried = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
+    tried += [
         Attempt(agent.ended_at, succeeded=True)
         for agent in alike
         if agent.ended_at is not None and agents.status_of(agent) == "completed"
     ]
-    return sorted(found, key=lambda attempt: attempt.ended_at)
+    return sorted(tried, key=lambda attempt: attempt.ended_at)
 
 
 def before(own: AgentState | None, state: State) -> Iterator[AgentState]:
@@ -131,16 +131,16 @@ def run(
         check_text(task, "the task")
     kind = check_text(TYPE if type is None else type, "the agent's type", max_length=100)
     with StopSignals(sleep) as signals:
-        one = _Run(
+        command_run = _Run(
             ws, session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce,
             signals, environ,
         )  # fmt: skip
-        return one.go()
+        return command_run.go()
 
 
 def categories_from(words: Sequence[str]) -> dict[int, Category]:
     """What `--category CODE=KIND` says, each word one exit code."""
-    found: dict[int, Category] = {}
+    categories: dict[int, Category] = {}
     for word in words:
         code, _, kind = word.partition("=")
         known = next((literal_type for literal_type in CATEGORIES if literal_type == kind), None)
@@ -149,8 +149,8 @@ def categories_from(words: Sequence[str]) -> dict[int, Category]:
                 f"{shorten(word, 40)!a} is not CODE=KIND",
                 hint=f"For instance 75=transient: a code from 1 to 255 and one of {', '.join(CATEGORIES)}.",
             )
-        found[int(code)] = known
-    return found
+        categories[int(code)] = known
+    return categories
 
 
 class _Run:
@@ -185,13 +185,15 @@ class _Run:
         self._unrecorded: HoldfastError | None = None
         self._later = False
         self._numbers = itertools.count()
-        self._gone: dict[tuple[str, Process], float] = {}
+        self._dead_since: dict[tuple[str, Process], float] = {}
         # Redacted before it is cut: half a secret would not be recognised any more.
-        found = redact(_line(argv))
-        self._secrets = found.counts
-        self._command = found.text if len(found.text) <= LONGEST_COMMAND else found.text[: LONGEST_COMMAND - 1] + "…"
+        redacted = redact(_line(argv))
+        self._secrets = redacted.counts
+        self._command = (
+            redacted.text if len(redacted.text) <= LONGEST_COMMAND else redacted.text[: LONGEST_COMMAND - 1] + "…"
+        )
         self.id, self._ref, self._retries = self._queue(
-            agent_id, shorten(found.text, LONGEST_TASK) if task is None else task, retries
+            agent_id, shorten(redacted.text, LONGEST_TASK) if task is None else task, retries
         )
 
     def go(self) -> RunResult:
@@ -257,7 +259,7 @@ class _Run:
 
     def _start(self, kind: type[AgentResumed | AgentRetried]) -> CommandOutcome:
         """Wait for a turn, take it, and run the command to its end."""
-        pause, told = _FIRST_LOOK, False
+        pause, announced = _FIRST_LOOK, False
         while True:
             ahead = self._ahead(self._ws.state(self._session), kind)  # only a look: it keeps nobody from writing
             if not ahead:
@@ -266,9 +268,9 @@ class _Run:
                     ahead = self._ahead(transaction.state(self._session), kind)
                     if not ahead:
                         return self._take(turn, transaction, kind)
-            if not told:
+            if not announced:
                 self._announce(f"{self.id} waits for its turn, behind {shorten(', '.join(ahead), 80)}")
-                told = True
+                announced = True
             self._signals.wait(pause)
             pause = min(pause * 1.5, _SLOWEST_LOOK)
 
@@ -277,15 +279,15 @@ class _Run:
     ) -> CommandOutcome:
         def started(pid: int) -> None:
             self._begun = True
-            said = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
+            event = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
             at, key = self._ws.now(), self._next_key()
             try:
                 with turn:  # leaving it commits: the command runs on without holding anybody up
                     self._ws.recorder.within(
-                        transaction, self._session, lambda _: [said], keys=run_deferred.numbered(key)
+                        transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
                     )
             except HoldfastError as error:
-                self._not_recorded(error, key, at, [said])
+                self._not_recorded(error, key, at, [event])
 
         self._begun = False
         environ = None if self._environ is None else {**self._environ, WITHIN: ",".join([*self._within, self.id])}
@@ -312,30 +314,30 @@ class _Run:
         """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
         if agent.process is None or fate(identity(agent.process)) != "dead":
             return True
-        first = self._gone.setdefault((agent.ref, agent.process), monotonic())
+        first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
         return monotonic() - first < _SETTLES
 
     def _circuit(self, state: State, own: AgentState | None) -> bool:
         """Refuse while agents of this type have failed too often; True when this one is the try that decides."""
         now = max(self._ws.now(), state.updated_at)
         alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
-        found = circuit(attempts(alike), now)
-        what = f"agents of type {self._type!a} failed three times in a row"
-        if found.state == "open" and found.until is not None:
-            left = -(-(found.until - now) // SECOND)
+        breaker = circuit(attempts(alike), now)
+        failures = f"agents of type {self._type!a} failed three times in a row"
+        if breaker.state == "open" and breaker.until is not None:
+            left = -(-(breaker.until - now) // SECOND)
             raise Refused(
-                f"{what}; the next one may start in {left} s",
+                f"{failures}; the next one may start in {left} s",
                 hint="See what failed: holdfast agent list. Another --type is not held up.",
                 session=self._session,
             )
-        if found.state != "half-open":
+        if breaker.state != "half-open":
             return False
         at_work = [agent for agent in agents.running(state) if agent is not own and self._at_work(agent)]
         queue = [agent for agent in before(own, state) if waits(agent)]
         trying = [agent.id for agent in [*at_work, *queue] if agent.type == self._type]
         if trying:
             raise Refused(
-                f"{what}; whether they work again is being tried by {trying[0]}",
+                f"{failures}; whether they work again is being tried by {trying[0]}",
                 hint="Wait for its end.",
                 session=self._session,
             )
@@ -369,9 +371,9 @@ class _Run:
         return category
 
     def _category(self, outcome: CommandOutcome) -> Category:
-        said = self._categories.get(outcome.code)
-        if said is not None:
-            return said
+        chosen = self._categories.get(outcome.code)
+        if chosen is not None:
+            return chosen
         left = free_space(self._ws.place.root)
         full = left is not None and left < _FULL_DISK
         return category_of(
@@ -388,25 +390,25 @@ class _Run:
         category: Category = "configuration" if isinstance(error, Invalid) else "resource"
         return AgentFailed(id=self.id, ref=self._ref, category=category, message=error.message)
 
-    def _record(self, *said: EventData) -> None:
+    def _record(self, *events: EventData) -> None:
         """Record what happened as far as the agent's state allows it; what cannot be written is remembered."""
         at, key = self._ws.now(), self._next_key()
         try:
             self._ws.recorder.record(
-                self._session, lambda state: run_deferred.course(state, self.id, self._ref, said),
+                self._session, lambda state: run_deferred.course(state, self.id, self._ref, events),
                 keys=run_deferred.numbered(key),
             )  # fmt: skip
         except HoldfastError as error:
-            self._not_recorded(error, key, at, said)
+            self._not_recorded(error, key, at, events)
 
     def _next_key(self) -> str:
         return f"run:{self._ref}:{next(self._numbers)}"
 
-    def _not_recorded(self, error: HoldfastError, key: str, at: int, said: Sequence[EventData]) -> None:
+    def _not_recorded(self, error: HoldfastError, key: str, at: int, events: Sequence[EventData]) -> None:
         """A server that is away hears of it later; anything else is told."""
         if run_deferred.hand_over(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
-            said=said,
+            events=events,
         ):  # fmt: skip
             self._later = True
         else:

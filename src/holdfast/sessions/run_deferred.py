@@ -29,7 +29,7 @@ OWN: Final = "holdfast"  # whose payloads these are, in the spool
 _SOURCE: Final = "run"
 
 
-class Later(msgspec.Struct, frozen=True, kw_only=True):
+class DeferredRun(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "said"}):
     """What is to be recorded of an agent, and where."""
 
     store: str  # its address, as it may be shown
@@ -39,12 +39,12 @@ class Later(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     at: int
     actor: str
-    said: tuple[tuple[str, dict[str, object]], ...]  # kinds of events, and their data
+    events: tuple[tuple[str, dict[str, object]], ...]  # kinds of events, and their data
 
 
-def course(state: State, agent: str, ref: str, said: Sequence[EventData]) -> Iterator[EventData]:
+def course(state: State, agent: str, ref: str, events: Sequence[EventData]) -> Iterator[EventData]:
     """What of it the agent's state allows by now."""
-    for data in said:
+    for data in events:
         if not isinstance(data, AgentEvent):
             yield data
             continue
@@ -62,15 +62,15 @@ def numbered(key: str) -> Iterator[str]:
 
 def hand_over(
     ws: Workspace, error: HoldfastError, *, session: str, agent: str, ref: str, key: str, at: int,
-    said: Sequence[EventData],
+    events: Sequence[EventData],
 ) -> bool:  # fmt: skip
     """Keep it for later, durably. False where waiting does not help, or it cannot be kept."""
     if ws.address.path is not None or not error.retry_helps:
         return False
-    plain = tuple((TYPE_OF[type(data)].name, msgspec.to_builtins(data)) for data in said)
-    later = Later(
+    plain = tuple((TYPE_OF[type(data)].name, msgspec.to_builtins(data)) for data in events)
+    later = DeferredRun(
         store=ws.address.key, session=session, agent=agent, ref=ref, key=key, at=at,
-        actor=ws.recorder.actor, said=plain,
+        actor=ws.recorder.actor, events=plain,
     )  # fmt: skip
     try:
         spool.add_payload(ws.home.path, OWN, _SOURCE, 0, msgspec.json.encode(later), store=ws.address.url)
@@ -79,25 +79,25 @@ def hand_over(
     return True
 
 
-def read(entry: spool.SpoolEntry) -> Later:
+def read(entry: spool.SpoolEntry) -> DeferredRun:
     """Raises `Invalid` for what is none, or not yet: somebody may still be writing it."""
     raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, what="what became of a command")
     try:
-        return msgspec.json.decode(entry.payload(raw), type=decodable(Later))
+        return msgspec.json.decode(entry.payload(raw), type=decodable(DeferredRun))
     except msgspec.MsgspecError:
         raise Invalid("it says nothing of a command that ran") from None
 
 
-def take_in(ws: Workspace, later: Later, patience: float) -> None:
+def take_in(ws: Workspace, later: DeferredRun, patience: float) -> None:
     try:
-        said = [msgspec.convert(data, decodable(EVENT_TYPES[kind].data)) for kind, data in later.said]
+        events = [msgspec.convert(data, decodable(EVENT_TYPES[kind].data)) for kind, data in later.events]
     except (msgspec.MsgspecError, KeyError):
         raise Invalid("it says nothing of a command that ran") from None
     with ws.transaction(patience=patience, about=later.session) as transaction:
         if transaction.knows(later.session, f"{later.key}:0"):
             return
-        found = course(transaction.state(later.session), later.agent, later.ref, said)
+        allowed = course(transaction.state(later.session), later.agent, later.ref, events)
         ws.recorder.append_reported(
-            transaction, later.session, ((later.at, data) for data in found),
+            transaction, later.session, ((later.at, data) for data in allowed),
             keys=numbered(later.key), actor=later.actor,
         )  # fmt: skip

@@ -89,8 +89,8 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
         kept = branches.keep(git, branch, state.came_from, message, ours, born=born)
         stopped = StopResult(branch, kept.commit, kept.tip)
     else:
-        gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
-        stopped = StopResult(branch, None, gone.tip)
+        discarded = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
+        stopped = StopResult(branch, None, discarded.tip)
     now = ws.state(session)
     # It is known already where a stop that failed had made it, and the work tree was compared since.
     is_new = stopped.commit is not None and stopped.commit not in now.commits
@@ -112,9 +112,9 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
     branch = None
     for event in ws.store().events(session):
         if event.type in ("session.started", "session.edited") and is_own(event.writer):
-            said = read_data(event)
-            if isinstance(said, (SessionStarted, SessionEdited)):
-                branch = said.branch or branch
+            data = read_data(event)
+            if isinstance(data, (SessionStarted, SessionEdited)):
+                branch = data.branch or branch
     if branch is None:
         guests = origin.guests(ws.store(), session)
         unnamed = "a guest" if stands.writer in guests else "another device"

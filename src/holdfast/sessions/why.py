@@ -59,12 +59,12 @@ class _Recorded(NamedTuple):
     change: FileState
 
 
-def why(ws: Workspace, what: str) -> WhyAnswer:
+def why(ws: Workspace, reference: str) -> WhyAnswer:
     """Who made this: a commit by any name, a file by its path in the project, or a line of it (`FILE:LINE`)."""
-    found = _found(ws, what)
-    answers = [_weighed(ws, session) for session in found.sessions]
-    ranked = sorted(answers, key=lambda one: (_RANK[one[0].certainty], one[1]))
-    return found._replace(sessions=[answer for answer, _ in ranked])
+    result = _find_origins(ws, reference)
+    answers = [_weighed(ws, session) for session in result.sessions]
+    ranked = sorted(answers, key=lambda entry: (_RANK[entry[0].certainty], entry[1]))
+    return result._replace(sessions=[answer for answer, _ in ranked])
 
 
 def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
@@ -77,26 +77,28 @@ def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
     return _at_most_likely(answer, "others write in this session, too"), True
 
 
-def _found(ws: Workspace, what: str) -> WhyAnswer:
+def _find_origins(ws: Workspace, reference: str) -> WhyAnswer:
     asked = _Asked(ws)
-    path, _, number = what.rpartition(":")
+    path, _, number = reference.rpartition(":")
     if path and number.isdecimal() and len(number) < 10 and asked.is_file(path):
         return asked.about_line(path, int(number))
-    if asked.is_file(what):
-        return asked.about_file(what)
-    found = asked.commit(what)
+    if asked.is_file(reference):
+        return asked.about_file(reference)
+    found = asked.commit(reference)
     if found is not None:
         return WhyAnswer(_titled(found), found.sha, None, None, _best(asked.of_commit(found)))
-    recorded = [commit for state in asked.states for commit in state.commits.values() if commit.sha.startswith(what)]
-    names = {commit.sha for commit in recorded} if _NAME.fullmatch(what) else set()
+    recorded = [
+        commit for state in asked.states for commit in state.commits.values() if commit.sha.startswith(reference)
+    ]
+    names = {commit.sha for commit in recorded} if _NAME.fullmatch(reference) else set()
     if len(names) == 1:
         # It is in no repository here: rewritten, or made on another machine.
         answers = list(asked.recorded_as(names.pop()))
         return WhyAnswer(f"{recorded[0].sha[:12]} {recorded[0].subject}", recorded[0].sha, None, None, _best(answers))
-    if asked.is_recorded(what):
-        return asked.about_file(what)
+    if asked.is_recorded(reference):
+        return asked.about_file(reference)
     raise NotFound(
-        f"{what[:80]!a} is neither a commit nor a file of this project",
+        f"{reference[:80]!a} is neither a commit nor a file of this project",
         hint="Give the name of a commit, or a path relative to the project, perhaps with :LINE.",
     )
 
@@ -105,9 +107,9 @@ class _Asked:
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
         self._git = GitHistory(ws.place.root) if ws.place.git else None
-        found = history.states_of(ws, history.history(ws, limit=None))
+        states = history.states_of(ws, history.history(ws, limit=None))
         # The latest first: of two that say the same, it is the nearer one.
-        self.states = sorted(found, key=lambda state: state.updated_at, reverse=True)
+        self.states = sorted(states, key=lambda state: state.updated_at, reverse=True)
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,8 +124,8 @@ class _Asked:
 
     def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
         """Every session that something recorded connects with a commit."""
-        found = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
-        return found or list(self._with_content(commit)) or list(self._at_that_time(commit))
+        origins = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
+        return origins or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
     def recorded_as(
         self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()
@@ -176,8 +178,8 @@ class _Asked:
                     continue
                 same_words = record.subject == commit.subject
                 if record.tree == commit.tree or same_words:
-                    what = "the same tree" if record.tree == commit.tree else "the same first line"
-                    because = f"it has the author time and {what} of {record.sha[:12]}, which is recorded"
+                    likeness = "the same tree" if record.tree == commit.tree else "the same first line"
+                    because = f"it has the author time and {likeness} of {record.sha[:12]}, which is recorded"
                     yield _of_record(state, record)._replace(certainty="likely", because=because)
                     break
 
@@ -199,13 +201,13 @@ class _Asked:
             }  # fmt: skip
             if left:
                 holds.append((state, set(left), max(left.values(), key=lambda change: change.at)))
-        whole = [state.session for state, held, _ in holds if len(held) == len(listed)]
-        for state, held, change in holds:
+        whole = [state.session for state, lines, _ in holds if len(lines) == len(listed)]
+        for state, lines, change in holds:
             sure = whole == [state.session] and not _is_unsure(change)
-            many = f"{len(held)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
+            many = f"{len(lines)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
             how = "exactly as this session left it"
             if change.by == "person" or _is_unsure(change):
-                how = f"exactly as recorded in this session: {_said(change)}"
+                how = f"exactly as recorded in this session: {_describe_change(change)}"
             yield _answer(
                 state, _conversation(state, change), "likely" if sure else "uncertain", f"it holds {many} {how}"
             )
@@ -254,25 +256,25 @@ class _Asked:
             for state, change in changes
         }  # fmt: skip
         writer = writers.pop() if len(writers) == 1 else None
-        words = "; ".join(dict.fromkeys(_said(change) for _, change in reversed(changes)))
-        found: list[ChangeOrigin] = []
+        words = "; ".join(dict.fromkeys(_describe_change(change) for _, change in reversed(changes)))
+        origins: list[ChangeOrigin] = []
         for origin in committed:
             if writer is None or origin.conversation != _id_of(writer):
                 theirs = any(state.session == origin.id for state, _ in changes)
-                found.append(origin._replace(
+                origins.append(origin._replace(
                     conversation=_id_of(writer) if theirs else None,
                     certainty="likely" if writer and theirs else "uncertain",
                     because=f"{words}; as for the commit, {origin.because}",
                 ))  # fmt: skip
             elif complete:
-                found.append(origin)
+                origins.append(origin)
             else:
-                found.append(_at_most_likely(origin, f"not everything that changed {path} before it is recorded"))
+                origins.append(_at_most_likely(origin, f"not everything that changed {path} before it is recorded"))
         known = {origin.id for origin in committed}
         for state, _ in changes:
             if state.session not in known:
-                found.append(_answer(state, writer, "likely" if writer else "uncertain", words))
-        return found
+                origins.append(_answer(state, writer, "likely" if writer else "uncertain", words))
+        return origins
 
     def _changes_into(self, commit: GitCommit, path: str) -> tuple[list[_Recorded], bool]:
         """The recorded changes from a commit's parent to the commit, the latest first, and whether these are all."""
@@ -283,23 +285,23 @@ class _Asked:
         since = max((parent.at for parent in parents), default=0)
         wanted = self._git.blob_hash(commit.sha, path)
         recorded = self._changes_to(path)
-        found: list[_Recorded] = []
+        changes: list[_Recorded] = []
         seen: set[str] = set()
         while wanted is not None and wanted not in before and wanted not in seen:
             seen.add(wanted)
             alike = [item for item in recorded if item.change.hash_after == wanted]
             if not alike:
-                return found, False
-            nearest = min(alike, key=lambda one: abs(one.change.at - commit.at)).change
-            found += [recorded._replace(change=nearest) for recorded in alike if _is_same(recorded.change, nearest)]
+                return changes, False
+            nearest = min(alike, key=lambda record: abs(record.change.at - commit.at)).change
+            changes += [recorded._replace(change=nearest) for recorded in alike if _is_same(recorded.change, nearest)]
             wanted = nearest.hash_before
             if wanted is None and nearest.action != "created":
                 earlier = [item.change for item in recorded if since < item.change.at < nearest.at]
                 if not earlier:
                     # What is found by comparing has no hash of a file that was as committed before.
-                    return found, nearest.by != "tool"
+                    return changes, nearest.by != "tool"
                 wanted = max(earlier, key=lambda change: change.at).hash_after
-        return found, wanted is None or wanted in before
+        return changes, wanted is None or wanted in before
 
     def _changes_to(self, path: str) -> list[_Recorded]:
         return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
@@ -325,11 +327,11 @@ class _Asked:
             if latest is not None and any(_is_same(change, latest) for change in changes):
                 # A change that several sessions recorded is one change: all of them get the same answer.
                 last, certainty = latest, "uncertain" if _is_unsure(latest) else "certain"
-                because = f"{_said(last)}, and the file is exactly as it was then"
+                because = f"{_describe_change(last)}, and the file is exactly as it was then"
             else:
                 last = changes[-1]
                 certainty = "likely" if now is None and not _is_unsure(last) else "uncertain"
-                because = f"{_said(last)}; {since}"
+                because = f"{_describe_change(last)}; {since}"
             yield _answer(state, _conversation(state, last), certainty, because)
 
     def _of_history(self, path: str) -> Iterator[ChangeOrigin]:
@@ -365,9 +367,10 @@ def _of_record(state: State, record: CommitState) -> ChangeOrigin:
     return _answer(state, record.conversation, certainty, f"{because} ({local_text(record.at)})")
 
 
-def _at_most_likely(one: ChangeOrigin, doubt: str) -> ChangeOrigin:
-    return one._replace(
-        certainty="likely" if one.certainty == "certain" else one.certainty, because=f"{one.because}; {doubt}"
+def _at_most_likely(origin: ChangeOrigin, doubt: str) -> ChangeOrigin:
+    return origin._replace(
+        certainty="likely" if origin.certainty == "certain" else origin.certainty,
+        because=f"{origin.because}; {doubt}",
     )
 
 
@@ -396,7 +399,7 @@ def _how(change: FileState) -> str:
     return f"{how} {change.action} it"
 
 
-def _said(change: FileState) -> str:
+def _describe_change(change: FileState) -> str:
     """What is recorded of a change, with everybody who comes into question."""
     words = f"{_how(change)} at {local_text(change.at)}"
     if not _is_unsure(change) or not change.among:
@@ -408,12 +411,12 @@ def _is_unsure(change: FileState) -> bool:
     return change.by == "unknown" or (change.by is None and len(change.among) > 1)
 
 
-def _is_same(one: FileState, other: FileState) -> bool:
+def _is_same(change: FileState, other: FileState) -> bool:
     """Whether they are one change; of several that come into question, each session records it."""
-    return one is other or (
-        one.by == other.by == "unknown"
-        and len(one.among) > 1
-        and (one.path, one.among, one.hash_before, one.hash_after)
+    return change is other or (
+        change.by == other.by == "unknown"
+        and len(change.among) > 1
+        and (change.path, change.among, change.hash_before, change.hash_after)
         == (other.path, other.among, other.hash_before, other.hash_after)
     )
 
@@ -428,9 +431,9 @@ def _titled(commit: GitCommit) -> str:
 
 def _best(answers: list[ChangeOrigin]) -> list[ChangeOrigin]:
     """Of each session and conversation the surest answer; the surest first."""
-    found: dict[str, ChangeOrigin] = {}
+    best: dict[str, ChangeOrigin] = {}
     for answer in answers:
-        known = found.get(answer.id)
+        known = best.get(answer.id)
         if known is None or _RANK[answer.certainty] < _RANK[known.certainty]:
-            found[answer.id] = answer
-    return sorted(found.values(), key=lambda one: _RANK[one.certainty])
+            best[answer.id] = answer
+    return sorted(best.values(), key=lambda origin: _RANK[origin.certainty])

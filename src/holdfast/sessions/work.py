@@ -54,7 +54,7 @@ def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> Seen
     root = os.path.realpath(place.root)
     if inside != root and not inside.startswith(root + os.sep):
         raise Invalid(f"{path[:80]!a} leads outside the project", hint="A directory on the way is a link.", file=path)
-    found = None if action == "deleted" else files.hash_file(full)
+    file_hash = None if action == "deleted" else files.hash_file(full)
     counted = None
     if place.git:
         from holdfast.machine.git.reader import GitReader
@@ -63,7 +63,7 @@ def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> Seen
             counted = GitReader(place.root).numstat(path)
         except HoldfastError as error:
             notices.append(f"Recorded without counts of lines, because git cannot be asked: {error.message}.")
-    return SeenFile(found, *(counted if counted is not None else (None, None)))
+    return SeenFile(file_hash, *(counted if counted is not None else (None, None)))
 
 
 MOST_TOKENS = 10**12
@@ -316,7 +316,7 @@ def fraction(value: float) -> float:
     return float(number(value, "progress", 0, 1))
 
 
-def number(value: float, what: str, low: float, high: float) -> float:
+def number(value: float, name: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not low <= value <= high:
-        raise Invalid(f"{what} must be a number from {low:,.10g} to {high:,.10g}, not {str(value)[:40]}")
+        raise Invalid(f"{name} must be a number from {low:,.10g} to {high:,.10g}, not {str(value)[:40]}")
     return value

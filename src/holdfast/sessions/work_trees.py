@@ -76,8 +76,8 @@ def path_here(ws: Workspace, state: State) -> str | None:
         return None
     if state.project.id in projects.stored_project_ids(store, ws.place):
         return ws.place.main
-    found = (path for path in projects.directories(store, state.project) if os.path.isdir(path))
-    return next(found, None)
+    directories = (path for path in projects.directories(store, state.project) if os.path.isdir(path))
+    return next(directories, None)
 
 
 def directory(
@@ -93,8 +93,8 @@ def directory(
     `places` are the work trees that are at it, for whoever knows them already; of several, `prefer` comes first.
     """
     at_it = store.places(session_id) if places is None else places
-    for found in (at_it, [] if project is None else projects.directories(store, project)):
-        there = [path for path in found if os.path.isdir(path)]
+    for paths in (at_it, [] if project is None else projects.directories(store, project)):
+        there = [path for path in paths if os.path.isdir(path)]
         if there:
             return prefer if prefer in there else there[0]
     return None

@@ -143,7 +143,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
         if any(difference.blocking for difference in _differences(there, session)):
             raise AskFirst("resume", error) from None
         raise
-    more = [*catch_up_notes, *(f"This place differs: {difference.detail}." for difference in resumed.ground)]
+    more = [*catch_up_notes, *(f"This place differs: {difference.detail}." for difference in resumed.differences)]
     if resumed.interrupted:
         more.append(f"{count(len(resumed.interrupted), 'agent')} had been interrupted.")
     return answer("Resumed.", keeper, there, more=tuple(more))

@@ -12,9 +12,9 @@ from holdfast.core.wording import count, one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.conversations.adapters.base import Scope
-    from holdfast.conversations.connect.apply import Connected, Touched
+    from holdfast.conversations.connect.apply import ConnectResult, TouchedFile
     from holdfast.conversations.connect.detect import AgentSetup
-    from holdfast.conversations.connect.disconnect import Uninstalled
+    from holdfast.conversations.connect.disconnect import UninstallResult
 
 # ── agents ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -33,7 +33,7 @@ def public_agent(setup: AgentSetup) -> dict[str, object]:
     return {
         "name": setup.name,
         "title": setup.title,
-        "found": setup.found,
+        "found": setup.is_here,
         "connected": setup.connected,
         "script_missing": setup.silent,
         "server": None if setup.server is None else {
@@ -44,7 +44,7 @@ def public_agent(setup: AgentSetup) -> dict[str, object]:
         "program": None if setup.program is None else public_path(setup.program),
         "obstacles": list(setup.obstacles),
         "leftovers": [
-            {"path": public_path(left.path), "home": public_path(left.home), "gone": left.gone}
+            {"path": public_path(left.path), "home": public_path(left.home), "gone": left.missing}
             for left in setup.leftovers
         ],
     }  # fmt: skip
@@ -57,7 +57,7 @@ def agents_table(paint: Paint, setups: list[AgentSetup]) -> Painted:
             setup.title,
             _way(paint, setup),
             _server(paint, setup),
-            setup.program or ("used here" if setup.found else paint.dim("not found")),
+            setup.program or ("used here" if setup.is_here else paint.dim("not found")),
         ]
         for setup in setups
     ]
@@ -93,7 +93,7 @@ def _paint_agents(paint: Paint, setups: list[AgentSetup]) -> Painted:
         if setup.server is not None and setup.server.missing is not None:
             problems.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
         problems += [
-            f"{left.path} calls {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
+            f"{left.path} calls {'a Holdfast that is gone' if left.missing else 'another home'} ({left.home})."
             for left in setup.leftovers
         ]
         for sentence in problems:
@@ -138,7 +138,7 @@ def disconnect(call: Call) -> None:
     )
 
 
-def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
+def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
         where = _where_connected(connected)
@@ -161,7 +161,7 @@ def _paint_connected(paint: Paint, done: list[Connected]) -> Painted:
     return Painted("\n".join(lines))
 
 
-def _where_connected(connected: Connected) -> str:
+def _where_connected(connected: ConnectResult) -> str:
     if connected.agent == "git":
         return "for this repository" if connected.scope == "project" else "for all your repositories"
     from holdfast.conversations.adapters.index import MCP_ONLY
@@ -171,7 +171,7 @@ def _where_connected(connected: Connected) -> str:
     return "for this project" if connected.scope == "project" else "for you, in every project"
 
 
-def _paint_disconnected(paint: Paint, done: list[Connected]) -> Painted:
+def _paint_disconnected(paint: Paint, done: list[ConnectResult]) -> Painted:
     lines: list[Painted] = []
     for connected in done:
         lines += _paint_connection(
@@ -205,7 +205,7 @@ def uninstall(call: Call) -> int:
     return 1 if done.problems else 0
 
 
-def _paint_uninstalled(paint: Paint, done: Uninstalled, home: str) -> Painted:
+def _paint_uninstalled(paint: Paint, done: UninstallResult, home: str) -> Painted:
     lines: list[Painted] = []
     for connected in done.connections:
         where = "" if connected.project is None else f" from {connected.project}"
@@ -232,7 +232,7 @@ _MAX_LINES = 8
 _MAX_ALIKE = 3
 
 
-def public_connection(connected: Connected) -> dict[str, object]:
+def public_connection(connected: ConnectResult) -> dict[str, object]:
     return {
         "agent": connected.agent,
         "scope": connected.scope,
@@ -248,7 +248,7 @@ def public_connection(connected: Connected) -> dict[str, object]:
     }
 
 
-def _paint_connection(paint: Paint, connected: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
+def _paint_connection(paint: Paint, connected: ConnectResult, verdict: str, *, lines: bool = True) -> list[Painted]:
     """One agent: what it is now, its files, what was added to them, what stands in the way."""
     from holdfast.conversations.adapters.index import title
 
@@ -265,9 +265,9 @@ def _paint_connection(paint: Paint, connected: Connected, verdict: str, *, lines
     return out
 
 
-def _paint_files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+def _paint_files(paint: Paint, files: Sequence[TouchedFile]) -> Iterator[Painted]:
     """Each file; many that fared alike in one directory are told together."""
-    together: dict[tuple[str, str], list[Touched]] = {}
+    together: dict[tuple[str, str], list[TouchedFile]] = {}
     for file in files:
         together.setdefault((os.path.dirname(file.path), file.change), []).append(file)
     for (directory, change), alike in together.items():
@@ -280,7 +280,7 @@ def _paint_files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
             yield paint.yellow(f"  {file.path} was changed since, and is kept as {file.aside}")
 
 
-def _paint_new_lines(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+def _paint_new_lines(paint: Paint, files: Sequence[TouchedFile]) -> Iterator[Painted]:
     """The first lines that are new in shared files, each once, without those that only close what others opened."""
     new = [line for file in files for line in _new_lines(file) if line.strip("+{}[], \t\r")]
     shown = list(dict.fromkeys(f"+ {one_line(line[1:])}" for line in new))[:_MAX_LINES]
@@ -290,7 +290,7 @@ def _paint_new_lines(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted
         yield paint.dim(f"    and {count(len(new) - len(shown), 'more line')} like these")
 
 
-def _new_lines(file: Touched) -> list[str]:
+def _new_lines(file: TouchedFile) -> list[str]:
     if file.change not in ("created", "edited") or not file.path.endswith((".json", ".toml")):
         return []
     from difflib import unified_diff

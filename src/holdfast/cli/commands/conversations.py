@@ -16,7 +16,7 @@ from holdfast.machine.wall import midnight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.conversations.backfill.run import Backfilled
+    from holdfast.conversations.backfill.run import BackfillResult
 
 # ── conversation ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +112,7 @@ def _since(call: Call) -> int | None:
     return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
-def _backfill_document(result: Backfilled) -> dict[str, object]:
+def _backfill_document(result: BackfillResult) -> dict[str, object]:
     return {
         "agent": result.agent, "sources": result.sources, "read": result.read, "conversations": result.conversations,
         "sessions": result.sessions, "grown": result.grown, "events": result.events, "working_ms": result.worked,
@@ -120,7 +120,7 @@ def _backfill_document(result: Backfilled) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _paint_backfill(paint: Paint, results: list[Backfilled]) -> Painted:
+def _paint_backfill(paint: Paint, results: list[BackfillResult]) -> Painted:
     if not results:
         return paint.plain("No agent has kept any conversations here.")
     columns = [

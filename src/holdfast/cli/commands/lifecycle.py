@@ -216,16 +216,16 @@ def _take_up(
     more = {
         "interrupted": [lost.id for lost in resumed.interrupted],
         "unknown": [lost.id for lost in resumed.unknown],
-        "files": [{"path": file.path, "action": file.action, "agent": file.agent, "state": file.what}
+        "files": [{"path": file.path, "action": file.action, "agent": file.agent, "state": file.landing}
                   for file in resumed.files],
-        "ground": [difference._asdict() for difference in resumed.ground],
+        "ground": [difference._asdict() for difference in resumed.differences],
     }  # fmt: skip
     if notes:
         more["notes"] = notes
     call.done(document, lambda paint: paint.plain(text, lines=True), **more)
     for sentence in notes:
         call.note(sentence)
-    for difference in resumed.ground:
+    for difference in resumed.differences:
         call.note(f"This place differs: {difference.detail}." + (f"\n  {difference.fix}" if difference.fix else ""))
 
 

@@ -18,7 +18,7 @@ from holdfast.machine.wall import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.sessions.conflicts import Disagreement, Side
+    from holdfast.sessions.conflicts import ShownConflict, Side
     from holdfast.sync.remote_setup import Added, Met
     from holdfast.sync.sync import Synced
 
@@ -348,11 +348,11 @@ def conflicts(call: Call) -> None:
             call.note(f"Open in other sessions: {', '.join(others)}")
 
 
-def _paint_conflicts(paint: Paint, disagreements: Sequence[Disagreement], clock: Clock) -> Painted:
+def _paint_conflicts(paint: Paint, disagreements: Sequence[ShownConflict], clock: Clock) -> Painted:
     return Painted("\n\n".join(str(_paint_conflict(paint, disagreement, clock)) for disagreement in disagreements))
 
 
-def _paint_conflict(paint: Paint, disagreement: Disagreement, clock: Clock) -> Painted:
+def _paint_conflict(paint: Paint, disagreement: ShownConflict, clock: Clock) -> Painted:
     conflict = disagreement.conflict
     word = paint.red("open") if conflict.chosen is None else paint.green("settled")
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]

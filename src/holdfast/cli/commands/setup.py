@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.cli.paint import Style
     from holdfast.conversations.adapters.base import Scope
-    from holdfast.conversations.backfill.run import Backfilled
-    from holdfast.conversations.connect.apply import Connected
+    from holdfast.conversations.backfill.run import BackfillResult
+    from holdfast.conversations.connect.apply import ConnectResult
     from holdfast.conversations.connect.detect import AgentSetup
     from holdfast.workspace.followers import Check, CheckStatus
 
@@ -35,9 +35,9 @@ class InitChoices(NamedTuple):
 
 
 class InitOutcome(NamedTuple):
-    connected: list[Connected]
+    connected: list[ConnectResult]
     mirrors: list[str]
-    backfilled: list[Backfilled] | None
+    backfilled: list[BackfillResult] | None
     problems: list[HoldfastError]
     next: list[str]
 
@@ -182,7 +182,7 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
             mirrors.append(name)
         except HoldfastError as error:
             problems.append(error)
-    backfilled: list[Backfilled] | None = None
+    backfilled: list[BackfillResult] | None = None
     if wanted.backfill:
         from holdfast.conversations.backfill.run import backfill, unread
 
@@ -200,14 +200,14 @@ def _set_up(call: Call, setups: list[AgentSetup], wanted: InitChoices) -> InitOu
 
 def _connect_agents(
     call: Call, setups: list[AgentSetup], names: list[str]
-) -> tuple[list[Connected], list[HoldfastError]]:
+) -> tuple[list[ConnectResult], list[HoldfastError]]:
     """One after the other: an agent that cannot be connected does not keep the others from it."""
     from holdfast.conversations.connect.apply import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
     # Hooks that came with the project and are not heard yet stay the project's.
     shared = {setup.name for setup in setups if setup.silent and setup.connected == "project"}
-    done: list[Connected] = []
+    done: list[ConnectResult] = []
     problems: list[HoldfastError] = []
     for name in names:
         try:

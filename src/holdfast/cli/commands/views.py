@@ -335,7 +335,7 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
 
         shown = cards[0]
         return render_status(
-            paint, shown.session, clock, lost_ids=shown.gone, failed=shown.failed, hint=not call.quiet
+            paint, shown.session, clock, lost_ids=shown.lost, failed=shown.failed, hint=not call.quiet
         )
     if not cards:
         return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))

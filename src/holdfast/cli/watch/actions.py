@@ -51,7 +51,7 @@ def _resume(session: SessionHandle, name: str) -> list[str]:
     resumed = session.resume()
     lost = len(resumed.interrupted)
     sentences = [f"Resumed {name}" + (f"; {count(lost, 'agent was', 'agents were')} interrupted." if lost else ".")]
-    return [*sentences, *(f"This place differs: {difference.detail}." for difference in resumed.ground), *news]
+    return [*sentences, *(f"This place differs: {difference.detail}." for difference in resumed.differences), *news]
 
 
 def _side_notes(keeper: Keeper) -> list[str]:

@@ -76,7 +76,7 @@ def ticks(card: SessionCard) -> bool:
         return False
     rest = open_pause(session)
     working = session.status == "in_progress" and rest is None
-    return working or any(agent.status == "running" and agent.id not in card.gone for agent in session.agents)
+    return working or any(agent.status == "running" and agent.id not in card.lost for agent in session.agents)
 
 
 _MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys

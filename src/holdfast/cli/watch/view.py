@@ -52,8 +52,8 @@ def pane(paint: Paint, card: SessionCard, events: Sequence[EventLine], now: int,
     lines += _split_lines(paint.pairs(_facts(paint, session, clock)))
     lines = lines[:room]
     blocks = [
-        (paint.heading("Agents", agents_summary(session.agents, limits(session.mode).agents, card.gone)),
-         len(session.agents), lambda most: agents_line(paint, session.agents, most, card.gone)),
+        (paint.heading("Agents", agents_summary(session.agents, limits(session.mode).agents, card.lost)),
+         len(session.agents), lambda most: agents_line(paint, session.agents, most, card.lost)),
         (paint.heading("Plan", tasks_summary(session.tasks)),
          sum(task.status not in ("completed", "dropped") for task in session.tasks),
          lambda most: tasks_line(paint, session.tasks, most)),

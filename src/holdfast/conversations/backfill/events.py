@@ -71,11 +71,11 @@ class _Entry(msgspec.Struct):
     at: int = 0
 
 
-def plan(story: Transcript, told: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
+def plan(story: Transcript, lines: list[TimedSignal]) -> Iterator[tuple[int, EventData, str]]:
     """Every entry once, and what became of it: moment, event, mark."""
     source = f"{story.agent}-{_short(story.conversation, 4)}-"
     entries: dict[str, _Entry] = {}
-    for line in told:
+    for line in lines:
         if isinstance(line.signal, Planned):
             _fold(entries, line.signal, line.at)
     for name, entry in entries.items():
@@ -136,7 +136,7 @@ class Window(NamedTuple):
         return self.after < at < self.before
 
 
-class StoryPart(NamedTuple):
+class TranscriptPart(NamedTuple):
     """The part of a story that lies in a window: when it begins and ends, what it is about, all that happened."""
 
     began: int
@@ -149,16 +149,16 @@ class StoryPart(NamedTuple):
 
 def part(
     story: Transcript, window: Window, *, roots: tuple[str, ...], timer: TimerRules, now: int
-) -> StoryPart | None:
+) -> TranscriptPart | None:
     """None when nothing happened in the window. Times in the future are those of a wrong clock, and become now."""
     signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
-    told = [line for line in story.signals if window.has(line.at) and _FIRST < line.at < now + DAY]
-    if not signs and not told:
+    shown = [line for line in story.signals if window.has(line.at) and _FIRST < line.at < now + DAY]
+    if not signs and not shown:
         return None
-    moments = [*signs[:1], *signs[-1:], *(min(line.at, now) for line in told)]
+    moments = [*signs[:1], *signs[-1:], *(min(line.at, now) for line in shown)]
     began, ended = min(moments), max(moments)
     agents = _Agents(story)
-    lines = list(_happened(told, agents, signs, roots, story.cwd, began, now))
+    lines = list(_happened(shown, agents, signs, roots, story.cwd, began, now))
     lines += [
         KeyedEvent(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
         for since, until in stretches(signs, timer.idle)
@@ -166,15 +166,15 @@ def part(
     ]
     prompts = sorted(
         min(line.at, now)
-        for line in told
+        for line in shown
         if isinstance(line.signal, Prompted) and line.signal.person and line.signal.agent is None
     )
     lines += agents.unreported(prompts)
-    lines += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(story, told)]
-    lines += _facts(story, told, ended, now)
+    lines += [KeyedEvent(min(at, now), data, mark) for at, data, mark in plan(story, shown)]
+    lines += _facts(story, shown, ended, now)
     lines.sort(key=lambda line: line.at)
-    goals = (goal_of(line.signal.text) for line in told if isinstance(line.signal, Prompted))
-    return StoryPart(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
+    goals = (goal_of(line.signal.text) for line in shown if isinstance(line.signal, Prompted))
+    return TranscriptPart(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
 
 
 def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
@@ -190,10 +190,10 @@ def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
     yield since, until
 
 
-def interrupted(found: StoryPart) -> Iterator[KeyedEvent]:
+def interrupted(part: TranscriptPart) -> Iterator[KeyedEvent]:
     """The story is over, and these agents with it."""
-    for name, seen in found.open.items():
-        yield _interruption(name, found.ended, seen)
+    for name, seen in part.open.items():
+        yield _interruption(name, part.ended, seen)
 
 
 def _interruption(name: str, at: int, seen: int) -> KeyedEvent:
@@ -225,8 +225,8 @@ class _Agents:
                     taken.add(latest[own])
                 self._runs[line.mark] = latest[own]
 
-    def begin(self, told: TimedSignal, signal: AgentBegan | AgentEnded, at: int) -> str:
-        name = self._runs[told.mark]
+    def begin(self, line: TimedSignal, signal: AgentBegan | AgentEnded, at: int) -> str:
+        name = self._runs[line.mark]
         self._latest[_own_id(signal)] = name
         self._begun.add(name)
         self._open[name] = [at]
@@ -234,14 +234,14 @@ class _Agents:
             self._background.add(name)
         return name
 
-    def end(self, told: TimedSignal) -> str:
-        name = self._runs[told.mark]
+    def end(self, line: TimedSignal) -> str:
+        name = self._runs[line.mark]
         self._open.pop(name, None)
         return name
 
-    def has_begun(self, told: TimedSignal) -> bool:
+    def has_begun(self, line: TimedSignal) -> bool:
         """Whether the beginning of what ends here was told."""
-        return self._runs[told.mark] in self._begun
+        return self._runs[line.mark] in self._begun
 
     def of(self, agent: str | None) -> str | None:
         return None if agent is None else self._latest.get(id_of(agent))
@@ -278,7 +278,7 @@ def _free(wanted: str, taken: set[str]) -> str:
 
 
 def _happened(
-    told: list[TimedSignal],
+    lines: list[TimedSignal],
     agents: _Agents,
     signs: list[int],
     roots: tuple[str, ...],
@@ -286,7 +286,7 @@ def _happened(
     began: int,
     now: int,
 ) -> Iterator[KeyedEvent]:
-    for line in told:
+    for line in lines:
         at, signal, mark = min(line.at, now), line.signal, line.mark
         match signal:
             case Ran():
@@ -357,9 +357,9 @@ def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[
         yield KeyedEvent(lifted, AwayRecorded(since=at, until=lifted, reason=reason), f"{mark}:away")
 
 
-def _facts(story: Transcript, told: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
+def _facts(story: Transcript, lines: list[TimedSignal], ended: int, now: int) -> Iterator[KeyedEvent]:
     """What is true of the story as a whole, under keys that change with it."""
-    measured = [(line.at, line.signal) for line in told if isinstance(line.signal, Measured)]
+    measured = [(line.at, line.signal) for line in lines if isinstance(line.signal, Measured)]
     for at, signal in reversed(measured):
         if signal.tokens is not None:
             tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
@@ -367,8 +367,8 @@ def _facts(story: Transcript, told: list[TimedSignal], ended: int, now: int) -> 
             break
     edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None)
     if edited != SessionEdited():
-        said = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
-        yield KeyedEvent(ended, edited, f"facts:{digest(said.encode())[:16]}")
+        words = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
+        yield KeyedEvent(ended, edited, f"facts:{digest(words.encode())[:16]}")
 
 
 def whole(number: int | None) -> int | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.conversations.adapters.clean_text import goal_of, plain
 from holdfast.conversations.adapters.transcript import Transcript
-from holdfast.conversations.backfill.events import KeyedEvent, StoryPart, Window, inside, interrupted, part
+from holdfast.conversations.backfill.events import KeyedEvent, TranscriptPart, Window, inside, interrupted, part
 from holdfast.conversations.details import as_we_counted, described, is_news, mark_of, share
 from holdfast.conversations.ingest.routing import named, placeholder
 from holdfast.conversations.signals import Edited, Prompted
@@ -59,13 +59,13 @@ _LARGEST: Final = 16 << 20  # bytes: beyond, a file is not looked at
 def settle(story: Transcript, roots: tuple[str, ...], on_disk: Callable[[str], str | None]) -> None:
     """Take back the hashes of a story that are not sure; `on_disk` has those of what is in the project now."""
     changes: dict[str, list[int]] = {}
-    for place, one in enumerate(story.signals):
-        if isinstance(one.signal, Edited):
-            path = inside(one.signal.path, story.cwd, roots)
+    for place, line in enumerate(story.signals):
+        if isinstance(line.signal, Edited):
+            path = inside(line.signal.path, story.cwd, roots)
             if path is not None:
                 changes.setdefault(path, []).append(place)
     for path, places in changes.items():
-        edits = [one.signal for place in places if isinstance((one := story.signals[place]).signal, Edited)]
+        edits = [line.signal for place in places if isinstance((line := story.signals[place]).signal, Edited)]
         for place, settled in zip(places, _settled(edits, path, on_disk), strict=True):
             story.signals[place] = story.signals[place]._replace(signal=settled)
 
@@ -95,7 +95,7 @@ def disk(roots: tuple[str, ...]) -> Callable[[str], str | None]:
     """The hashes of files in these work trees, and of none that a link leads to elsewhere."""
     bases = [os.path.realpath(root) for root in roots]
 
-    def found(path: str) -> str | None:
+    def real_path(path: str) -> str | None:
         for base in bases:
             full = os.path.join(base, *path.split("/"))
             try:
@@ -109,7 +109,7 @@ def disk(roots: tuple[str, ...]) -> Callable[[str], str | None]:
                 continue
         return None
 
-    return found
+    return real_path
 
 
 TAG: Final = "backfilled"
@@ -117,7 +117,7 @@ _HOOKS: Final = "hook:"
 _MOMENT: Final = MINUTE
 
 
-class StoryPlace(NamedTuple):
+class TranscriptProject(NamedTuple):
     """The project a story is of, and the directories its files are told from."""
 
     project: ProjectFacts
@@ -135,16 +135,16 @@ class BackfillOutcome(NamedTuple):
     worked: int = 0
 
 
-class Narrator:
+class TranscriptRecorder:
     """Records stories; looks up each project once."""
 
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
-        self._grounds: dict[str, StoryPlace] = {}
+        self._projects: dict[str, TranscriptProject] = {}
         self._device = ws.device()
         self._timer: TimerRules = ws.settings.timer
         self._now = ws.now()
-        self._gone = deleted_marks(ws.home.path)
+        self._deleted = deleted_marks(ws.home.path)
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
 
     def over(self, story: Transcript) -> bool:
@@ -153,16 +153,16 @@ class Narrator:
 
     def look_around(self, story: Transcript) -> None:
         """Ask git about the story's project and the disk about its files, before anybody waits for us."""
-        ground = self._ground(story.cwd)
-        settle(story, ground.roots, disk(ground.here))
+        project = self._project_at(story.cwd)
+        settle(story, project.roots, disk(project.here))
 
     def tell(self, transaction: Transaction, story: Transcript) -> BackfillOutcome:
         store = self._ws.store()
         story.conversation = plain(story.conversation, 200)
         name = view.native_name(story.agent, story.conversation)
-        if is_deleted(name, self._gone):
+        if is_deleted(name, self._deleted):
             return BackfillOutcome()
-        found = {item: transaction.state(item) for item in store.find(name)}
+        states = {item: transaction.state(item) for item in store.find(name)}
         chain, window, last = self._chain(transaction, story)
         if last is not None and last.deleted:
             return BackfillOutcome()
@@ -172,14 +172,14 @@ class Narrator:
             # What it was forked from is gone by now, and so it seems to be all its own. That was told then.
             window = Window(max(window.after, (first.created_at or 0) - 1))
             story.cost_usd = None
-        heard_in = [
+        linked = [
             state
-            for item, state in found.items()
+            for item, state in states.items()
             if item not in chain and (state.deleted or ownership.was_linked(self._ws, state, name))
         ]
-        self._name(transaction, story, heard_in)
-        self._describe(transaction, story, heard_in, [transaction.state(name) for name in chain])
-        cut = min((_linked(state, story) for state in heard_in), default=None)
+        self._name(transaction, story, linked)
+        self._describe(transaction, story, linked, [transaction.state(name) for name in chain])
+        cut = min((_linked(state, story) for state in linked), default=None)
         known: set[str | None] = set()
         session = chain[-1]
         if last is not None and last.count:
@@ -192,44 +192,42 @@ class Narrator:
                     cut = event.at if cut is None else min(cut, event.at)
         if cut is not None:
             window = Window(window.after, cut)
-        ground = self._ground(story.cwd)
-        told = part(story, window, roots=ground.roots, timer=self._timer, now=self._now)
-        if told is None or not (told.lines or told.goal) or (not known and not told.goal and cut is not None):
+        project = self._project_at(story.cwd)
+        part_here = part(story, window, roots=project.roots, timer=self._timer, now=self._now)
+        if (
+            part_here is None
+            or not (part_here.lines or part_here.goal)
+            or (not known and not part_here.goal and cut is not None)
+        ):
             return BackfillOutcome()
-        if not known and told.goal is None and not _worth(told):
+        if not known and part_here.goal is None and not _worth(part_here):
             return BackfillOutcome()
-        goes_on_in = heard_in[0].session if heard_in else None
+        goes_on_in = linked[0].session if linked else None
         return self._record(
-            transaction, story, chain, told, ground, known, goes_on_in=goes_on_in,
+            transaction, story, chain, part_here, project, known, goes_on_in=goes_on_in,
             counted=cut is None and not inherited,
         )  # fmt: skip
 
-    def _name(self, transaction: Transaction, story: Transcript, heard_in: list[State]) -> None:
+    def _name(self, transaction: Transaction, story: Transcript, linked: list[State]) -> None:
         """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted; one
         that the conversation began has the agent's own title.
         """
-        goal = next(
-            (
-                found
-                for line in story.signals
-                if isinstance(line.signal, Prompted) and (found := goal_of(line.signal.text))
-            ),
-            None,
-        )
-        for state in heard_in:
+        prompts = (line.signal.text for line in story.signals if isinstance(line.signal, Prompted))
+        goal = next((goal for goal in map(goal_of, prompts) if goal), None)
+        for state in linked:
             edits = [*named(state, story.agent, story.conversation, story.title)]
             unnamed = view.text_value(state, "goal") == placeholder(story.agent)
             if goal is not None and not edits and unnamed and view.status_of(state) not in FINISHED:
                 edits = [SessionEdited(goal=goal)]
             for edit in edits:
-                said = f"{_key(story)}named:{digest(msgspec.json.encode(edit))[:16]}"
-                draft = Draft(self._ws.recorder.prepare(edit), state.updated_at, story.agent, said)
+                key = f"{_key(story)}named:{digest(msgspec.json.encode(edit))[:16]}"
+                draft = Draft(self._ws.recorder.prepare(edit), state.updated_at, story.agent, key)
                 transaction.record(state.session, draft)
 
-    def _describe(self, transaction: Transaction, story: Transcript, heard_in: list[State], own: list[State]) -> None:
+    def _describe(self, transaction: Transaction, story: Transcript, sessions: list[State], own: list[State]) -> None:
         """Of a conversation that hooks reported, the latest of its sessions says what the transcript says of it."""
         name = f"{story.agent}\n{story.conversation}"
-        linked = [state for state in heard_in if name in state.native and not state.deleted]
+        linked = [state for state in sessions if name in state.native and not state.deleted]
         if not linked:
             return
         spelled = view.native_name(story.agent, story.conversation)
@@ -260,9 +258,17 @@ class Narrator:
             after = ended
 
     def _record(
-        self, transaction: Transaction, story: Transcript, chain: list[str], told: StoryPart, ground: StoryPlace,
-        known: set[str | None], *, goes_on_in: str | None, counted: bool,
-    ) -> BackfillOutcome:  # fmt: skip
+        self,
+        transaction: Transaction,
+        story: Transcript,
+        chain: list[str],
+        content: TranscriptPart,
+        project: TranscriptProject,
+        known: set[str | None],
+        *,
+        goes_on_in: str | None,
+        counted: bool,
+    ) -> BackfillOutcome:
         session, fresh = chain[-1], not known
         key = _key(story)
         events = 0
@@ -284,31 +290,31 @@ class Narrator:
 
         if fresh:
             earlier = chain[-2] if len(chain) > 1 else self._origin(transaction, story)
-            record(KeyedEvent(told.began, self._start(story, earlier, told, ground), "start"))
+            record(KeyedEvent(content.began, self._start(story, earlier, content, project), "start"))
             resume = None if story.resume is None else plain(story.resume, 500)
             linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
-            record(KeyedEvent(told.began, linked, "native"))
-            transaction.remember_project(ground.project)
+            record(KeyedEvent(content.began, linked, "native"))
+            transaction.remember_project(project.project)
         for data in named(transaction.state(session), story.agent, story.conversation, story.title):
             record(
                 KeyedEvent(
-                    told.began if fresh else told.ended, data, f"named:{digest(msgspec.json.encode(data))[:16]}"
+                    content.began if fresh else content.ended, data, f"named:{digest(msgspec.json.encode(data))[:16]}"
                 )
             )
-        for line in told.lines:
+        for line in content.lines:
             record(line)
         if counted:
             updated = self._share(story, (transaction.state(name) for name in chain[:-1]))
-            record(KeyedEvent(told.ended, updated, mark_of(updated)))
-        heard = any(name is not None and name.startswith(_HOOKS) for name in known)
+            record(KeyedEvent(content.ended, updated, mark_of(updated)))
+        reported = any(name is not None and name.startswith(_HOOKS) for name in known)
         # Whoever hears a session knows best whether it goes on.
-        if not heard and (goes_on_in is not None or self._now - told.ended > self._join):
-            for line in interrupted(told):
+        if not reported and (goes_on_in is not None or self._now - content.ended > self._join):
+            for line in interrupted(content):
                 record(line)
             native: EventData = NativeClosed(agent=story.agent, id=story.conversation)
             if goes_on_in is not None:
                 native = NativeMoved(agent=story.agent, id=story.conversation, to=goes_on_in)
-            record(KeyedEvent(told.ended, native, f"closed:{told.ended}"))
+            record(KeyedEvent(content.ended, native, f"closed:{content.ended}"))
         if not events:
             return BackfillOutcome()
         state = transaction.state(session)
@@ -323,27 +329,29 @@ class Narrator:
         own = session_id(self._ws, f"story {story.agent}", parent, 0)
         if transaction.state(own).count:
             return own
-        heard = ownership.session_of(self._ws, view.native_name(story.agent, parent))
-        return None if heard is None else heard.session
+        state = ownership.session_of(self._ws, view.native_name(story.agent, parent))
+        return None if state is None else state.session
 
-    def _start(self, story: Transcript, earlier: str | None, told: StoryPart, ground: StoryPlace) -> SessionStarted:
+    def _start(
+        self, story: Transcript, earlier: str | None, content: TranscriptPart, place: TranscriptProject
+    ) -> SessionStarted:
         title = None if story.title is None else plain(story.title, 200).strip()
         # What git says today is nothing about then.
         branch = plain(story.branch, 200) if story.branch else None
-        project = msgspec.structs.replace(ground.project, git_branch=branch, git_commit=None)
+        project = msgspec.structs.replace(place.project, git_branch=branch, git_commit=None)
         return SessionStarted(
-            goal=told.goal or title or placeholder(story.agent), project=project, device=self._device,
+            goal=content.goal or title or placeholder(story.agent), project=project, device=self._device,
             timer=self._timer, tags=(TAG,), continues=earlier,
         )  # fmt: skip
 
-    def _ground(self, cwd: str | None) -> StoryPlace:
-        if (cwd or "") not in self._grounds:
-            self._grounds[cwd or ""] = self._looked(cwd)
-        return self._grounds[cwd or ""]
+    def _project_at(self, cwd: str | None) -> TranscriptProject:
+        if (cwd or "") not in self._projects:
+            self._projects[cwd or ""] = self._looked(cwd)
+        return self._projects[cwd or ""]
 
-    def _looked(self, cwd: str | None) -> StoryPlace:
+    def _looked(self, cwd: str | None) -> TranscriptProject:
         if not cwd or "\0" in cwd or len(cwd) > 4096 or not (os.path.isabs(cwd) or cwd[1:3] in (":\\", ":/")):
-            return StoryPlace(ProjectFacts(id=digest(b"no project")[:16], name="unknown"), ())
+            return TranscriptProject(ProjectFacts(id=digest(b"no project")[:16], name="unknown"), ())
         path = plain(cwd, 4096)
         try:
             # Looking at `\\host\share` would already tell the host who we are.
@@ -352,16 +360,16 @@ class Narrator:
             place = None
         if place is None:
             name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
-            return StoryPlace(self._united(ProjectFacts(id="", name=name, path=path)), (path,))
-        for known in self._grounds.values():
+            return TranscriptProject(self._united(ProjectFacts(id="", name=name, path=path)), (path,))
+        for known in self._projects.values():
             if known.project.path == place.main and place.root in known.roots:
-                return StoryPlace(known.project, tuple(dict.fromkeys((*known.roots, path))), known.here)
+                return TranscriptProject(known.project, tuple(dict.fromkeys((*known.roots, path))), known.here)
         seen = self._united(projects.observe(place, ""))
         roots = tuple(dict.fromkeys((place.root, place.main)))
-        return StoryPlace(seen, roots, roots)
+        return TranscriptProject(seen, roots, roots)
 
     def _united(self, seen: ProjectFacts) -> ProjectFacts:
-        for known in self._grounds.values():  # looked up in this run, and perhaps not stored yet
+        for known in self._projects.values():  # looked up in this run, and perhaps not stored yet
             same = known.project.path == seen.path or (seen.remote and known.project.remote == seen.remote)
             if seen.path and same:
                 return msgspec.structs.replace(seen, id=known.project.id)
@@ -410,10 +418,10 @@ def _linked(state: State, story: Transcript) -> int:
     return (state.created_at or 0) - _MOMENT
 
 
-def _worth(told: StoryPart) -> bool:
+def _worth(content: TranscriptPart) -> bool:
     """Without a prompt, only what left a trace in the project makes a session."""
     return any(
-        TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
+        TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in content.lines
     )
 
 

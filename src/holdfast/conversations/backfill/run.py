@@ -26,7 +26,7 @@ from holdfast.workspace.agent_dirs import AgentDirs
 from holdfast.workspace.recorder import note_secret_rules
 
 if TYPE_CHECKING:
-    from holdfast.conversations.backfill.placement import Narrator
+    from holdfast.conversations.backfill.placement import TranscriptRecorder
     from holdfast.workspace.workspace import Workspace
 
 
@@ -53,11 +53,11 @@ def used(name: str, places: AgentDirs) -> bool:
 Progress = Callable[[int, int, str], None]
 
 _STORIES: Final = 48  # in one transaction
-_TOLD: Final = 20_000
+_SIGNALS: Final = 20_000
 _MOST_PROBLEMS: Final = 50
 
 
-class Backfilled(msgspec.Struct):
+class BackfillResult(msgspec.Struct):
     """What became of one agent's past."""
 
     agent: str
@@ -74,7 +74,7 @@ class Backfilled(msgspec.Struct):
     unread: list[str] = []
 
 
-class _Found(msgspec.Struct):
+class _AgentSources(msgspec.Struct):
     agent: str
     reader: TranscriptReader | None
     sources: list[tuple[TranscriptSource, int]]
@@ -89,16 +89,16 @@ def backfill(
     *,
     since: int | None = None,
     progress: Progress | None = None,
-) -> list[Backfilled]:
+) -> list[BackfillResult]:
     """Read what these agents (or all) have kept, and record what is not recorded yet.
 
     Conversations that ended before `since` are left out. What cannot be read is named in `problems`.
     """
-    found = [_Found(name, item, *_sources(item, places)) for name, item in _readers(names, places)]
-    total = sum(size for item in found for _, size in item.sources)
+    agents = [_AgentSources(name, item, *_sources(item, places)) for name, item in _readers(names, places)]
+    total = sum(size for item in agents for _, size in item.sources)
     ws.collect()
     meter = _Meter(progress, total)
-    results = [_Telling(ws, item, since, meter).tell_all() for item in found]
+    results = [_AgentBackfill(ws, item, since, meter).tell_all() for item in agents]
     ws.recorded(())
     ws.follow()
     return results
@@ -110,15 +110,15 @@ def _readers(names: Sequence[str], places: AgentDirs) -> Iterator[tuple[str, Tra
         yield name, load_reader(name) if used(name, places) else None
 
 
-def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
+def unread(results: Sequence[BackfillResult]) -> list[HoldfastError]:
     """What to say when the system did not let us read everything: nothing new is not the whole truth then."""
-    found = [sentence for backfilled in results for sentence in backfilled.unread]
-    if not found:
+    sentences = [sentence for backfilled in results for sentence in backfilled.unread]
+    if not sentences:
         return []
-    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f"; and {len(sentences) - 1} more" if len(sentences) > 1 else ""
     return [
         Failed(
-            f"not all conversations could be read: {found[0]}{more}",
+            f"not all conversations could be read: {sentences[0]}{more}",
             hint="Put that right and run it again; what could be read is recorded.",
             operation="backfill",
         )
@@ -126,18 +126,18 @@ def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
 
 
 def _sources(
-    one: TranscriptReader | None, places: AgentDirs
+    agent_reader: TranscriptReader | None, places: AgentDirs
 ) -> tuple[list[tuple[TranscriptSource, int]], dict[str, str]]:
-    found = []
+    sources = []
     with collect_read_errors() as refused:
-        for source in one.sources(places) if one is not None else ():
+        for source in agent_reader.sources(places) if agent_reader is not None else ():
             try:
                 status = os.stat(source.path)
                 size = status.st_size if stat.S_ISREG(status.st_mode) else 0
             except (OSError, ValueError):
                 size = 0
-            found.append((source, size))
-    return found, refused
+            sources.append((source, size))
+    return sources, refused
 
 
 class _Meter:
@@ -154,38 +154,38 @@ class _Meter:
             self._progress(self._done, self._total, name)
 
 
-class _Telling:
+class _AgentBackfill:
     """One agent's stories on their way into the store."""
 
-    def __init__(self, ws: Workspace, found: _Found, since: int | None, meter: _Meter) -> None:
+    def __init__(self, ws: Workspace, agent: _AgentSources, since: int | None, meter: _Meter) -> None:
         self._ws = ws
-        self._found = found
+        self._agent = agent
         self._since = since
         self._meter = meter
-        self._result = Backfilled(found.agent, sources=len(found.sources))
-        self._note_refused(found.refused)
+        self._result = BackfillResult(agent.agent, sources=len(agent.sources))
+        self._note_refused(agent.refused)
         self._waiting: list[tuple[Transcript, TranscriptSource]] = []
         self._complete: dict[TranscriptSource, bool] = {}
-        self._held = 0
+        self._signals = 0
         # What continues something else waits until everything else is told, then goes by its time.
         self._later: list[tuple[int, TranscriptSource]] = []
-        self._narrating: Narrator | None = None
+        self._narrating: TranscriptRecorder | None = None
 
     @property
-    def _narrator(self) -> Narrator:
+    def _narrator(self) -> TranscriptRecorder:
         """Made when there is something to tell: mostly there is not, and looking for it should cost little."""
         if self._narrating is None:
-            from holdfast.conversations.backfill.placement import Narrator
+            from holdfast.conversations.backfill.placement import TranscriptRecorder
 
-            self._narrating = Narrator(self._ws)
+            self._narrating = TranscriptRecorder(self._ws)
         return self._narrating
 
-    def tell_all(self) -> Backfilled:
-        if not self._found.sources:
+    def tell_all(self) -> BackfillResult:
+        if not self._agent.sources:
             return self._result
-        self._memory = BackfillProgress(self._ws.home.path, self._found.agent, lambda: store_mark(self._ws))
+        self._memory = BackfillProgress(self._ws.home.path, self._agent.agent, lambda: store_mark(self._ws))
         try:
-            for source, size in self._found.sources:
+            for source, size in self._agent.sources:
                 if not self._memory.knows(source.path, source.stamp) and not self._too_old(source):
                     self._result.read += 1
                     self._read(source)
@@ -194,7 +194,7 @@ class _Telling:
                 self._read(source, late=True)
             self._flush()
         finally:
-            self._memory.keep({source.path for source, _ in self._found.sources})
+            self._memory.keep({source.path for source, _ in self._agent.sources})
         return self._result
 
     def _too_old(self, source: TranscriptSource) -> bool:
@@ -226,26 +226,26 @@ class _Telling:
                 complete &= self._narrator.over(story)
                 self._narrator.look_around(story)
                 self._waiting.append((story, source))
-                self._held += len(story.signals)
+                self._signals += len(story.signals)
         self._note_refused(refused)
         self._complete[source] = complete and not refused
-        if len(self._waiting) >= _STORIES or self._held >= _TOLD:
+        if len(self._waiting) >= _STORIES or self._signals >= _SIGNALS:
             self._flush()
 
     def _stories(self, source: TranscriptSource) -> Iterator[Transcript]:
         """What its reader makes of it. Whatever one file makes of its reader, the others are read."""
-        assert self._found.reader is not None
+        assert self._agent.reader is not None
         stories: Iterator[Transcript] | None = None
         while True:
             try:
-                stories = self._found.reader.read(source) if stories is None else stories
+                stories = self._agent.reader.read(source) if stories is None else stories
                 story = next(stories, None)
             except Exception as error:  # noqa: BLE001 (see above)
                 if isinstance(error, OSError):
                     note_read_error(source.path, error)
-                said = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
-                story = Transcript(agent=self._found.agent, conversation="", began=0, ended=0)
-                story.problems = [f"cannot be read ({said})"]
+                reason = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
+                story = Transcript(agent=self._agent.agent, conversation="", began=0, ended=0)
+                story.problems = [f"cannot be read ({reason})"]
                 stories = iter(())
             if story is None:
                 return
@@ -258,8 +258,8 @@ class _Telling:
 
     def _note_refused(self, refused: dict[str, str]) -> None:
         known = self._result.unread
-        found = (f"{display_path(path)} ({why})" for path, why in refused.items())
-        known += [name for name in found if name not in known]
+        names = (f"{display_path(path)} ({why})" for path, why in refused.items())
+        known += [name for name in names if name not in known]
 
     def _flush(self) -> None:
         if self._waiting:
@@ -281,7 +281,7 @@ class _Telling:
                 self._memory.note(source.path, source.stamp)
         self._waiting.clear()
         self._complete.clear()
-        self._held = 0
+        self._signals = 0
 
 
 # ── what was read before ───────────────────────────────────────────────────────────────────────────────
@@ -293,8 +293,8 @@ READING_VERSION: Final = 2
 _MAX_PROGRESS: Final = 256 << 20
 
 
-class _Kept(msgspec.Struct):
-    telling: int = 0
+class _Kept(msgspec.Struct, rename={"reading": "telling"}):
+    reading: int = 0
     # The store that knows these stories, and how large it was. One that is smaller was made anew.
     store: str = ""
     size: int = 0
@@ -322,10 +322,10 @@ class BackfillProgress:
         """Write it down; sources that are gone are forgotten."""
         if present is not None:
             names = {_path_digest(path) for path in present}
-            gone = [name for name in self._sources if name not in names]
-            for name in gone:
+            deleted = [name for name in self._sources if name not in names]
+            for name in deleted:
                 del self._sources[name]
-            self._changed |= bool(gone)
+            self._changed |= bool(deleted)
         if not self._changed:
             return
         kept = _Kept(READING_VERSION, *self._store(), self._sources)
@@ -343,7 +343,7 @@ class BackfillProgress:
         except (msgspec.MsgspecError, HoldfastError, ValueError):
             return {}
         store, size = self._store()
-        return kept.sources if (kept.telling, kept.store) == (READING_VERSION, store) and kept.size <= size else {}
+        return kept.sources if (kept.reading, kept.store) == (READING_VERSION, store) and kept.size <= size else {}
 
 
 def store_mark(ws: Workspace) -> tuple[str, int]:

@@ -71,10 +71,10 @@ class AgentSettings(Protocol):
 
 
 def settings_of(name: str) -> AgentSettings:
-    found: AgentSettings = import_module(
+    settings: AgentSettings = import_module(
         f"holdfast.conversations.adapters.{name.replace('-', '_')}.settings"
     ).SETTINGS
-    return found
+    return settings
 
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────────────

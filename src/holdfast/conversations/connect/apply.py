@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-class Touched(NamedTuple):
+class TouchedFile(NamedTuple):
     """A file and what became of it; the texts are for whoever wants to see the difference."""
 
     path: str
@@ -45,12 +45,12 @@ class Touched(NamedTuple):
     aside: str | None = None
 
 
-class Connected(NamedTuple):
+class ConnectResult(NamedTuple):
     """What was done about one agent."""
 
     agent: str
     scope: Scope
-    files: list[Touched]
+    files: list[TouchedFile]
     obstacles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     project: str | None = None
@@ -83,10 +83,10 @@ class _Plan(NamedTuple):
     server_name: str = NAME
 
     @property
-    def begun(self) -> Begun:
+    def begun(self) -> ConnectionUndo:
         """What has to be known to take it back, told before anything is written."""
         was = msgspec.structs.replace(self.connection) if self.connection.files else None
-        return Begun(self.connection, was, [*self.planned, *self.back])
+        return ConnectionUndo(self.connection, was, [*self.planned, *self.back])
 
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
@@ -94,7 +94,7 @@ class _Plan(NamedTuple):
 
 def connect(
     ws: Workspace, places: AgentDirs, agents: Sequence[str], scope: Scope = "user", *, server: bool = True
-) -> list[Connected]:
+) -> list[ConnectResult]:
     """Let these agents' hooks call Holdfast, and tell them of its MCP server, if that can be started and is wanted.
 
     Safe to repeat: what is there stays, what is missing is mended.
@@ -112,8 +112,8 @@ def connect(
         own = ws.address.path == ws.home.store
         install.note_store(ws.home.path, None if own else ws.address.secret)
         rewritten = install.install(ws.home.path, system=places.system)
-        begun: list[Begun] = []
-        done: list[Connected] = []
+        begun: list[ConnectionUndo] = []
+        done: list[ConnectResult] = []
         try:
             for plan in plans:
                 begun.append(plan.begun)
@@ -168,14 +168,14 @@ def _plan(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scop
             )
         missing = [f"The MCP server is not installed: {_EXTRA}, then connect again."] if server else []
         return _Plan(connection, planned, [] if back is None else [back], missing)
-    if _is_told(served, planned):
+    if _is_ours(served, planned):
         return _Plan(connection, planned, [], [], served.path)
     other = home_of(detect.installed_server(served))
     described = f"another server called {NAME}" if other is None else f"the MCP server of another Holdfast ({other})"
     return _Plan(connection, planned, [], [f"{served.path} has {described}, which stays as it is."])
 
 
-def _is_told(served: SettingsChange, planned: list[FilePlan]) -> bool:
+def _is_ours(served: SettingsChange, planned: list[FilePlan]) -> bool:
     """Whether the server that will stand there is ours."""
     after = next(step.after for step in planned if step.kept.path == served.path)
     data = editing(served.path).plain(decoded(after or b"", served.path), served.path)
@@ -185,7 +185,7 @@ def _is_told(served: SettingsChange, planned: list[FilePlan]) -> bool:
 
 def _carry_out(
     ws: Workspace, places: AgentDirs, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
-) -> Connected:
+) -> ConnectResult:
     connection, planned = plan.connection, plan.planned
     # Files remembered from another place of the agent's settings stay connected, and remembered.
     known_before = bool(connection.files)
@@ -197,8 +197,8 @@ def _carry_out(
     for step in (*planned, *plan.back):
         file_plan.carry_out(step, now=ws.now())
     if any(connection.of(step.kept.path) for step in plan.back):
-        gone = {step.kept.path for step in plan.back}
-        connection.files = [file for file in connection.files if file.path not in gone]
+        removed = {step.kept.path for step in plan.back}
+        connection.files = [file for file in connection.files if file.path not in removed]
         memory.remember(connection)
     notes = list(plan.notes)
     revived = silent and bool(planned) and all(step.change == "unchanged" for step in planned)
@@ -208,10 +208,10 @@ def _carry_out(
         notes.append("The hook script is written anew, for the Holdfast that runs now.")
     if connection.agent == "claude" and _other_status_line(ws.home.path, planned):
         notes.append("Your status line stays; holdfast statusline claude is Holdfast's.")
-    return Connected(
+    return ConnectResult(
         connection.agent,
         connection.scope,
-        [Touched(step.kept.path, step.change, step.before, step.after) for step in (*planned, *plan.back)],
+        [TouchedFile(step.kept.path, step.change, step.before, step.after) for step in (*planned, *plan.back)],
         detect.obstacles(places, connection.agent, connection.scope),
         tuple(notes),
         connection.project,
@@ -231,7 +231,7 @@ def _other_status_line(home: str, planned: list[FilePlan]) -> bool:
 def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: str, scope: Scope) -> None:
     """An agent heard through two configurations would do everything twice."""
     program = title(name)
-    heard = detect.connected_through(ws.home.path, places, name)
+    way = detect.connected_through(ws.home.path, places, name)
     if name == "claude":
         plugin = detect.plugin_at(places)
         if plugin is not None:
@@ -240,16 +240,16 @@ def _refuse_twice(ws: Workspace, places: AgentDirs, memory: Connections, name: s
                 hint="Keep the plugin, or disable it (claude plugin disable holdfast) and connect again.",
                 file=plugin,
             )
-    if heard == scope or (heard is None and scope == "project"):
+    if way == scope or (way is None and scope == "project"):
         return
-    if heard == "project" and not detect.script_stands(ws.home.path):
+    if way == "project" and not detect.script_stands(ws.home.path):
         raise Conflict(
             f"{program}'s hooks stand in this project already, but Holdfast's script is not in this home yet",
             hint=f"holdfast connect {name} --scope project makes it.",
         )
-    if heard is not None:
+    if way is not None:
         raise Conflict(
-            f"{program} is already connected for {_words(heard)}",
+            f"{program} is already connected for {_words(way)}",
             hint=f"holdfast disconnect {name} first, or leave it as it is.",
         )
     for connection in memory.all():
@@ -274,7 +274,7 @@ def stands(home: str, connection: AgentConnection) -> bool:
 # ── all or nothing ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class Begun(NamedTuple):
+class ConnectionUndo(NamedTuple):
     """An agent whose files are being written: all of them, and what was remembered of it before."""
 
     connection: AgentConnection
@@ -324,9 +324,11 @@ def _unwritable(path: str, why: str) -> Failed:
     )
 
 
-def take_back(memory: Connections, begun: list[Begun], error: HoldfastError | OSError, *, now: int) -> HoldfastError:
+def take_back(
+    memory: Connections, begun: list[ConnectionUndo], error: HoldfastError | OSError, *, now: int
+) -> HoldfastError:
     """Undo what was written until something failed; gives what failed, with what stands where."""
-    told = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
+    failure = error if isinstance(error, HoldfastError) else files.explain(error, "write", error.filename or "")
     left: list[str] = []
     agents: list[str] = []
     for item in reversed(begun):
@@ -348,8 +350,8 @@ def take_back(memory: Connections, begun: list[Begun], error: HoldfastError | OS
         )
     else:
         words = "Put that right, then connect again; what was written before is taken back, so nothing is changed."
-    told.hint = words if told.hint is None else f"{told.hint} {words}"
-    return told
+    failure.hint = words if failure.hint is None else f"{failure.hint} {words}"
+    return failure
 
 
 def _is_back(step: FilePlan, now: int) -> bool:

@@ -30,7 +30,7 @@ _PLUGIN = "holdfast@"
 _SHARED = (".json", ".jsonc", ".toml")  # as far as others have a part in them
 
 
-class Registered(NamedTuple):
+class McpRegistration(NamedTuple):
     """Our MCP server in an agent's settings."""
 
     scope: Scope
@@ -54,7 +54,7 @@ class Leftover(NamedTuple):
 
     path: str
     home: str
-    gone: bool
+    missing: bool
     scope: Scope = "user"
 
 
@@ -69,18 +69,18 @@ class AgentSetup(NamedTuple):
     # Where its hooks stand, and whether the script they call is missing: then nothing is heard.
     files: tuple[str, ...] = ()
     silent: bool = False
-    server: Registered | None = None
+    server: McpRegistration | None = None
     # Whether it can be connected as things are: some get nothing but the server.
     able: bool = True
 
     @property
-    def found(self) -> bool:
+    def is_here(self) -> bool:
         return self.program is not None or bool(self.traces)
 
     @property
     def ready(self) -> bool:
         """Whether it is here, and would be heard only once it is connected."""
-        return self.able and (self.silent or (self.found and self.connected is None))
+        return self.able and (self.silent or (self.is_here and self.connected is None))
 
 
 def find(ws: Workspace, places: AgentDirs) -> list[AgentSetup]:
@@ -112,10 +112,10 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
     way, where = installed_entries(ws.home.path, places, name)
-    one = AgentSetup(
+    setup = AgentSetup(
         name,
         title(name),
-        next((found for found in programs if found is not None), None),
+        next((installed for installed in programs if installed is not None), None),
         tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
         way,
         (),
@@ -125,14 +125,14 @@ def look(ws: Workspace, places: AgentDirs, name: str, made: Container[str] = ())
         registered(ws.home.path, places, name),
         name not in MCP_ONLY or can_serve(),
     )
-    if not one.found and way is None:
-        return one  # nothing stands in the way of who is not here
-    return one._replace(obstacles=obstacles(places, name, "project" if way == "project" else "user"))
+    if not setup.is_here and way is None:
+        return setup  # nothing stands in the way of who is not here
+    return setup._replace(obstacles=obstacles(places, name, "project" if way == "project" else "user"))
 
 
-def commands(found: Iterable[AgentSetup]) -> list[str]:
+def commands(setups: Iterable[AgentSetup]) -> list[str]:
     """What to run so that those who are here are heard. Hooks that came with the project stay the project's."""
-    ready = [setup for setup in found if setup.ready]
+    ready = [setup for setup in setups if setup.ready]
     shared = [setup.name for setup in ready if setup.connected == "project"]
     own = [setup.name for setup in ready if setup.connected != "project"]
     return ([f"holdfast connect {' '.join(own)}"] if own else []) + (
@@ -214,7 +214,7 @@ def leftovers(home: str, places: AgentDirs, name: str) -> Iterator[Leftover]:
                     yield Leftover(change.path, other, not os.path.lexists(script_path(other)), scope)
 
 
-def registered(home: str, places: AgentDirs, name: str) -> Registered | None:
+def registered(home: str, places: AgentDirs, name: str) -> McpRegistration | None:
     """Where an agent is told of our server, if it is."""
     for scope in SCOPES:
         change = server(home, places, name, scope)
@@ -224,11 +224,11 @@ def registered(home: str, places: AgentDirs, name: str) -> Registered | None:
             theirs = by_hand(home, places, name, scope)
             if theirs is None:
                 continue
-            gone = _nowhere(places, [theirs.program])
-            return Registered(scope, theirs.path, gone, theirs.name)
+            missing = _nowhere(places, [theirs.program])
+            return McpRegistration(scope, theirs.path, missing, theirs.name)
         own = (mcp_entry.PYTHON,) if os.name == "nt" else (mcp_entry.SCRIPT, mcp_entry.PYTHON)
         called = [os.path.join(home, script.DIRECTORY, name) for name in own]
-        return Registered(
+        return McpRegistration(
             scope, change.path, _nowhere(places, [mcp_entry.SHARED.command] if scope == "project" else called)
         )
     return None
@@ -240,7 +240,7 @@ def _nowhere(places: AgentDirs, programs: list[str]) -> str | None:
     there = (
         os.path.isfile(name) if os.path.dirname(name) else which(name, path=path) is not None for name in programs
     )
-    return next((program for program, found in zip(programs, there, strict=True) if not found), None)
+    return next((program for program, is_there in zip(programs, there, strict=True) if not is_there), None)
 
 
 def by_hand(home: str, places: AgentDirs, name: str, scope: Scope) -> ByHand | None:

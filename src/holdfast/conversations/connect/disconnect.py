@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from holdfast.conversations import status_cache
 from holdfast.conversations.adapters.index import CONNECTABLE, title
 from holdfast.conversations.connect import detect, file_plan, git_trailer
-from holdfast.conversations.connect.apply import Connected, Touched, refuse_unwritable
+from holdfast.conversations.connect.apply import ConnectResult, TouchedFile, refuse_unwritable
 from holdfast.conversations.connect.file_plan import FilePlan
 from holdfast.conversations.connect.mcp_entry import NAME
 from holdfast.conversations.connect.registry import AgentConnection, Connections
@@ -31,7 +31,7 @@ _STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is your
 _WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
 
 
-def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[Connected]:
+def disconnect(ws: Workspace, places: AgentDirs, agents: Sequence[str]) -> list[ConnectResult]:
     """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
     names = list(dict.fromkeys(agents))
     for name in names:
@@ -67,11 +67,11 @@ def _forget_store(ws: Workspace, places: AgentDirs, memory: Connections) -> None
                 install.install(home, system=places.system)
 
 
-def with_what_stays(home: str, places: AgentDirs, one: Connected) -> Connected:
+def with_what_stays(home: str, places: AgentDirs, connected: ConnectResult) -> ConnectResult:
     """The same, with a word on entries that are the person's own."""
-    stays = [detect.by_hand(home, places, one.agent, scope) for scope in detect.SCOPES]
-    told = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
-    return one._replace(notes=(*one.notes, *(words for words in told if words not in one.notes)))
+    stays = [detect.by_hand(home, places, connected.agent, scope) for scope in detect.SCOPES]
+    notes = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
+    return connected._replace(notes=(*connected.notes, *(words for words in notes if words not in connected.notes)))
 
 
 def _went(planned: list[FilePlan]) -> tuple[str, ...]:
@@ -85,18 +85,20 @@ def plan_back(home: str, connection: AgentConnection) -> tuple[AgentConnection, 
     ]
 
 
-def carry_back(ws: Workspace, memory: Connections, connection: AgentConnection, planned: list[FilePlan]) -> Connected:
+def carry_back(
+    ws: Workspace, memory: Connections, connection: AgentConnection, planned: list[FilePlan]
+) -> ConnectResult:
     touched = []
     for step in planned:
         aside = file_plan.carry_out(step, now=ws.now())
-        touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
+        touched.append(TouchedFile(step.kept.path, step.change, step.before, step.after, aside))
     memory.forget(connection)
     shared = connection.stood and any(item.change != "unchanged" for item in touched)
     notes = (*_went(planned), *((_SHARED,) if shared else ()))
-    return Connected(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
+    return ConnectResult(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
 
 
-def forgotten(ws: Workspace, places: AgentDirs, name: str) -> Connected:
+def forgotten(ws: Workspace, places: AgentDirs, name: str) -> ConnectResult:
     """Take out entries of ours that nobody remembers, found by their command lines."""
     home = ws.home.path
     planned: list[FilePlan] = []
@@ -111,24 +113,24 @@ def forgotten(ws: Workspace, places: AgentDirs, name: str) -> Connected:
     refuse_unwritable(planned)
     for step in planned:
         file_plan.carry_out(step, now=ws.now())
-    touched = [Touched(plan.kept.path, plan.change, plan.before, plan.after) for plan in planned]
-    return Connected(name, "user", touched, notes=(*_went(planned), *notes))
+    touched = [TouchedFile(plan.kept.path, plan.change, plan.before, plan.after) for plan in planned]
+    return ConnectResult(name, "user", touched, notes=(*_went(planned), *notes))
 
 
 # ── uninstalling ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Uninstalled(NamedTuple):
-    connections: list[Connected]
+class UninstallResult(NamedTuple):
+    connections: list[ConnectResult]
     removed: list[str]
     # What could not be done, each naming its file.
     problems: list[HoldfastError]
 
 
-def uninstall(ws: Workspace, places: AgentDirs) -> Uninstalled:
+def uninstall(ws: Workspace, places: AgentDirs) -> UninstallResult:
     """Disconnect everything, then remove the scripts. One file that resists does not keep the others."""
     home = ws.home.path
-    done: list[Connected] = []
+    done: list[ConnectResult] = []
     removed: list[str] = []
     problems: list[HoldfastError] = []
     try:
@@ -167,7 +169,7 @@ def uninstall(ws: Workspace, places: AgentDirs) -> Uninstalled:
         for connected in done
     ]
     if problems:
-        return Uninstalled(done, removed, problems)
+        return UninstallResult(done, removed, problems)
     # Only now: hooks that are still connected somewhere need their script and what is remembered about them.
     removals: tuple[tuple[str, Callable[[str], bool]], ...] = (
         (script.DIRECTORY, lambda _: install.remove(home)),
@@ -185,7 +187,7 @@ def uninstall(ws: Workspace, places: AgentDirs) -> Uninstalled:
                 removed.append(path)
         except HoldfastError as error:
             problems.append(error)
-    return Uninstalled(done, removed, problems)
+    return UninstallResult(done, removed, problems)
 
 
 def _remove_notes(directory: str) -> bool:

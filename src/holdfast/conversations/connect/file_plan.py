@@ -89,20 +89,20 @@ def _shared(change: SettingsChange, kept: ConnectedFile | None, before: bytes | 
         path=change.path, existed=existed, original=base or b"", wrote=digest(after), receipt=receipt,
         made=[] if before is not None else missing_directories(change.path), linked=os.path.islink(change.path),
     )  # fmt: skip
-    what: What = "unchanged" if after == before else "edited" if before is not None else "created"
-    return FilePlan(remembered, what, before, after)
+    change_made: What = "unchanged" if after == before else "edited" if before is not None else "created"
+    return FilePlan(remembered, change_made, before, after)
 
 
 def _as_it_stands(entry: SettingsEntry, data: object, ours: Ours) -> SettingsEntry:
     """A server keeps what its person added to its entry, also when it is started in another way from now on."""
-    standing, wanted = at_path(data, entry.at), entry.value
-    if not (entry.only and isinstance(standing, dict) and isinstance(wanted, dict) and called(standing)):
+    present, wanted = at_path(data, entry.at), entry.value
+    if not (entry.only and isinstance(present, dict) and isinstance(wanted, dict) and called(present)):
         return entry
-    if called(standing) == called(wanted):
-        return entry._replace(value=standing)
-    if not ours(called(standing)):
+    if called(present) == called(wanted):
+        return entry._replace(value=present)
+    if not ours(called(present)):
         return entry
-    return entry._replace(value=wanted | {name: item for name, item in standing.items() if name not in CALL})
+    return entry._replace(value=wanted | {name: item for name, item in present.items() if name not in CALL})
 
 
 def _base(
@@ -201,12 +201,12 @@ def sharing(step: FilePlan, made: Container[str]) -> FilePlan:
 
 def missing_directories(path: str) -> list[str]:
     """The directories that have to be made for a file, outermost first."""
-    found: list[str] = []
+    missing: list[str] = []
     above = os.path.dirname(os.path.realpath(path))
     while not os.path.lexists(above):
-        found.append(above)
+        missing.append(above)
         above = os.path.dirname(above)
-    return found[::-1]
+    return missing[::-1]
 
 
 # ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
@@ -252,9 +252,9 @@ def _edited(
 def _added(data: object, entries: Iterable[SettingsEntry], ours: Ours) -> Iterator[str]:
     """What stands in a server of ours and is not: it means nothing without it, and would break the agent's file."""
     for entry in entries:
-        standing = at_path(data, entry.at)
-        if isinstance(standing, dict) and isinstance(entry.value, dict) and ours(called(standing)):
-            yield from (str(name) for name in standing if name not in entry.value)
+        present = at_path(data, entry.at)
+        if isinstance(present, dict) and isinstance(entry.value, dict) and ours(called(present)):
+            yield from (str(name) for name in present if name not in entry.value)
 
 
 def to_forget(change: SettingsChange, ours: Ours) -> FilePlan | None:

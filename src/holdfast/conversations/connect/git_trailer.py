@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.conversations.adapters.base import Scope
-from holdfast.conversations.connect.apply import Connected, Touched
+from holdfast.conversations.connect.apply import ConnectResult, TouchedFile
 from holdfast.conversations.connect.file_plan import missing_directories
 from holdfast.conversations.connect.registry import DIRECTORY, Connections
 from holdfast.conversations.hooks import install, script
@@ -59,7 +59,7 @@ class _Place(NamedTuple):
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> Connected:
+def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> ConnectResult:
     """Let git name the session in commits made here. Safe to repeat."""
     where = _place(ws)
     if scope is not None and scope != where.scope:
@@ -77,8 +77,8 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> Connected:
     path = os.path.join(where.directory, _HOOK)
     with locked(memory.lock, what="connect"):
         wanted = _text(ws.home.path)
-        standing = _standing(path)
-        if standing is not None and not _is_ours(standing) and os.path.lexists(path + _BEFORE):
+        hook = _read_hook(path)
+        if hook is not None and not _is_ours(hook) and os.path.lexists(path + _BEFORE):
             raise Conflict(
                 f"{files.display_path(path + _BEFORE)} is there already, and is no hook that Holdfast moved",
                 hint="Look at both hooks, and move one away.", file=path,
@@ -87,28 +87,28 @@ def connect(ws: Workspace, places: AgentDirs, scope: Scope | None) -> Connected:
         install.note_store(ws.home.path, None if own else ws.address.secret)
         install.install(ws.home.path, system=places.system)
         project = ws.place.root if where.scope == "project" else None
-        if standing == wanted:
-            return Connected(NAME, where.scope, [Touched(path, "unchanged")], project=project)
+        if hook == wanted:
+            return ConnectResult(NAME, where.scope, [TouchedFile(path, "unchanged")], project=project)
         made = missing_directories(path)
         known = _remembered(ws.home.path)
         if not any(installed.path == path for installed in known):
             installed = _Installed(path=path, scope=where.scope, project=project, made=made)
             _remember(ws.home.path, [*known, installed])
         os.makedirs(where.directory, exist_ok=True)
-        moved = standing is not None and not _is_ours(standing)
+        moved = hook is not None and not _is_ours(hook)
         if moved:
             files.rename(path, path + _BEFORE, within=where.within)
         files.write_atomic(path, wanted, within=where.within, mode=0o755)
         notes = [f"The hook that stood there runs first, as {files.display_path(path + _BEFORE)}."] if moved else []
         if _is_in_work_tree(ws, path):
             notes.append("It stands in the work tree: leave it out of your commits.")
-        return Connected(
-            NAME, where.scope, [Touched(path, "created" if standing is None else "edited")], notes=tuple(notes),
+        return ConnectResult(
+            NAME, where.scope, [TouchedFile(path, "created" if hook is None else "edited")], notes=tuple(notes),
             project=project,
         )  # fmt: skip
 
 
-def disconnect(ws: Workspace) -> Connected:
+def disconnect(ws: Workspace) -> ConnectResult:
     """Take the hook out of this repository, and of what is for all of a person's."""
     home = ws.home.path
     paths = {installed.path for installed in _remembered(home) if installed.project in (None, ws.place.root)}
@@ -117,42 +117,42 @@ def disconnect(ws: Workspace) -> Connected:
     return _taken_out(home, sorted(paths))
 
 
-def disconnect_all(home: str) -> Connected:
+def disconnect_all(home: str) -> ConnectResult:
     """Take out every hook that is remembered."""
     done = _taken_out(home, [installed.path for installed in _remembered(home)])
     files.remove_file(_memory(home))
     return done
 
 
-def _taken_out(home: str, paths: list[str]) -> Connected:
+def _taken_out(home: str, paths: list[str]) -> ConnectResult:
     memory = Connections(home)
-    if not memory.are_there and not any(_is_ours(_standing(path) or b"") for path in paths):
-        return Connected(NAME, "project", [])
-    touched: list[Touched] = []
+    if not memory.are_there and not any(_is_ours(_read_hook(path) or b"") for path in paths):
+        return ConnectResult(NAME, "project", [])
+    touched: list[TouchedFile] = []
     with locked(memory.lock, what="disconnect"):
         known = _remembered(home)
         for path in paths:
             kept = next((installed for installed in known if installed.path == path), None)
             touched += _take_out(path, [] if kept is None else kept.made)
         _remember(home, [installed for installed in known if installed.path not in paths])
-    return Connected(NAME, "project", touched)
+    return ConnectResult(NAME, "project", touched)
 
 
-def _take_out(path: str, made: list[str]) -> list[Touched]:
-    standing, before = _standing(path), path + _BEFORE
+def _take_out(path: str, made: list[str]) -> list[TouchedFile]:
+    hook, before = _read_hook(path), path + _BEFORE
     moved = os.path.lexists(before)
-    touched: list[Touched] = []
-    if standing is not None and not _is_ours(standing):
+    touched: list[TouchedFile] = []
+    if hook is not None and not _is_ours(hook):
         if not moved:
             return []
         # Somebody wrote another hook in the place of ours: it stays theirs, and so does the one before it.
-        return [Touched(path, "unchanged")]
+        return [TouchedFile(path, "unchanged")]
     if moved:
         os.replace(before, path)
-        touched.append(Touched(path, "restored"))
-    elif standing is not None:
+        touched.append(TouchedFile(path, "restored"))
+    elif hook is not None:
         files.remove_file(path)
-        touched.append(Touched(path, "removed"))
+        touched.append(TouchedFile(path, "removed"))
     for directory in reversed(made):
         with contextlib.suppress(OSError):
             os.rmdir(directory)
@@ -189,7 +189,7 @@ def _is_in_work_tree(ws: Workspace, path: str) -> bool:
     return real.startswith(root + os.sep) and not real.startswith(git + os.sep)
 
 
-def _standing(path: str) -> bytes | None:
+def _read_hook(path: str) -> bytes | None:
     """What stands there; None for nothing. A link counts as what it leads to."""
     if not os.path.lexists(path):
         return None
@@ -249,6 +249,6 @@ def add_trailer(ws: Workspace, path: str) -> None:
     if session is None or view.status_of(ws.state(session)) != "in_progress":
         return
     message = files.read_limited(path, _LONGEST_MESSAGE, what="the commit's message")
-    said = [line for line in message.splitlines() if line.strip() and not line.startswith(b"#")]
-    if said:
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith(b"#")]
+    if lines:
         GitHistory(ws.place.root).add_trailer(os.path.abspath(path), f"{TRAILER}: {session}")

@@ -26,7 +26,7 @@ Ours = Callable[[str], bool]
 
 def holds(text: str, ours: Ours, file: str) -> bool:
     """Whether anything of ours stands in it."""
-    return any(ours(found) for found in texts(text, file))
+    return any(ours(item) for item in texts(text, file))
 
 
 def texts(text: str, file: str) -> Iterator[str]:
@@ -52,10 +52,12 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
     touched: set[Path] = set()
     while True:
         document = JsonText(text, file)
-        found = list(_found(document, document.root, (), ours, whole, touched)) if document.root is not None else []
-        if not found:
+        spans = (
+            list(_own_spans(document, document.root, (), ours, whole, touched)) if document.root is not None else []
+        )
+        if not spans:
             break
-        text = _without(text, *found)
+        text = _without(text, *spans)
     text = _without_values(text, receipt, file)
     text = _without_empty(text, set(receipt.created) if receipt is not None else None, touched, file)
     return _gaps_again(text, receipt, file)
@@ -64,7 +66,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
 # ── what is ours ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _found(
+def _own_spans(
     document: JsonText, node: JsonNode, at: Path, ours: Ours, whole: set[Path], touched: set[Path]
 ) -> Iterator[tuple[JsonNode, int]]:
     """The things to be taken out, at most one of each container: places are known anew afterwards."""
@@ -75,7 +77,7 @@ def _found(
         yield node, mine[-1]
     for index, member in enumerate(members):
         if index not in mine:
-            yield from _found(document, member.node, _below(at, member), ours, whole, touched)
+            yield from _own_spans(document, member.node, _below(at, member), ours, whole, touched)
 
 
 def _below(at: Path, member: JsonMember) -> Path:
@@ -130,35 +132,35 @@ def _without(text: str, *things: tuple[JsonNode, int]) -> str:
 def _cuts(text: str, node: JsonNode, index: int) -> list[tuple[int, int]]:
     """Where one thing stands, with the blanks before it and the comma that nobody needs without it."""
     members = node.members or []
-    one = members[index]
-    comma = one.comma
+    member = members[index]
+    comma = member.comma
     if comma is None and index:
         comma = members[index - 1].comma
-    start = one.before
-    if one.after_line and _LINE_GOES_ON.match(text, one.node.end if one.comma is None else one.comma + 1):
-        start = one.start  # what follows must not become part of the comment
-    return [(start, one.node.end)] + ([] if comma is None else [(comma, comma + 1)])
+    start = member.before
+    if member.after_line and _LINE_GOES_ON.match(text, member.node.end if member.comma is None else member.comma + 1):
+        start = member.start  # what follows must not become part of the comment
+    return [(start, member.node.end)] + ([] if comma is None else [(comma, comma + 1)])
 
 
 def _member(document: JsonText, at: Path) -> tuple[JsonNode, int] | None:
     """The container and place of what a path leads to."""
     node = document.root
-    found: tuple[JsonNode, int] | None = None
+    match: tuple[JsonNode, int] | None = None
     for key in at:
         if node is None or not document.is_object(node):
             return None
         member = node.child(key)
         if member is None or node.members is None:
             return None
-        found, node = (node, node.members.index(member)), member.node
-    return found
+        match, node = (node, node.members.index(member)), member.node
+    return match
 
 
 def _node(document: JsonText, at: Path) -> JsonNode | None:
     if not at:
         return document.root
-    found = _member(document, at)
-    return None if found is None else (found[0].members or [])[found[1]].node
+    match = _member(document, at)
+    return None if match is None else (match[0].members or [])[match[1]].node
 
 
 def _is_bare(document: JsonText, node: JsonNode) -> bool:
@@ -170,10 +172,10 @@ def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
     values = receipt.values if receipt is not None else []
     for value in values:
         document = JsonText(text, file)
-        found = _member(document, value.at)
-        if receipt is None or found is None:
+        match = _member(document, value.at)
+        if receipt is None or match is None:
             continue
-        container, index = found
+        container, index = match
         members = container.members or []
         if document.plain(members[index].node) != value.value:
             continue
@@ -182,13 +184,13 @@ def _without_values(text: str, receipt: EditReceipt | None, file: str) -> str:
         rest = [other for other in others if not _is_bare_created(document, other, value.at, receipt)]
         if rest and value.at[:-1] in receipt.created:
             continue
-        text = _without(text, found)
+        text = _without(text, match)
     return text
 
 
-def _is_bare_created(document: JsonText, member: JsonMember, beside: Path, receipt: EditReceipt) -> bool:
+def _is_bare_created(document: JsonText, member: JsonMember, also: Path, receipt: EditReceipt) -> bool:
     """Whether a neighbour is one of our own containers with nothing of anybody's left in it."""
-    at = (*beside[:-1], member.key or "")
+    at = (*also[:-1], member.key or "")
     if at not in receipt.created or member.node.members is None:
         return False
     return all(_is_bare_created(document, item, (*at, ""), receipt) for item in member.node.members)
@@ -203,10 +205,10 @@ def _without_empty(text: str, created: set[Path] | None, touched: set[Path], fil
         if not at:
             continue
         document = JsonText(text, file)
-        found, node = _member(document, at), _node(document, at)
-        if found is None or node is None or not _is_bare(document, node):
+        match, node = _member(document, at), _node(document, at)
+        if match is None or node is None or not _is_bare(document, node):
             continue
-        text = _without(text, found)
+        text = _without(text, match)
         if created is None:
             left.add(at[:-1])
     return text
@@ -268,8 +270,8 @@ class TextLayout:
 
     def __init__(self, document: JsonText) -> None:
         text, root = document.text, document.root
-        found = _BREAK.search(text)
-        self.line_end = found.group() if found else "\n"
+        match = _BREAK.search(text)
+        self.line_end = match.group() if match else "\n"
         self.step = _USUAL
         self.airy = True
         self.comma, self.colon = ", ", ": "
@@ -293,16 +295,16 @@ class TextLayout:
 def indent_at(text: str, position: int) -> str:
     """The blanks at the beginning of the line in which something stands."""
     start = max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
-    found = _INDENT.match(text, start, position)
-    return found.group() if found else ""
+    match = _INDENT.match(text, start, position)
+    return match.group() if match else ""
 
 
 def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str, EditReceipt]:
     """The text with these entries in it, each once. What is there already stays as it is."""
     receipt = EditReceipt()
     for entry in entries:
-        text, one = _insert(JsonText(text, file), entry, file)
-        receipt.add(one)
+        text, part = _insert(JsonText(text, file), entry, file)
+        receipt.add(part)
     return text, receipt
 
 
@@ -313,11 +315,11 @@ def _insert(document: JsonText, entry: SettingsEntry, file: str) -> tuple[str, E
     for depth, key in enumerate(entry.at):
         if not document.is_object(node):
             raise _unfit(document, node, entry.at[:depth], "an object", file)
-        found = node.child(key)
-        if found is None:
+        child = node.child(key)
+        if child is None:
             receipt = _receipt(entry, depth)
             return _added(document, node, entry.at[:depth], key, _nested(entry, depth), receipt), receipt
-        node = found.node
+        node = child.node
     if entry.only:
         return document.text, EditReceipt()
     if not document.is_list(node):
@@ -384,9 +386,9 @@ def _added(document: JsonText, node: JsonNode, at: Path, key: str | None, value:
 
 
 def _unfit(document: JsonText, node: JsonNode, at: Path, wanted: str, file: str) -> Invalid:
-    what = ".".join(at) or "the whole"
+    name = ".".join(at) or "the whole"
     return Invalid(
-        f"in {display_path(file)}, {display_path(what)} is not {wanted} (line {document.line(node.start)})",
+        f"in {display_path(file)}, {display_path(name)} is not {wanted} (line {document.line(node.start)})",
         hint="Put that right, then try again; nothing was changed.",
         file=file,
     )

@@ -72,8 +72,8 @@ def is_shared(call: str) -> bool:
 
 def home_of(call: str) -> str | None:
     """The home whose server is started; None for what is no server of a home."""
-    found = _OF_A_HOME.fullmatch(call)
-    return None if found is None else found["posix"] or found["windows"]
+    match = _OF_A_HOME.fullmatch(call)
+    return None if match is None else match["posix"] or match["windows"]
 
 
 def by_hand(call: str) -> bool:
@@ -143,10 +143,10 @@ def serving_script(made: ScriptSetup) -> str:
         "package": quoted(made.package),
         "serving": quoted(f"{made.home}/{DIRECTORY}/{PYTHON}"),
     }
-    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _SCRIPT)
+    return re.sub("@([a-z]+)@", lambda match: words[match[1]], _SCRIPT)
 
 
 def serving_python(made: ScriptSetup, store: str) -> str:
     """The text of the Python beside it, in ASCII; `store` is the file that names the store."""
     words = {"home": ascii(made.home), "store": ascii(store), "paths": ascii(list(made.paths))}
-    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _PYTHON)
+    return re.sub("@([a-z]+)@", lambda match: words[match[1]], _PYTHON)

@@ -50,13 +50,13 @@ def texts(text: str, file: str) -> Iterator[str]:
     """What is started by each entry in it that starts something."""
     left: list[object] = [plain(text, file)]
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            if "command" in one:
-                yield called(one)
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        item = left.pop()
+        if isinstance(item, dict):
+            if "command" in item:
+                yield called(item)
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
 
 
 # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,11 +67,11 @@ def insert(text: str, entries: Iterable[SettingsEntry], file: str) -> tuple[str,
     receipt = EditReceipt()
     for entry in entries:
         before = plain(text, file)
-        if _standing(before, entry.at) is not None:
+        if _value_at(before, entry.at) is not None:
             continue
         added = _apart(text) + _written(entry, "\r\n" if "\r\n" in text else "\n")
         after = _read_or_none(text + added)
-        if after is None or _standing(after, entry.at) != entry.value or not _alike(before, after, entry.at):
+        if after is None or _value_at(after, entry.at) != entry.value or not _alike(before, after, entry.at):
             raise Invalid(
                 f"in {display_path(file)}, {entry.at[0]} is written in a way that nothing can be added to",
                 hint=f"Write each in a table of its own, [{entry.at[0]}.NAME], or connect with --no-mcp; "
@@ -131,7 +131,7 @@ def remove(text: str, ours: Ours, receipt: EditReceipt | None, file: str, *, who
     """The text without our tables, wherever somebody moved them, and whatever was added to them."""
     known = [value.at for value in receipt.values] if receipt is not None else []
     for at in dict.fromkeys([*known, *whole]):
-        if not ours(called(_standing(plain(text, file), at))):
+        if not ours(called(_value_at(plain(text, file), at))):
             continue
         exact = [gap.text for gap in receipt.gaps if gap.at == at] if receipt is not None else []
         rest = _as_added(text, at, exact)
@@ -150,7 +150,7 @@ def _as_added(text: str, at: Path, exact: list[str]) -> str | None:
 def _wherever(text: str, at: Path, file: str) -> str:
     """Table by table: the tools of a server have tables of their own, which need not stand beside it."""
     mark, text = text[: text.startswith(_MARK)], text.removeprefix(_MARK)
-    while _standing(plain(text, file), at) is not None:
+    while _value_at(plain(text, file), at) is not None:
         rest = next((name for name in _without_one(text, at) if _is_sound(text, name, at)), None)
         if rest is None:
             raise Invalid(
@@ -183,8 +183,8 @@ def _without_one(text: str, at: Path) -> Iterator[str]:
 
 
 def _is_head(line: str, at: Path) -> bool:
-    found = _read_or_none(line.strip())
-    return found is not None and _standing(found, at) is not None
+    data = _read_or_none(line.strip())
+    return data is not None and _value_at(data, at) is not None
 
 
 # ── what a parser says ───────────────────────────────────────────────────────────────────────────────────
@@ -206,22 +206,22 @@ def _is_sound(before: str, after: str, at: Path, *, done: bool = False) -> bool:
     old, new = _read_or_none(before), _read_or_none(after)
     if old is None or new is None or not _alike(old, new, at):
         return False
-    left = _standing(new, at)
-    return left is None if done else left != _standing(old, at)
+    left = _value_at(new, at)
+    return left is None if done else left != _value_at(old, at)
 
 
-def _standing(data: Table, at: Path) -> object:
-    found: object = data
+def _value_at(data: Table, at: Path) -> object:
+    value: object = data
     for key in at:
-        if not isinstance(found, dict) or key not in found:
+        if not isinstance(value, dict) or key not in value:
             return None
-        found = found[key]
-    return found
+        value = value[key]
+    return value
 
 
-def _alike(one: Table, other: Table, but: Path) -> bool:
+def _alike(first: Table, second: Table, but: Path) -> bool:
     """Whether two files say the same, leaving aside what is at a path and what is there for it alone."""
-    return _without(one, but) == _without(other, but)
+    return _without(first, but) == _without(second, but)
 
 
 def _without(data: Table, at: Path) -> Table:

@@ -74,25 +74,25 @@ def drain(ws: Workspace, *, patience: float) -> None:
 
 def _drain_some(ws: Workspace, waiting: list[spool.SpoolEntry], patience: float) -> None:
     home = ws.home.path
-    taken: list[Payload] = []
-    held: set[int] = set()
+    payloads: list[Payload] = []
+    blocked: set[int] = set()
     for entry in waiting:
         if entry.agent == run_deferred.OWN:
             if not _take_own(ws, entry, patience):
                 return
             continue
-        if entry.parent in held:
+        if entry.parent in blocked:
             continue
-        found = read(entry, ws.now())
-        if found.taken is not None:
-            taken.append(found.taken)
-        elif found.unfinished:
-            held.add(entry.parent)  # its order is kept: what the same agent said later waits with it
-        elif not found.why:
+        result = read(entry, ws.now())
+        if result.payload is not None:
+            payloads.append(result.payload)
+        elif result.unfinished:
+            blocked.add(entry.parent)  # its order is kept: what the same agent said later waits with it
+        elif not result.why:
             spool.remove_entries([entry])
         else:
-            _put_aside(home, entry, found.why)
-    for root, group in _by_place(ws, taken).items():
+            _put_aside(home, entry, result.why)
+    for root, group in _by_place(ws, payloads).items():
         place = ws if root == ws.place.root else ws.at(root)
         try:
             _take_in(place, group, patience)
@@ -140,17 +140,17 @@ def _take_own(ws: Workspace, entry: spool.SpoolEntry, patience: float) -> bool:
     return True
 
 
-def _by_place(ws: Workspace, taken: list[Payload]) -> dict[str, list[Payload]]:
+def _by_place(ws: Workspace, payloads: list[Payload]) -> dict[str, list[Payload]]:
     """Payloads by work tree. A conversation stays where it was first heard of, wherever its agent has gone since."""
     of_conversation: dict[tuple[str, str], str] = {}
     of_directory: dict[str | None, str] = {}
     groups: dict[str, list[Payload]] = {}
-    for payload in taken:
-        talk = (payload.heard.agent, payload.heard.conversation)
+    for payload in payloads:
+        talk = (payload.event.agent, payload.event.conversation)
         if talk not in of_conversation:
-            if payload.heard.cwd not in of_directory:
-                of_directory[payload.heard.cwd] = _root(payload.heard.cwd) or ws.place.root
-            of_conversation[talk] = of_directory[payload.heard.cwd]
+            if payload.event.cwd not in of_directory:
+                of_directory[payload.event.cwd] = _root(payload.event.cwd) or ws.place.root
+            of_conversation[talk] = of_directory[payload.event.cwd]
         groups.setdefault(of_conversation[talk], []).append(payload)
     return groups
 
@@ -175,21 +175,21 @@ def _root(cwd: str | None) -> str | None:
 
 
 def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
-    talks = [(payload.heard, payload.at) for payload in group]
+    talks = [(payload.event, payload.at) for payload in group]
     seen = projects.observe(ws.place, "") if routing.needs_project(ws, talks) else None
     with ws.transaction(patience=patience) as transaction:
-        where = routing.Belonging(ws, transaction, seen)
-        heard_here: dict[tuple[str, str], int] = {}
+        where = routing.Router(ws, transaction, seen)
+        repeats: dict[tuple[str, str], int] = {}
         silent: list[spool.SpoolEntry] = []
-        told: set[str] = set()
+        recorded_in: set[str] = set()
         expected: set[str] = set()
         recorded: list[tuple[Payload, str]] = []
         for payload in group:
             if not payload.entry.is_there():
                 continue  # somebody else took it in since we read it
-            count = heard_here.get((payload.same, payload.entry.source), 0)
-            heard_here[payload.same, payload.entry.source] = count + 1
-            session = where.session(payload.heard, payload.at, _key(payload, 0, count))
+            count = repeats.get((payload.same, payload.entry.source), 0)
+            repeats[payload.same, payload.entry.source] = count + 1
+            session = where.session(payload.event, payload.at, _key(payload, 0, count))
             if session is None:
                 _remember(ws, payload)
                 silent.append(payload.entry)
@@ -201,15 +201,15 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
                 continue
             recorded.append((payload, session))
             if _record(ws, transaction, session, payload, count):
-                told.add(session)
+                recorded_in.add(session)
             else:
                 silent.append(payload.entry)
-        for session in sorted(told):
+        for session in sorted(recorded_in):
             ws.recorder.note_git_position(transaction, session)
         if recorded and ws.place.git:
-            turns_of = [(payload.heard, payload.at, session) for payload, session in recorded]
+            turns_of = [(payload.event, payload.at, session) for payload, session in recorded]
             ws.turn_changed |= note_turns(transaction, ws.place.root, turns_of)
-        if any(isinstance(signal, _TURN_ENDS) for payload, _ in recorded for signal in payload.heard.signals):
+        if any(isinstance(signal, _TURN_ENDS) for payload, _ in recorded for signal in payload.event.signals):
             from holdfast.conversations import details
 
             ws.turn_changed |= details.note(transaction, recorded)
@@ -220,66 +220,66 @@ def _take_in(ws: Workspace, group: list[Payload], patience: float) -> None:
         routing.forget_opening(ws.home.path, talk)
 
 
-def _record(ws: Workspace, transaction: Transaction, session: str, one: Payload, count: int) -> bool:
+def _record(ws: Workspace, transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
     """Tell the session of it; says whether that made an event."""
     from holdfast.conversations.ingest import events
     from holdfast.conversations.ingest.subagents import Timed
 
-    name = view.native_name(one.heard.agent, one.heard.conversation)
+    name = view.native_name(payload.event.agent, payload.event.conversation)
     state = transaction.state(session)
     is_linked = ownership.is_linked(ws, state, name)
     opening = None if is_linked else routing.recall_opening(ws.home.path, name)
-    ground = events.IngestContext(
-        ws.place, _process(one.entry.parent), opening, ws.message_ends_pause, is_linked,
+    context = events.IngestContext(
+        ws.place, _process(payload.entry.parent), opening, ws.message_ends_pause, is_linked,
         own_test(ws, session),
     )  # fmt: skip
-    said = events.events_of(state, one.heard, one.at, ground)
-    timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
-    numbers, key = counting(), _key(one, 0, count)
+    events_made = events.events_of(state, payload.event, payload.at, context)
+    timed = ((item.at, item.data) if isinstance(item, Timed) else (payload.at, item) for item in events_made)
+    numbers, key = counting(), _key(payload, 0, count)
     ws.recorder.append_reported(
-        transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
+        transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=payload.event.agent
     )
     return next(numbers) > 0
 
 
-def _key(one: Payload, back: int, count: int) -> str:
+def _key(payload: Payload, back: int, count: int) -> str:
     again = f".{count}" if count else ""
-    if one.certain:
-        return f"hook:{one.same}{again}"
-    return f"hook:{one.same}@{one.at // _SLOT - back}{again}"
+    if payload.certain:
+        return f"hook:{payload.same}{again}"
+    return f"hook:{payload.same}@{payload.at // _SLOT - back}{again}"
 
 
-def _keys(one: Payload) -> list[str]:
+def _keys(payload: Payload) -> list[str]:
     """Those that are asked for, most likely: it was not heard here before, and makes an event or two."""
-    slots = (0,) if one.certain else (0, 1)
-    return [f"{_key(one, back, 0)}:{number}" for back in slots for number in (0, 1)]
+    slots = (0,) if payload.certain else (0, 1)
+    return [f"{_key(payload, back, 0)}:{number}" for back in slots for number in (0, 1)]
 
 
-def _known(transaction: Transaction, session: str, one: Payload, count: int) -> bool:
+def _known(transaction: Transaction, session: str, payload: Payload, count: int) -> bool:
     """Whether this very event was heard before: for certain by its mark, or the same words just now."""
-    if one.certain:
-        return transaction.knows(session, f"hook:{one.same}:0")
-    return any(transaction.knows(session, f"{_key(one, back, count)}:0") for back in (0, 1))
+    if payload.certain:
+        return transaction.knows(session, f"hook:{payload.same}:0")
+    return any(transaction.knows(session, f"{_key(payload, back, count)}:0") for back in (0, 1))
 
 
-def _remember(ws: Workspace, one: Payload) -> None:
+def _remember(ws: Workspace, payload: Payload) -> None:
     """A conversation without a session says something of itself: kept without secrets, like all that is kept."""
     from holdfast.core.secrets.documents import redact_document
     from holdfast.core.secrets.patterns import redact
 
-    said = routing.Opening()
-    for signal in one.heard.signals:
+    opening = routing.Opening()
+    for signal in payload.event.signals:
         if isinstance(signal, Chosen):
-            said.model = plain(signal.model or "", 100) or said.model
-            said.permission = plain(signal.permission or "", 100) or said.permission
+            opening.model = plain(signal.model or "", 100) or opening.model
+            opening.permission = plain(signal.permission or "", 100) or opening.permission
         elif isinstance(signal, Opened):
-            said.title = None if signal.title is None else redact(plain(signal.title)).text
-    rest = redact_document(bounded(one.heard.rest)).value
+            opening.title = None if signal.title is None else redact(plain(signal.title)).text
+    rest = redact_document(bounded(payload.event.rest)).value
     if rest and is_small(rest):
-        said.rest = {plain(one.heard.event, 60): rest}
-    if said != routing.Opening():
-        name = view.native_name(one.heard.agent, one.heard.conversation)
-        routing.remember_opening(ws.home.path, name, said, now=ws.now())
+        opening.rest = {plain(payload.event.event, 60): rest}
+    if opening != routing.Opening():
+        name = view.native_name(payload.event.agent, payload.event.conversation)
+        routing.remember_opening(ws.home.path, name, opening, now=ws.now())
 
 
 def _process(pid: int) -> Process | None:
@@ -289,8 +289,8 @@ def _process(pid: int) -> Process | None:
     """
     if pid <= 1 or name_of(pid).lower().removesuffix(".exe").lstrip("-") in _SHELLS:
         return None
-    found = identify(pid)
-    return None if found is None else Process(*found)
+    identity = identify(pid)
+    return None if identity is None else Process(*identity)
 
 
 def _one_by_one(ws: Workspace, group: list[Payload], patience: float) -> None:
@@ -327,13 +327,13 @@ def note_turns(transaction: Transaction, root: str, reported: Iterable[tuple[Hoo
     """Take in what payloads say of turns, each with its time and its session; says whether one began or ended."""
     tree = decode_turns(transaction.remembered(turns_name(root)), root)
     before = tree.due
-    for heard, at, session in reported:
-        name = view.native_name(heard.agent, heard.conversation)
-        for signal in heard.signals:
+    for event, at, session in reported:
+        name = view.native_name(event.agent, event.conversation)
+        for signal in event.signals:
             _note_turn(tree, name, session, signal, at)
         # An error that is not a tool's is the end of the turn, and of all that is said of it.
-        alone = all(isinstance(signal, Erred | Chosen) for signal in heard.signals)
-        if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in heard.signals):
+        alone = all(isinstance(signal, Erred | Chosen) for signal in event.signals)
+        if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in event.signals):
             _note_turn(tree, name, session, Replied(), at)
     keep_turns(transaction, tree)
     return tree.due != before
@@ -407,7 +407,7 @@ def for_this_store(ws: Workspace, waiting: list[spool.SpoolEntry]) -> list[spool
 def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
     """What waits for other stores, by the URLs of these as they may be shown."""
     home = ws.home
-    found: dict[str, list[spool.SpoolEntry]] = {}
+    by_url: dict[str, list[spool.SpoolEntry]] = {}
     for entry in spool.list_entries(home.path):
         if entry.store == spool.HOME:
             where: Address | None = SqliteAddress(home.store)
@@ -415,8 +415,8 @@ def waiting_elsewhere(ws: Workspace) -> dict[str, list[spool.SpoolEntry]]:
             where = _address(entry.store_url() or "") if entry.names_store else None
         where = where or hook_store(home)
         if where.key != ws.address.key:
-            found.setdefault(where.url, []).append(entry)
-    return found
+            by_url.setdefault(where.url, []).append(entry)
+    return by_url
 
 
 def hook_store(home: Home) -> Address:

@@ -96,9 +96,9 @@ def is_headless(agent: str, words: Sequence[str]) -> bool:
 _MOST = 500
 
 
-def plan_events(state: State, heard: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
+def plan_events(state: State, event: HookEvent, signal: Planned, at: int) -> Iterator[EventData]:
     # Each agent has a list of its own.
-    source = f"{heard.agent}-{_short(heard.conversation + (signal.agent or ''), 4)}-"
+    source = f"{event.agent}-{_short(event.conversation + (signal.agent or ''), 4)}-"
     who = subagents.known(state, signal.agent)
     listed: dict[str, int] = {}
     for todo in signal.todos[:_MOST]:
@@ -175,52 +175,52 @@ class IngestContext(NamedTuple):
     is_own: Callable[[str], bool] = lambda _writer: True
 
 
-def events_of(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[EventData | Timed]:
+def events_of(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData | Timed]:
     """The events that a payload makes of its session, in order."""
-    yield from _linked(state, heard, at, ground)
-    if ground.opening is not None:
-        yield from _chosen(state, heard, Chosen(model=ground.opening.model, permission=ground.opening.permission))
-        for event, rest in ground.opening.rest.items():
-            yield from _kept(state, f"{heard.agent}.{event}", rest)
-    for signal in heard.signals:
+    yield from _linked(state, event, at, context)
+    if context.opening is not None:
+        yield from _chosen(state, event, Chosen(model=context.opening.model, permission=context.opening.permission))
+        for name, rest in context.opening.rest.items():
+            yield from _kept(state, f"{event.agent}.{name}", rest)
+    for signal in event.signals:
         if not isinstance(signal, _QUIET):
-            yield from _waited(state, heard, signal)
-        yield from _told(state, heard, signal, at, ground)
-    if heard.rest:
-        yield from _kept(state, f"{heard.agent}.{plain(heard.event, 60)}", heard.rest)
+            yield from _waited(state, event, signal)
+        yield from _events_of_signal(state, event, signal, at, context)
+    if event.rest:
+        yield from _kept(state, f"{event.agent}.{plain(event.event, 60)}", event.rest)
 
 
-def _told(
-    state: State, heard: HookEvent, signal: AnySignal, at: int, ground: IngestContext
+def _events_of_signal(
+    state: State, event: HookEvent, signal: AnySignal, at: int, context: IngestContext
 ) -> Iterator[EventData | Timed]:
     match signal:
         case Opened():
-            yield from _settled(state, heard, signal, at, ground)
+            yield from _settled(state, event, signal, at, context)
             if signal.how == "compact":
                 yield from _compacted(state, Compacted(), at)
         case Prompted():
             if signal.agent is None and signal.person:
-                yield from _unreported(state, heard, at, ground, background=False)
-            yield from _prompted(state, heard, signal, ground)
+                yield from _unreported(state, event, at, context, background=False)
+            yield from _prompted(state, event, signal, context)
         case Replied():
             if signal.agent is None:
-                yield from _unreported(state, heard, at, ground, background=False)
+                yield from _unreported(state, event, at, context, background=False)
             yield MessageExchanged(role="assistant")
         case Active():
             if at - view.last_activity(state) >= _SELDOM:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
-            name = view.native_name(heard.agent, heard.conversation)
-            yield from subagents.subagent_events(state, signal, at, ground.process, name)
+            name = view.native_name(event.agent, event.conversation)
+            yield from subagents.subagent_events(state, signal, at, context.process, name)
         case Edited():
-            yield from files.file_events(state, heard, signal, at, ground.place)
+            yield from files.file_events(state, event, signal, at, context.place)
         case Ran():
             who = subagents.known(state, signal.agent)
             yield CommandRan(
                 command=plain(signal.command) or "?", code=signal.code, agent=who, duration_ms=signal.took_ms
             )
         case Planned():
-            yield from plan_events(state, heard, signal, at)
+            yield from plan_events(state, event, signal, at)
         case Compacting():
             yield SessionSaved()
             if signal.surely:
@@ -228,9 +228,9 @@ def _told(
         case Compacted():
             yield from _compacted(state, signal, at)
         case Chosen():
-            yield from _chosen(state, heard, signal)
+            yield from _chosen(state, event, signal)
         case Waits():
-            name = _wait_name(heard, signal.agent)
+            name = _wait_name(event, signal.agent)
             if name not in state.waiting or state.waiting[name].for_ != signal.what:
                 yield WaitingStarted(id=name, for_=signal.what, text=plain(signal.text, 500) if signal.text else None)
         case Limited():
@@ -241,41 +241,41 @@ def _told(
             who = subagents.known(state, signal.agent)
             yield ErrorNoted(message=plain(signal.message, 500) or "?", category=category, agent=who)
         case Measured():
-            yield from _measured(state, heard, signal)
+            yield from _measured(state, event, signal)
         case Closed():
             if signal.agent is None:
-                yield from _unreported(state, heard, at, ground, background=True)
-            for name in waits_of(state, heard.agent, heard.conversation):
+                yield from _unreported(state, event, at, context, background=True)
+            for name in waits_of(state, event.agent, event.conversation):
                 yield WaitingEnded(id=name)
             yield NativeClosed(
-                agent=heard.agent, id=heard.conversation, reason=plain(signal.reason, 100) if signal.reason else None
+                agent=event.agent, id=event.conversation, reason=plain(signal.reason, 100) if signal.reason else None
             )
 
 
-def _linked(state: State, heard: HookEvent, at: int, ground: IngestContext) -> Iterator[EventData]:
+def _linked(state: State, event: HookEvent, at: int, context: IngestContext) -> Iterator[EventData]:
     """The conversation is part of the session from its first word on; opened again, it may run in another process."""
-    known = state.native.get(f"{heard.agent}\n{heard.conversation}") if ground.is_linked else None
+    known = state.native.get(f"{event.agent}\n{event.conversation}") if context.is_linked else None
     if known is not None:
         # What was said before it closed, and is heard only now, does not open it again.
         over = known.closed_at is not None and at <= known.closed_at
-        closed = known.closed_at is not None and not all(isinstance(signal, Closed) for signal in heard.signals)
+        closed = known.closed_at is not None and not all(isinstance(signal, Closed) for signal in event.signals)
         if over:
             return
-        moved = ground.process is not None and known.process != ground.process
+        moved = context.process is not None and known.process != context.process
         if not closed and not moved:
             return
-    process = ground.process or (None if known is None else known.process)
-    yield NativeLinked(agent=heard.agent, id=heard.conversation, resume=heard.resume, process=process)
+    process = context.process or (None if known is None else known.process)
+    yield NativeLinked(agent=event.agent, id=event.conversation, resume=event.resume, process=process)
 
 
 def _unreported(
-    state: State, heard: HookEvent, at: int, ground: IngestContext, *, background: bool
+    state: State, event: HookEvent, at: int, context: IngestContext, *, background: bool
 ) -> Iterator[EventData]:
-    name = view.native_name(heard.agent, heard.conversation)
-    yield from subagents.unreported(state, name, at, is_own=ground.is_own, background=background)
+    name = view.native_name(event.agent, event.conversation)
+    yield from subagents.unreported(state, name, at, is_own=context.is_own, background=background)
 
 
-def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: IngestContext) -> Iterator[EventData]:
+def _settled(state: State, event: HookEvent, signal: Opened, at: int, context: IngestContext) -> Iterator[EventData]:
     """A conversation opens: who was at work or waited in a process that is gone by now does so no longer.
 
     Nor does any agent that this conversation asked for before, unless its process is known to run.
@@ -285,48 +285,48 @@ def _settled(state: State, heard: HookEvent, signal: Opened, at: int, ground: In
     for item in broken(state):
         for name in waits_of(state, item.agent, item.id):
             yield WaitingEnded(id=name)
-    found, unseen = lost(state)
-    gone = {item.id for item in found}
+    dead, unseen = lost(state)
+    dead_ids = {item.id for item in dead}
     for agent in list(state.agents.values()):
-        if agent.id in gone and agents.status_of(agent) in ("pending", "running", "paused"):
+        if agent.id in dead_ids and agents.status_of(agent) in ("pending", "running", "paused"):
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
     if signal.agent is None and signal.how != "compact":
         unknown = {item.id for item in unseen}
-        for ended in _unreported(state, heard, at, ground, background=True):
+        for ended in _unreported(state, event, at, context, background=True):
             if isinstance(ended, AgentInterrupted) and ended.id in unknown:
                 yield ended
 
 
-def _prompted(state: State, heard: HookEvent, signal: Prompted, ground: IngestContext) -> Iterator[EventData]:
+def _prompted(state: State, event: HookEvent, signal: Prompted, context: IngestContext) -> Iterator[EventData]:
     """Somebody asks for something: what paused by itself goes on by itself, and whoever writes is at work."""
     status = view.status_of(state)
     if status == "paused":
         by_itself = view.pause_reason(state).startswith(LIMIT) or was_put_away(state)
-        if signal.person and (by_itself or _ends_pause(state, heard, ground)):
+        if signal.person and (by_itself or _ends_pause(state, event, context)):
             yield SessionResumed()
     elif status in ("created", "error"):
         yield SessionResumed()
     if state.archived:
         yield SessionUnarchived()
     goal = goal_of(signal.text)
-    if goal is not None and view.text_value(state, "goal") == placeholder(heard.agent):
+    if goal is not None and view.text_value(state, "goal") == placeholder(event.agent):
         yield SessionEdited(goal=goal)
-    yield from _named(state, heard, goal)
+    yield from _named(state, event, goal)
     yield MessageExchanged(role="user" if signal.person else "assistant")
 
 
-def _named(state: State, heard: HookEvent, goal: str | None) -> Iterator[EventData]:
+def _named(state: State, event: HookEvent, goal: str | None) -> Iterator[EventData]:
     """A conversation in somebody's session is found by its first prompt until its transcript has a title."""
-    known = f"{heard.agent}\n{heard.conversation}" in state.conversations
-    if goal is not None and not known and not began(state, heard.agent, heard.conversation):
-        yield ConversationUpdated(agent=heard.agent, id=heard.conversation, name=goal)
+    known = f"{event.agent}\n{event.conversation}" in state.conversations
+    if goal is not None and not known and not began(state, event.agent, event.conversation):
+        yield ConversationUpdated(agent=event.agent, id=event.conversation, name=goal)
 
 
-def _ends_pause(state: State, heard: HookEvent, ground: IngestContext) -> bool:
+def _ends_pause(state: State, event: HookEvent, context: IngestContext) -> bool:
     """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
-    if not ground.message_ends_pause(state):
+    if not context.message_ends_pause(state):
         return False
-    return ground.process is None or not is_headless(heard.agent, command_line_of(ground.process.pid))
+    return context.process is None or not is_headless(event.agent, command_line_of(context.process.pid))
 
 
 def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
@@ -337,7 +337,7 @@ def _compacted(state: State, signal: Compacted, at: int) -> Iterator[EventData]:
         yield ContextMeasured(tokens=signal.tokens)
 
 
-def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[EventData]:
+def _chosen(state: State, event: HookEvent, signal: Chosen) -> Iterator[EventData]:
     """Two agents in one session have a model each: only what changed for this one is told."""
     for name, value in (("model", signal.model), ("permission_mode", signal.permission)):
         if value is None:
@@ -345,46 +345,46 @@ def _chosen(state: State, heard: HookEvent, signal: Chosen) -> Iterator[EventDat
         word = plain(value, 100)
         known = state.extra.get(f"{name}s")
         by_agent = dict(known) if isinstance(known, dict) else {}
-        if not word or by_agent.get(heard.agent) == word:
+        if not word or by_agent.get(event.agent) == word:
             continue
-        by_agent[heard.agent] = word
+        by_agent[event.agent] = word
         yield ExtraKept(name=f"{name}s", value=by_agent)
         if name == "model":
             yield SessionEdited(model=word)
 
 
-def _waited(state: State, heard: HookEvent, signal: AnySignal) -> Iterator[EventData]:
+def _waited(state: State, event: HookEvent, signal: AnySignal) -> Iterator[EventData]:
     """Something else is heard of whoever waited: the person has answered. With a prompt, everything is."""
     if isinstance(signal, Prompted) and signal.agent is None and signal.person:
-        for name in waits_of(state, heard.agent, heard.conversation):
+        for name in waits_of(state, event.agent, event.conversation):
             yield WaitingEnded(id=name)
         return
-    name = _wait_name(heard, signal.agent)
+    name = _wait_name(event, signal.agent)
     if name not in state.waiting:
         return
     ended = state.waiting[name]
     yield WaitingEnded(id=name)
     # What a subagent waits for is also told without its name.
-    whole = _wait_name(heard, None)
+    whole = _wait_name(event, None)
     if whole in state.waiting and abs(state.waiting[whole].at - ended.at) <= _SAME_WAIT:
         yield WaitingEnded(id=whole)
 
 
-def _wait_name(heard: HookEvent, agent: str | None) -> str:
-    return wait_name(heard.agent, heard.conversation, agent)
+def _wait_name(event: HookEvent, agent: str | None) -> str:
+    return wait_name(event.agent, event.conversation, agent)
 
 
-def _measured(state: State, heard: HookEvent, signal: Measured) -> Iterator[EventData]:
+def _measured(state: State, event: HookEvent, signal: Measured) -> Iterator[EventData]:
     who = None if signal.agent is None else subagents.known(state, signal.agent)
-    standing = state.tokens if who is None else state.by_agent.get(who)
+    known_tokens = state.tokens if who is None else state.by_agent.get(who)
     if signal.tokens is not None and (
-        signal.tokens != standing or (signal.window is not None and signal.window != state.window)
+        signal.tokens != known_tokens or (signal.window is not None and signal.window != state.window)
     ):
         yield ContextMeasured(tokens=signal.tokens, window=signal.window or None, agent=who)
     if signal.cost_usd is not None:
         known = state.extra.get("costs")
         costs: dict[str, Json] = dict(known) if isinstance(known, dict) else {}
-        name = view.native_name(heard.agent, heard.conversation)
+        name = view.native_name(event.agent, event.conversation)
         if costs.get(name) != signal.cost_usd:
             costs[name] = signal.cost_usd
             yield ExtraKept(name="costs", value=costs)
@@ -399,6 +399,6 @@ def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
     """What the model has no place for: without secrets, within bounds, and only when it is news."""
     from holdfast.core.secrets.documents import redact_document
 
-    clean, found = redact_document(bounded(value))
+    clean, counts = redact_document(bounded(value))
     if state.extra.get(name) != clean and is_small(clean):
-        yield ExtraKept(name=name, value=clean, redacted=found)
+        yield ExtraKept(name=name, value=clean, redacted=counts)

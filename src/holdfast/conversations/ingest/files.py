@@ -33,8 +33,8 @@ class _Landed(NamedTuple):
     after: str | None
 
 
-def file_events(state: State, heard: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[EventData]:
-    path = _inside(state, signal.path, heard.cwd, place)
+def file_events(state: State, event: HookEvent, signal: Edited, at: int, place: WorkTree) -> Iterator[EventData]:
+    path = _inside(state, signal.path, event.cwd, place)
     if path is None:
         yield from _outside(state, signal.path)
         return
@@ -52,7 +52,7 @@ def file_events(state: State, heard: HookEvent, signal: Edited, at: int, place: 
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
         hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
-        by="tool", among=(view.native_name(heard.agent, heard.conversation),),
+        by="tool", among=(view.native_name(event.agent, event.conversation),),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ class Payload(NamedTuple):
     """A payload that was understood."""
 
     entry: spool.SpoolEntry
-    heard: HookEvent
+    event: HookEvent
     # What makes it the same event, and whether that is certain or only while it was just heard.
     same: str
     certain: bool
@@ -45,7 +45,7 @@ class PayloadRead(NamedTuple):
     agent said nothing: a file that names its store is not empty then.
     """
 
-    taken: Payload | None
+    payload: Payload | None
     why: str = ""
     unfinished: bool = False
 
@@ -75,7 +75,7 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
         return PayloadRead(None, "" if empty else "a payload is not a JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
-        heard = (
+        event = (
             index.load_status_parser(entry.agent)(payload)
             if by_status
             else index.load_adapter(entry.agent).parse(payload)
@@ -84,12 +84,14 @@ def read(entry: spool.SpoolEntry, now: int) -> PayloadRead:
         return PayloadRead(
             None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}"
         )
-    if heard is None:
+    if event is None:
         return PayloadRead(None, f"a payload of {entry.agent} names no conversation")
-    said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
-    same = digest(said.encode(errors="surrogatepass"))[:24]
+    identity = (
+        f"{event.agent}\n{event.conversation}\n{event.event}\n{event.mark}" if event.mark else _canonical(payload)
+    )
+    same = digest(identity.encode(errors="surrogatepass"))[:24]
     return PayloadRead(
-        Payload(entry, heard, same, bool(heard.mark), get_text(payload, "transcript_path", "transcriptPath"))
+        Payload(entry, event, same, bool(event.mark), get_text(payload, "transcript_path", "transcriptPath"))
     )
 
 

@@ -98,7 +98,7 @@ _NO_WORK = (
 _SINGLE = frozenset({"orchestrator", "timer"})  # formats that hold one session
 
 
-class Belonging:
+class Router:
     """Finds the session of each conversation in one transaction of one work tree."""
 
     def __init__(self, ws: Workspace, transaction: Transaction, seen: ProjectFacts | None) -> None:
@@ -108,36 +108,36 @@ class Belonging:
         # Conversations linked in this very transaction: the store finds them only after it.
         self.linked: dict[str, str] = {}
         # What the store finds, which is the same until the end of the transaction.
-        self._found: dict[str, list[str]] = {}
+        self._stored_sessions: dict[str, list[str]] = {}
         self._current = ws.store().current(ws.place.root)
         self._join = round(ws.settings.number("capture.join_hours") * HOUR)
         self._single: bool | None = None
         self._own: dict[str, IsOwn] = {}
 
-    def session(self, heard: HookEvent, at: int, key: str) -> str | None:
+    def session(self, event: HookEvent, at: int, key: str) -> str | None:
         """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
-        name = view.native_name(heard.agent, heard.conversation)
+        name = view.native_name(event.agent, event.conversation)
         known = self._known(name)
         # Told already, by a process that was killed before the payload went: nothing begins because of it.
         if known is not None and self._transaction.knows(known.session, f"{key}:0"):
             return known.session
         own = None if known is None or self._is_closed(known) or self._left(known, name, at) else known.session
-        if own is None and not is_work(heard):
+        if own is None and not is_work(event):
             return None
         current = None if own is not None and not self._is_single() else self._candidate(at)
-        found = session_for(own, current, single=self._is_single(), at=at, join=self._join)
-        if found is None:
-            found = self._begin(heard, at, key, continues=known or self._only_read())
-        elif known is not None and found == own:
-            self._prompted(known, heard)
-        if known is None or found != known.session:
-            self.linked[name] = found
-        if known is not None and found != known.session and not self._is_closed(known):
-            moved = NativeMoved(agent=heard.agent, id=heard.conversation, to=found)
+        session_id = session_for(own, current, single=self._is_single(), at=at, join=self._join)
+        if session_id is None:
+            session_id = self._begin(event, at, key, continues=known or self._only_read())
+        elif known is not None and session_id == own:
+            self._prompted(known, event)
+        if known is None or session_id != known.session:
+            self.linked[name] = session_id
+        if known is not None and session_id != known.session and not self._is_closed(known):
+            moved = NativeMoved(agent=event.agent, id=event.conversation, to=session_id)
             self._ws.recorder.append_reported(
-                self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent
+                self._transaction, known.session, [(at, moved)], keys=None, actor=event.agent
             )
-        return found
+        return session_id
 
     def _left(self, known: State, name: str, at: int) -> bool:
         """Whether a person put this session away for another one, which gathers what is worked on here. What somebody
@@ -172,16 +172,16 @@ class Belonging:
         ]
         if not taken_up:
             return None
-        state = max(taken_up, key=lambda one: one[:2])[2]
+        state = max(taken_up, key=lambda entry: entry[:2])[2]
         return candidate(state, self._is_own(state))
 
     def _single_candidate(self, state: State, at: int) -> Candidate:
-        found = candidate(state, self._is_own(state), over=self._ws.is_over(state, at=at))
+        current = candidate(state, self._is_own(state), over=self._ws.is_over(state, at=at))
         # Others who go on in a session that began by itself do not keep it open for us.
-        left = view.began_by_itself(state) and at - found.last_sign >= self._join
+        left = view.began_by_itself(state) and at - current.last_sign >= self._join
         if left and own_events.has_others(state, self._is_own(state)):
-            return found._replace(over=True)
-        return found
+            return current._replace(over=True)
+        return current
 
     def _is_own(self, state: State) -> IsOwn:
         if state.session not in self._own:
@@ -194,11 +194,11 @@ class Belonging:
             self._single = any(follower.holds_one_session(self._ws) for follower in self._ws.followers)
         return self._single
 
-    def _prompted(self, known: State, heard: HookEvent) -> None:
+    def _prompted(self, known: State, event: HookEvent) -> None:
         """The work tree is at the session of the latest prompt, and at one that goes on where it is at none."""
-        if known.session == self._current or not is_work(heard):
+        if known.session == self._current or not is_work(event):
             return
-        if not any(isinstance(signal, Prompted) for signal in heard.signals) and self._unfinished() is not None:
+        if not any(isinstance(signal, Prompted) for signal in event.signals) and self._unfinished() is not None:
             return
         own = known.project
         here = own is not None and (
@@ -231,27 +231,29 @@ class Belonging:
         """The session this conversation belongs to by now."""
         if name in self.linked:
             return self._transaction.state(self.linked[name])
-        if name not in self._found:
-            self._found[name] = self._ws.store().find(name)
-        return ownership.chosen(self._ws, (self._transaction.state(item) for item in self._found[name]), name)
+        if name not in self._stored_sessions:
+            self._stored_sessions[name] = self._ws.store().find(name)
+        return ownership.chosen(
+            self._ws, (self._transaction.state(item) for item in self._stored_sessions[name]), name
+        )
 
-    def _begin(self, heard: HookEvent, at: int, key: str, *, continues: State | None) -> str:
+    def _begin(self, event: HookEvent, at: int, key: str, *, continues: State | None) -> str:
         from holdfast.sessions.start import new_id
 
         ws = self._ws
-        name = view.native_name(heard.agent, heard.conversation)
-        said = recall_opening(ws.home.path, name) or Opening()
+        name = view.native_name(event.agent, event.conversation)
+        opening = recall_opening(ws.home.path, name) or Opening()
         seen = self._seen or projects.observe(ws.place, "")
         project = projects.find_project(ws.store(), seen)
         session = new_id()
         earlier = None if continues is None else view.text_value(continues, "goal")
         begins = SessionStarted(
-            goal=_goal(heard, said) or earlier or placeholder(heard.agent),
+            goal=_goal(event, opening) or earlier or placeholder(event.agent),
             project=project, device=ws.device(), timer=ws.settings.timer,
             continues=None if continues is None else continues.session,
         )  # fmt: skip
         moment = min(at, ws.now())
-        draft = Draft(ws.recorder.prepare(begins), moment, heard.agent, f"{key}:start")
+        draft = Draft(ws.recorder.prepare(begins), moment, event.agent, f"{key}:start")
         self._transaction.record(session, draft)
         if continues is not None:
             from holdfast.sessions.fork import carried
@@ -259,7 +261,7 @@ class Belonging:
             plan = carried(continues, self._transaction.writer(), ws.device())
             keys = (f"{key}:carried:{number}" for number in counting())
             ws.recorder.append_reported(
-                self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=heard.agent
+                self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=event.agent
             )
         self._transaction.remember_project(project)
         make_current(ws, self._transaction, session)
@@ -267,14 +269,14 @@ class Belonging:
         return session
 
 
-def is_work(heard: HookEvent) -> bool:
+def is_work(event: HookEvent) -> bool:
     """Whether something happened that belongs into a session, be it a new one."""
     return any(
         not isinstance(signal, _NO_WORK)
         and not (isinstance(signal, Prompted) and goal_of(signal.text) is None)
         # Holdfast's own commands, run by the agent, must not reopen what they have just ended.
         and not (isinstance(signal, Ran) and signal.command.lstrip().startswith("holdfast "))
-        for signal in heard.signals
+        for signal in event.signals
     )
 
 
@@ -309,22 +311,22 @@ def began(state: State, agent: str, conversation: str) -> bool:
     return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)
 
 
-def _goal(heard: HookEvent, said: Opening) -> str | None:
-    for signal in heard.signals:
+def _goal(event: HookEvent, opening: Opening) -> str | None:
+    for signal in event.signals:
         if isinstance(signal, Prompted):
             return goal_of(signal.text)
-    return plain(said.title, 200) if said.title else None
+    return plain(opening.title, 200) if opening.title else None
 
 
-def needs_project(ws: Workspace, told: list[tuple[HookEvent, int]]) -> bool:
+def needs_project(ws: Workspace, reported: list[tuple[HookEvent, int]]) -> bool:
     """Whether one of these may begin a session: then git is asked before the transaction, not within it."""
     store = ws.existing_store()
-    fresh = [heard for heard, _ in told if is_work(heard)]
+    fresh = [event for event, _ in reported if is_work(event)]
     if not fresh:
         return False
     if store is None:
         return True
-    names = {view.native_name(heard.agent, heard.conversation) for heard in fresh}
+    names = {view.native_name(event.agent, event.conversation) for event in fresh}
     current = store.current(ws.place.root)
     state = None if current is None else store.state(current)
     if state is not None and ws.is_read_only(state.session):
@@ -349,13 +351,13 @@ class Opening(msgspec.Struct, omit_defaults=True):
     rest: dict[str, Json] = {}
 
 
-def remember_opening(home: str, name: str, said: Opening, *, now: int) -> None:
+def remember_opening(home: str, name: str, opening: Opening, *, now: int) -> None:
     directory = os.path.join(home, OPENED_DIRECTORY)
     files.make_private_dir(directory)
     known = recall_opening(home, name) or Opening()
     united = Opening(
-        model=said.model or known.model, permission=said.permission or known.permission,
-        title=said.title or known.title, rest={**known.rest, **said.rest},
+        model=opening.model or known.model, permission=opening.permission or known.permission,
+        title=opening.title or known.title, rest={**known.rest, **opening.rest},
     )  # fmt: skip
     if united == known:
         return

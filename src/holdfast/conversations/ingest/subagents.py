@@ -43,8 +43,8 @@ _AT_WORK = ("pending", "running", "paused", "interrupted")
 
 def known(state: State, name: str | None) -> str | None:
     """The id under which a program's subagent goes in the session, if it was heard of."""
-    found = None if name is None else _find(state, name)
-    return None if found is None else found.id
+    agent = None if name is None else _find(state, name)
+    return None if agent is None else agent.id
 
 
 def unreported(
@@ -74,9 +74,9 @@ def subagent_events(
             yield from _began(state, began, at, process, conversation)
         case Called():
             calls = _calls(state)
-            task, found = redact(plain(signal.task or "", 500))
+            task, counts = redact(plain(signal.task or "", 500))
             calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
-            yield _keep(calls, found)
+            yield _keep(calls, counts)
         case AgentBegan():
             yield from _began(state, signal, at, process, conversation)
         case AgentEnded():
@@ -201,8 +201,8 @@ def _free(state: State, wanted: str) -> str:
 
 
 def _calls(state: State) -> dict[str, list[Json]]:
-    found = state.extra.get(_CALLS)
-    calls = found if isinstance(found, dict) else {}
+    kept = state.extra.get(_CALLS)
+    calls = kept if isinstance(kept, dict) else {}
     return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 5}
 
 

@@ -28,7 +28,7 @@ from holdfast.machine import error_log
 from holdfast.machine.git.history import GitCommit, GitHistory
 from holdfast.machine.process import ProcessIdentity, fate
 from holdfast.sessions.changes import tree_snapshot, tree_state
-from holdfast.sessions.changes.tree_snapshot import FileDifference, Looked, NewCommit
+from holdfast.sessions.changes.tree_snapshot import FileDifference, NewCommit, TreeComparison
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot, names_of
 from holdfast.workspace import projects
 
@@ -93,10 +93,10 @@ def forget(ws: Workspace, session: str) -> None:
 def commit_of(ws: Workspace, sha: str, branch: str | None) -> CommitRecorded:
     """What is recorded of a commit that Holdfast made itself, even where git cannot be read now."""
     try:
-        found = GitHistory(ws.place.root).commit(sha)
+        commit = GitHistory(ws.place.root).commit(sha)
     except HoldfastError:
-        found = None
-    return CommitRecorded(sha=sha) if found is None else _recorded(found, branch)
+        commit = None
+    return CommitRecorded(sha=sha) if commit is None else _recorded(commit, branch)
 
 
 class TurnEnd(NamedTuple):
@@ -134,7 +134,7 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
     tree = tree_state.decode_turns(store.remembered(tree_state.turns_name(root)), root)
     began = min((turn.began for turn in tree.turns), default=ws.now())
     before = tree_state.decode_snapshot(kept) or TreeSnapshot(began)
-    looked: Looked | None = None
+    looked: TreeComparison | None = None
     why = ""
     if os.path.isdir(root) and ws.place.git:
         mirrored = ws.own_paths()
@@ -182,7 +182,7 @@ class _Recording:
         self._left_out: dict[str, int] = {}
         self._recorded: dict[str, int] = {}
 
-    def record(self, looked: Looked) -> TreeSnapshot:
+    def record(self, looked: TreeComparison) -> TreeSnapshot:
         """Record what can be attributed; gives the snapshot to go on from, which has the rest as it was."""
         snapshot = looked.snapshot
         waiting = self._commits(looked.commits)
@@ -197,7 +197,7 @@ class _Recording:
         for session, count in self._left_out.items():
             words = f"{count:,} more files changed at once than the {limits.MAX_TREE_CHANGES:,} that are recorded"
             at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
-            self._hear(session, [(at, _note(words))], "")
+            self._record_events(session, [(at, _note(words))], "")
         return snapshot
 
     def not_compared(self, why: str) -> None:
@@ -205,64 +205,69 @@ class _Recording:
             state = self._transaction.state(session)
             note = _note(shorten(f"not compared: {why}", 300))
             if state.extra.get(NOT_COMPARED) != note.value:
-                self._hear(session, [(self._ws.now(), note)], "")
+                self._record_events(session, [(self._ws.now(), note)], "")
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _file(self, one: FileDifference, now: int) -> bool:
+    def _file(self, difference: FileDifference, now: int) -> bool:
         """Record a change; False when it has to wait, because a turn that may have made it goes on."""
-        found = attribute(self._turns, one.since, one.until)
-        goes_on = [turn for turn in found.among if turn.ended is None]
-        if found.by == "person":
-            if self._agents_at_work(one.until):
-                found = Attribution("unknown")
-            return self._of_person(one, found)
-        conversations = {turn.conversation for turn in found.among}
+        attribution = attribute(self._turns, difference.since, difference.until)
+        goes_on = [turn for turn in attribution.among if turn.ended is None]
+        if attribution.by == "person":
+            if self._agents_at_work(difference.until):
+                attribution = Attribution("unknown")
+            return self._of_person(difference, attribution)
+        conversations = {turn.conversation for turn in attribution.among}
         # With several at work nothing that is reported later decides, but for an edit that was made a moment ago.
-        if goes_on and (len(conversations) == 1 or now - one.until < _REPORTED):
+        if goes_on and (len(conversations) == 1 or now - difference.until < _REPORTED):
             return False
-        for session in dict.fromkeys(turn.session for turn in found.among):
-            turn = next(turn for turn in found.among if turn.session == session)
-            self._append(session, one, found, turn.ended or turn.began)
+        for session in dict.fromkeys(turn.session for turn in attribution.among):
+            turn = next(turn for turn in attribution.among if turn.session == session)
+            self._append(session, difference, attribution, turn.ended or turn.began)
         return True
 
-    def _of_person(self, one: FileDifference, found: Attribution) -> bool:
+    def _of_person(self, difference: FileDifference, attribution: Attribution) -> bool:
         """The session whose prompt came next; what was changed before it began is none of its work."""
-        following = next((turn for turn in self._turns if turn.began >= one.until), None)
+        following = next((turn for turn in self._turns if turn.began >= difference.until), None)
         if following is not None:
             session, at = following.session, following.began
-        elif self._ending is not None and one.since <= self._ending.at:
+        elif self._ending is not None and difference.since <= self._ending.at:
             session, at = self._ending
         else:
             return False
-        if one.until >= self._transaction.state(session).time.start:
-            self._append(session, one, found, at)
+        if difference.until >= self._transaction.state(session).time.start:
+            self._append(session, difference, attribution, at)
         return True
 
-    def _append(self, session: str, one: FileDifference, found: Attribution, at: int) -> None:
+    def _append(self, session: str, difference: FileDifference, attribution: Attribution, at: int) -> None:
         if self._recorded.get(session, 0) >= limits.MAX_TREE_CHANGES:
             self._left_out[session] = self._left_out.get(session, 0) + 1
             return
         self._recorded[session] = self._recorded.get(session, 0) + 1
-        lines = one.lines or (None, None)
+        lines = difference.lines or (None, None)
         data = FileChanged(
-            path=one.path, action=one.action, lines_added=lines[0], lines_removed=lines[1],
-            hash_before=one.hash_before, hash_after=one.hash_after, by=found.by, among=found.conversations,
+            path=difference.path, action=difference.action, lines_added=lines[0], lines_removed=lines[1],
+            hash_before=difference.hash_before, hash_after=difference.hash_after,
+            by=attribution.by, among=attribution.conversations,
         )  # fmt: skip
-        said = digest(f"{one.path}\n{one.action}\n{one.hash_after}\n{one.until}".encode(errors="surrogatepass"))
+        mark = digest(
+            f"{difference.path}\n{difference.action}\n{difference.hash_after}\n{difference.until}".encode(
+                errors="surrogatepass"
+            )
+        )
         moment = _within_signs(self._transaction.state(session), at)
-        self._hear(session, [(moment, data)], f"tree:{self._before.at}:{said[:24]}")
+        self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{mark[:24]}")
 
     def _reports(self) -> dict[str, list[FileState]]:
         """What agents, or whoever recorded it, said of files since the tree was last compared."""
         current = self._ws.store().current(self._ws.place.root)
         since = min([self._before.at, *(entry.since for entry in self._before.entries.values() if entry.since)])
-        found: dict[str, list[FileState]] = {}
+        reports: dict[str, list[FileState]] = {}
         for session in {*self._sessions, *([current] if current else [])}:
             for change in self._transaction.state(session).files:
                 if change.at >= since - _SLACK:
-                    found.setdefault(change.path, []).append(change)
-        return found
+                    reports.setdefault(change.path, []).append(change)
+        return reports
 
     def _agents_at_work(self, at: int) -> bool:
         """Whether an agent in the background was running while no turn was."""
@@ -297,8 +302,8 @@ class _Recording:
             last, head = tree_snapshot.mark_of(commit.commit), commit.commit.sha
         return None
 
-    def _commit(self, one: NewCommit) -> bool:
-        commit = one.commit
+    def _commit(self, new: NewCommit) -> bool:
+        commit = new.commit
         near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
         if near:
             return False
@@ -313,12 +318,12 @@ class _Recording:
         else:
             sessions = self._at(commit)
         data = msgspec.structs.replace(
-            _recorded(commit, one.branch),
-            conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
-            folded=one.folded,
+            _recorded(commit, new.branch),
+            conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=new.replaces,
+            folded=new.folded,
         )  # fmt: skip
         for session in sessions:
-            self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
+            self._record_events(session, [(commit.at, data)], f"commit:{commit.sha}")
         return True
 
     def _at(self, commit: GitCommit) -> list[str]:
@@ -342,7 +347,7 @@ class _Recording:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _hear(self, session: str, said: list[tuple[int, EventData]], key: str) -> None:
+    def _record_events(self, session: str, events: list[tuple[int, EventData]], key: str) -> None:
         """Into a session that takes it: what has ended, or is only read here, stays as it is."""
         state = self._transaction.state(session)
         if not state.count or state.deleted or view.status_of(state) in FINISHED:
@@ -350,7 +355,7 @@ class _Recording:
         if self._ws.is_read_only(session) or (key and self._transaction.knows(session, key)):
             return
         self._ws.recorder.append_reported(
-            self._transaction, session, said, keys=iter([key]) if key else None, actor="holdfast"
+            self._transaction, session, events, keys=iter([key]) if key else None, actor="holdfast"
         )
 
 
@@ -373,19 +378,19 @@ def _within_signs(state: State, at: int) -> int:
     return at if run is None else min(at, run.since if run.until is None else run.until)
 
 
-def _is_reported(one: FileDifference, reports: Iterable[FileState]) -> bool:
+def _is_reported(difference: FileDifference, reports: Iterable[FileState]) -> bool:
     """Whether somebody said so: they left it as it is now or, where that is not known, spoke after it was changed."""
     return any(
-        report.hash_after == one.hash_after
-        if report.hash_after and one.hash_after
-        else report.at + _SLACK >= one.until or report.action == one.action == "deleted"
+        report.hash_after == difference.hash_after
+        if report.hash_after and difference.hash_after
+        else report.at + _SLACK >= difference.until or report.action == difference.action == "deleted"
         for report in reports
     )
 
 
-def _leave(snapshot: TreeSnapshot, one: FileDifference, before: TreeSnapshot) -> None:
+def _leave(snapshot: TreeSnapshot, difference: FileDifference, before: TreeSnapshot) -> None:
     """Whoever did this is not known yet: the next comparison finds it again."""
-    since = (one.before.since if one.before is not None else 0) or before.at
-    entry = one.before or TreeEntry(0, 0, 0, None, "=")
+    since = (difference.before.since if difference.before is not None else 0) or before.at
+    entry = difference.before or TreeEntry(0, 0, 0, None, "=")
     entry.since = since
-    snapshot.entries[one.path] = entry
+    snapshot.entries[difference.path] = entry

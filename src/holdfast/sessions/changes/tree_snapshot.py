@@ -72,7 +72,7 @@ class NewCommit(NamedTuple):
         return self.replaces is not None and self.commit.action.startswith("commit (amend)")
 
 
-class Looked(NamedTuple):
+class TreeComparison(NamedTuple):
     """A work tree as it is now, and how it differs from a snapshot."""
 
     snapshot: TreeSnapshot
@@ -80,7 +80,7 @@ class Looked(NamedTuple):
     commits: list[NewCommit]
 
 
-def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> Looked:
+def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> TreeComparison:
     """Compare a work tree with a snapshot of it. Raises a `HoldfastError` where that takes too much."""
     place = git.place()
     head = worktree.head(place)
@@ -107,7 +107,7 @@ def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str
     for path in sorted({*listed, *before.entries, *committed}):
         comparing.compare(path, listed.get(path), committed.get(path))
     snapshot = TreeSnapshot(now, head.commit, comparing.entries, log)
-    return Looked(snapshot, comparing.with_lines(), commits)
+    return TreeComparison(snapshot, comparing.with_lines(), commits)
 
 
 class _Comparing:
@@ -260,7 +260,7 @@ def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> t
         return None, _without_log(git, before, head.commit or git.commit_id())
     newest = mark_of(entries[0])
     fresh = _since(git, entries, before)
-    found: list[NewCommit] = []
+    commits: list[NewCommit] = []
     branch = head.branch
     originals: dict[int, list[GitCommit]] = {}
     for place, entry in enumerate(fresh):
@@ -268,9 +268,9 @@ def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> t
             replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
             if replaces != entry.sha:
                 folded = _folded(git, entries, place, originals) if _FOLDS.match(entry.action) else ()
-                found.append(NewCommit(git.precisely(entry), branch, replaces, folded))
+                commits.append(NewCommit(git.precisely(entry), branch, replaces, folded))
         branch = _branch_before(entry.action, branch)
-    return newest, found[::-1]
+    return newest, commits[::-1]
 
 
 def mark_of(entry: GitCommit) -> LogMark:
@@ -291,9 +291,9 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
     """Where no log of HEAD is kept, commits that lead to HEAD, were not there before, and are as young as that."""
     if head is None or before.head is None or head == before.head:
         return []
-    found = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
+    commits = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
     branch = git.branch()
-    made = [git.precisely(commit) for commit in reversed(found)]
+    made = [git.precisely(commit) for commit in reversed(commits)]
     return [NewCommit(commit, branch, None) for commit in made if commit.until >= before.at]
 
 
@@ -317,10 +317,10 @@ def _replaced(
         return None if previous is None else previous.sha
     if previous is not None and entry.parents == previous.parents and _REWRITES.match(entry.action):
         return previous.sha  # a step that amends the one before it: reword, squash, fixup
-    found = _originals(git, entries, place, originals)
-    if found is None:
+    sources = _originals(git, entries, place, originals)
+    if sources is None:
         return None
-    same = [commit for commit in found if (commit.authored, commit.author) == (entry.authored, entry.author)]
+    same = [commit for commit in sources if (commit.authored, commit.author) == (entry.authored, entry.author)]
     for fits in (
         lambda one: one.subject == entry.subject,
         lambda one: one.tree == entry.tree,
@@ -358,14 +358,14 @@ def _folded(
     """What this step of a rebase folded into the commit before it: those whose messages say that they belong to that
     one and, where the rebase folded all commits that it made no others of, the next of them.
     """
-    found, begun = _originals(git, entries, place, originals), _begun(entries, place)
-    if found is None or begun is None:
+    sources, begun = _originals(git, entries, place, originals), _begun(entries, place)
+    if sources is None or begun is None:
         return ()
     ended = next((at for at in range(begun - 1, -1, -1) if _ENDS_REBASE.match(entries[at].action)), -1)
     steps = range(begun - 1, ended, -1)
     folding = [step for step in steps if _FOLDS.match(entries[step].action)]
     made_of = {_replaced(git, entries, step, originals) for step in steps if step not in folding}
-    left = [commit for commit in reversed(found) if commit.sha not in made_of]
+    left = [commit for commit in reversed(sources) if commit.sha not in made_of]
     into = next(entries[at].subject for at in range(place + 1, begun + 1) if at not in folding)
     folded = [rest.sha for rest in left if rest.subject != into and _TO_FOLD.sub("", rest.subject, count=1) == into]
     if len(left) == len(folding) and not _TO_FOLD.match((following := left[folding.index(place)]).subject):

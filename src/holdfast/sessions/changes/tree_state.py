@@ -123,8 +123,8 @@ def decode_turns(kept: bytes | None, root: str) -> TreeTurns:
 
 def trees_due(store: Store) -> list[TreeTurns]:
     """Every work tree in which a turn began or ended since it was compared."""
-    found = [decode_turns(kept, "") for kept in store.remembered_under(TURNS_PREFIX).values()]
-    return [turns for turns in found if turns.root and turns.due is not None and turns.due >= turns.not_before]
+    trees = [decode_turns(kept, "") for kept in store.remembered_under(TURNS_PREFIX).values()]
+    return [turns for turns in trees if turns.root and turns.due is not None and turns.due >= turns.not_before]
 
 
 def keep_turns(transaction: Transaction, tree: TreeTurns) -> None:

@@ -111,8 +111,8 @@ def hours(ws: Workspace, memo: HoursMemo, *, project: str | None = None, since: 
     return CachedHours(sums.days(), sums.scopes(), sums.projects(), sums.total)
 
 
-def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, one: SessionHours) -> OverlapTimeline:
-    return timelines.setdefault(person_of(ws.store(), one.session), OverlapTimeline(messages_in(ws)))
+def _timeline(timelines: dict[str, OverlapTimeline], ws: Workspace, share: SessionHours) -> OverlapTimeline:
+    return timelines.setdefault(person_of(ws.store(), share.session), OverlapTimeline(messages_in(ws)))
 
 
 def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:

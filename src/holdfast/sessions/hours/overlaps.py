@@ -75,20 +75,22 @@ class OverlapTimeline:
         return lost
 
     def _contested(
-        self, one: SessionHours, two: SessionHours, since: int, until: int
+        self, first: SessionHours, second: SessionHours, since: int, until: int
     ) -> Iterator[tuple[int, int, SessionHours]]:
         """A stretch that two sessions share, in pieces: of each, whose it is."""
-        said = {moment for share in (one, two) for moment in self._said(share) if since < moment < until}
-        cuts = [since, *sorted(said), until]
+        moments = {
+            moment for share in (first, second) for moment in self._messages_of(share) if since < moment < until
+        }
+        cuts = [since, *sorted(moments), until]
         for low, high in pairwise(cuts):
-            yield low, high, max((one, two), key=lambda share: (self._latest(share, low), share.session))
+            yield low, high, max((first, second), key=lambda share: (self._latest(share, low), share.session))
 
     def _latest(self, share: SessionHours, moment: int) -> int:
-        said = self._said(share)
-        place = bisect_right(said, moment)
-        return said[place - 1] if place else share.start
+        moments = self._messages_of(share)
+        place = bisect_right(moments, moment)
+        return moments[place - 1] if place else share.start
 
-    def _said(self, share: SessionHours) -> Sequence[int]:
+    def _messages_of(self, share: SessionHours) -> Sequence[int]:
         if share.session not in self._known:
             self._known[share.session] = self._messages(share.session)
         return self._known[share.session]
@@ -103,16 +105,16 @@ def messages_in(ws: Workspace) -> Messages:
     store = ws.store()
 
     def messages(session: str) -> list[int]:
-        found: dict[str, list[int]] = {}
+        by_writer: dict[str, list[int]] = {}
         for event in store.events(session):
             if event.type == "message.exchanged":
-                said = read_data(event)
-                if isinstance(said, MessageExchanged) and said.role == "user":
-                    found.setdefault(event.writer, []).append(event.at)
+                data = read_data(event)
+                if isinstance(data, MessageExchanged) and data.role == "user":
+                    by_writer.setdefault(event.writer, []).append(event.at)
         if origin.share_of(store, session) is None:
             is_own = own_test(ws, session)
-            found = {writer: said_at for writer, said_at in found.items() if is_own(writer)}
-        return sorted(moment for said_at in found.values() for moment in said_at)
+            by_writer = {writer: moments for writer, moments in by_writer.items() if is_own(writer)}
+        return sorted(moment for moments in by_writer.values() for moment in moments)
 
     return messages
 

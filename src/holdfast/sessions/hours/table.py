@@ -211,13 +211,13 @@ class Sums:
         other._whose = {key: set(whose) for key, whose in self._whose.items()}
         return other
 
-    def add(self, one: SessionHours) -> None:
-        pieces = [piece for piece in one.pieces if piece.day >= self._since]
+    def add(self, hours: SessionHours) -> None:
+        pieces = [piece for piece in hours.pieces if piece.day >= self._since]
         if not pieces:
             return
-        scope = self._scopes.setdefault(one.scope, Line(key=one.scope))
-        project = self._projects.setdefault(one.repository, Line(key=one.project))
-        self._paths[one.repository] = one.path
+        scope = self._scopes.setdefault(hours.scope, Line(key=hours.scope))
+        project = self._projects.setdefault(hours.repository, Line(key=hours.project))
+        self._paths[hours.repository] = hours.path
         there = any(piece.there or piece.elapsed for piece in pieces)
         for line in (scope, project, self.total):
             line.sessions += there
@@ -230,18 +230,23 @@ class Sums:
                 line.working_ms += piece.elapsed - piece.paused
                 line.kept += piece.kept
                 line.discarded += piece.discarded
-        for name, move in one.hill.items():
+        for name, move in hours.hill.items():
             self._moved[name] = max(self._moved.get(name, move), move)  # who spoke last
-        for key in (one.scope, *one.hill):
-            self._whose.setdefault(key, set()).add(one.repository if self._mixed else "")
+        for key in (hours.scope, *hours.hill):
+            self._whose.setdefault(key, set()).add(hours.repository if self._mixed else "")
 
     def take(self, overlap: Overlap, offset: Offset) -> None:
         """Count what was worked in one session and belongs to another one there alone."""
-        one = overlap.share
+        hours = overlap.share
         for since, until in by_midnight(overlap.since, overlap.until, offset):
             day = day_of(since, offset)
             if day >= self._since:
-                for line in (self._days[day], self._scopes[one.scope], self._projects[one.repository], self.total):
+                for line in (
+                    self._days[day],
+                    self._scopes[hours.scope],
+                    self._projects[hours.repository],
+                    self.total,
+                ):
                     line.elapsed_ms -= until - since
                     line.working_ms -= until - since
 
@@ -334,11 +339,11 @@ def _agents(states: list[State], now: int) -> Table:
 
 def _names(states: Iterable[State], lines: Iterable[AgentLine]) -> dict[str, str]:
     """By type and number, as in their sessions; with the beginning of the id where two are called the same."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for state in states:
-        found = agent_names(state.agents.values()) | found
-    used = Counter(found.get(id_, id_) for line in lines for id_ in line.agents)
-    return {id_: f"{name} ({id_[:8]})" if used[name] > 1 else name for id_, name in found.items()}
+        names = agent_names(state.agents.values()) | names
+    used = Counter(names.get(id_, id_) for line in lines for id_ in line.agents)
+    return {id_: f"{name} ({id_[:8]})" if used[name] > 1 else name for id_, name in names.items()}
 
 
 def _add_agent(line: AgentLine, state: State, agent: AgentState, stop: int) -> None:

@@ -186,7 +186,7 @@ def now(keeper: Keeper, _: Path, __: Parameters) -> d.NowList:
     """Every unfinished session of all projects: what waits for the person first."""
     return d.NowList(now=[
         d.Unfinished(
-            session=card.session, attention=list(card.attention), gone=sorted(card.gone), places=list(card.places),
+            session=card.session, attention=list(card.attention), gone=sorted(card.lost), places=list(card.places),
             here=card.here, resume=card.resume,
         )
         for card in overview.now(keeper)

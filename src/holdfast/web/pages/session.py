@@ -17,7 +17,7 @@ from holdfast.core.times import EARLIEST, LATEST, format_time, parse_typed_time
 from holdfast.core.wording import one_line, visible
 from holdfast.machine.wall import local_offset, midnight
 from holdfast.sessions import overview, work_trees
-from holdfast.sessions.conflicts import Disagreement
+from holdfast.sessions.conflicts import ShownConflict
 from holdfast.web.pages import Page, PageExtra, PageRequest, Shot
 from holdfast.web.pages.session_regions import event_row, shot
 from holdfast.web.render import encoded
@@ -51,7 +51,7 @@ class Sight(NamedTuple):
     # That moment, or the present.
     now: int
     log: Log
-    conflicts: list[Disagreement]
+    conflicts: list[ShownConflict]
     # The directory of the project, where it is on this machine and the present is looked at.
     root: str | None
 

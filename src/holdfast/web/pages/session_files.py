@@ -87,8 +87,8 @@ class Landings:
             if len(self._known) > _KNOWN:
                 self._known.clear()
             for landed, (change, fingerprint) in zip(look(only, root).files, asked, strict=True):
-                landings[change.path] = landed.what
-                self._known[root, change.path] = fingerprint, landed.what
+                landings[change.path] = landed.landing
+                self._known[root, change.path] = fingerprint, landed.landing
         return landings
 
 

@@ -87,7 +87,7 @@ def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]
     lanes = []
     for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
         status = agents_of.status_of(kept)
-        if shown.id in sight.card.gone and status in ("running", "paused"):
+        if shown.id in sight.card.lost and status in ("running", "paused"):
             status = "gone"
         lane = gantt.GanttLane(
             shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
