@@ -33,7 +33,7 @@ def ground(tmp_path: Path) -> Ground:
 
 
 def doctor(ground: Ground) -> Check:
-    return checks.hooks(ground.keeper, None)
+    return checks.check_hooks(ground.keeper, None)
 
 
 def server_of(ground: Ground, name: str) -> detect.McpRegistration | None:
@@ -204,7 +204,7 @@ def test_what_cannot_be_taken_back_is_said(ground: Ground, monkeypatch: pytest.M
     assert (seen.connected, seen.server) == ("user", None)
     check = doctor(ground)
     assert check.status == "warning"
-    assert f"does not stand in {ground.me / '.cursor' / 'mcp.json'}" in check.detail
+    assert f"is missing from {ground.me / '.cursor' / 'mcp.json'}" in check.detail
     assert str(check.fix).startswith("holdfast connect cursor")
     ground.disconnect("cursor")
     assert ground.picture() == {}
@@ -258,7 +258,7 @@ def test_a_server_added_by_hand_to_claude_desktop(ground: Ground) -> None:
     assert ground.memory() == []
     check = doctor(ground)
     assert check.status == "warning"
-    assert "mend the entry" in str(check.fix)
+    assert "fix your entry" in str(check.fix)
     program = ground.me / "holdfast"
     program.write_text("")
     path.write_text(json.dumps({"mcpServers": {"holdfast": {"command": str(program), "args": ["mcp"]}}}))
@@ -294,7 +294,7 @@ def test_the_doctor_does_not_blame_python_for_a_server_that_is_missing(ground: G
     assert seen is not None
     assert seen.missing == str(path)
     check = doctor(ground)
-    assert f"but {path}, which it calls, is not there" in check.detail
+    assert f"calls {path}, which is missing" in check.detail
     assert check.fix == "holdfast connect gemini"
 
 
@@ -302,7 +302,7 @@ def test_the_doctor_names_another_script_that_is_missing(ground: Ground) -> None
     """What hooks need to wait for an answer is gone, though nobody registered a server."""
     connect(ground.keeper, ground.places, ["gemini"], server=False)
     (ground.home / "hooks" / "ask.py").unlink()
-    assert f"{ground.home / 'hooks' / 'ask.py'}, which Holdfast put there" in doctor(ground).detail
+    assert f"missing: {ground.home / 'hooks' / 'ask.py'}, which Holdfast wrote" in doctor(ground).detail
     (ground.home / "hooks" / "ask.py").write_text("")
     assert "another Python" in doctor(ground).detail
 
@@ -319,7 +319,7 @@ def test_the_doctor_after_an_uninstall_that_was_stopped(ground: Ground) -> None:
     assert f"cursor is connected through {path}" in check.detail
     assert "holdfast disconnect cursor" in str(check.fix)
     path.rmdir()
-    assert "does not stand in" in doctor(ground).detail
+    assert "is missing from" in doctor(ground).detail
     assert uninstall(ground.keeper, ground.places).problems == []
     assert doctor(ground).detail == "no agent is connected"
 

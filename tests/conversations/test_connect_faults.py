@@ -65,7 +65,7 @@ def test_hooks_of_a_holdfast_that_is_gone(ground: Ground) -> None:
         path.rmdir() if path.is_dir() else path.unlink()
     left = detect.look(ground.keeper, ground.places, "claude").leftovers
     assert {(rest.home, rest.missing) for rest in left} == {(str(gone), True), (str(other), False)}
-    check = checks.hooks(ground.keeper, None)
+    check = checks.check_hooks(ground.keeper, None)
     assert (check.status, str(gone) in check.detail) == ("warning", True)
     ground.connect("claude")
     text = ground.claude.read_text()
@@ -215,24 +215,24 @@ def test_a_full_disk(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_doctor_on_hooks(ground: Ground) -> None:
     """Nothing connected, all well, script gone, entries gone, obstacles: each has its sentence and its fix."""
-    assert checks.hooks(ground.keeper, None).detail == "no agent is connected"
+    assert checks.check_hooks(ground.keeper, None).detail == "no agent is connected"
     ground.connect("claude", "opencode")
-    check = checks.hooks(ground.keeper, None)
-    assert (check.status, check.detail) == ("ok", "claude, opencode can be heard")
+    check = checks.check_hooks(ground.keeper, None)
+    assert (check.status, check.detail) == ("ok", "connected: claude, opencode")
     assert {
         check.status for check in ground.keeper.doctor()[0] if check.name in ("modes", "hooks", "spool", "capture")
     } == {"ok"}
     (ground.home / "hooks" / "hook").unlink()
-    check = checks.hooks(ground.keeper, None)
+    check = checks.check_hooks(ground.keeper, None)
     assert check.status == "warning"
     assert str(check.fix).startswith("holdfast connect claude opencode, or holdfast uninstall")
     ground.connect("claude", "opencode")
     settings = json.loads(ground.claude.read_text())
     ground.claude.write_text(json.dumps(settings | {"disableAllHooks": True}))
-    assert "disableAllHooks" in checks.hooks(ground.keeper, None).detail
+    assert "disableAllHooks" in checks.check_hooks(ground.keeper, None).detail
     ground.claude.write_text("{}")
-    check = checks.hooks(ground.keeper, None)
-    assert "gone from its settings: claude" in check.detail
+    check = checks.check_hooks(ground.keeper, None)
+    assert "missing from the settings: claude" in check.detail
     assert check.fix is not None
     assert check.fix.startswith("holdfast connect claude")
 
@@ -240,16 +240,16 @@ def test_the_doctor_on_hooks(ground: Ground) -> None:
 def test_the_doctor_on_the_spool(ground: Ground) -> None:
     """Payloads that wait too long, payloads nobody understood, and troubles of hooks are named."""
     home = str(ground.home)
-    assert checks.waiting(ground.keeper, None).status == "ok"
-    assert checks.troubles(ground.keeper, None).status == "ok"
+    assert checks.check_spool(ground.keeper, None).status == "ok"
+    assert checks.check_hook_errors(ground.keeper, None).status == "ok"
     path = spool.add_payload(home, "claude", "user", 1, b"{}")
-    assert "1 payload" in checks.waiting(ground.keeper, None).detail
+    assert "1 payload" in checks.check_spool(ground.keeper, None).detail
     os.utime(path, (0, 0))
-    assert "more than an hour" in checks.waiting(ground.keeper, None).detail
+    assert "more than an hour" in checks.check_spool(ground.keeper, None).detail
     spool.quarantine(home, spool.list_entries(home)[0])
-    assert "nothing could be made of 1 payload" in checks.waiting(ground.keeper, None).detail
+    assert "1 payload of agents could not be understood" in checks.check_spool(ground.keeper, None).detail
     error_log.note(home, "hook", "something\x1b[2J")
-    check = checks.troubles(ground.keeper, None)
+    check = checks.check_hook_errors(ground.keeper, None)
     assert check.status == "warning"
     assert "something\\x1b" in check.detail
 

@@ -117,7 +117,7 @@ def test_a_server_of_a_holdfast_that_is_gone(ground: Ground) -> None:
     gone.rmdir()
     left = detect.look(ground.keeper, ground.places, "codex").leftovers
     assert [(rest.home, rest.missing) for rest in left] == [(str(gone), True)]
-    check = checks.hooks(ground.keeper, None)
+    check = checks.check_hooks(ground.keeper, None)
     assert (check.status, str(gone) in check.detail) == ("warning", True)
     (done,) = ground.connect("codex")
     assert done.server == str(ground.me / ".codex" / "config.toml")
@@ -234,7 +234,7 @@ def test_claude_desktop_is_of_a_person(ground: Ground) -> None:
     (done,) = ground.connect("claude-desktop")
     assert done.is_new
     assert not ground.connect("claude-desktop")[0].is_new
-    assert checks.hooks(ground.keeper, None).detail == "claude-desktop can start the MCP server"
+    assert checks.check_hooks(ground.keeper, None).detail == "claude-desktop can start the MCP server"
 
 
 # ── what is missing ──────────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +247,7 @@ def test_the_doctor_on_a_server_that_is_missing(ground: Ground) -> None:
     seen = server_of(ground, "gemini")
     assert seen is not None
     assert seen.missing == str(ground.home / "hooks" / "holdfast-mcp")
-    check = checks.hooks(ground.keeper, None)
+    check = checks.check_hooks(ground.keeper, None)
     assert (check.status, check.fix) == ("warning", "holdfast connect gemini")
     ground.connect("gemini")
     assert server_of(ground, "gemini") == detect.McpRegistration("user", str(ground.me / ".gemini" / "settings.json"))
@@ -256,7 +256,7 @@ def test_the_doctor_on_a_server_that_is_missing(ground: Ground) -> None:
     seen = server_of(ground, "cursor")
     assert seen is not None
     assert (seen.scope, seen.missing) == ("project", "holdfast")
-    check = checks.hooks(ground.keeper, None)
+    check = checks.check_hooks(ground.keeper, None)
     assert check.status == "warning"
     assert "PATH" in str(check.fix)
 

@@ -58,12 +58,12 @@ def test_the_doctor_found_all_well_though_the_home_was_deleted(ground: Ground) -
     check = examined(ground)
     assert check.status == "warning"
     assert str(ground.claude) in check.detail
-    assert "nothing is heard" in check.detail
-    assert check.fix == "holdfast connect claude cline, or holdfast uninstall, which takes them out"
+    assert "nothing is recorded" in check.detail
+    assert check.fix == "holdfast connect claude cline, or holdfast uninstall, which removes them"
     (done,) = ground.connect("claude")
     assert done.revived
     assert "made only now" in done.notes[0]
-    assert examined(ground) == Check("hooks", "ok", "claude, cline can be heard")
+    assert examined(ground) == Check("hooks", "ok", "connected: claude, cline")
     shutil.rmtree(ground.home)
     assert uninstall(ground.keeper, ground.places).problems == []
     assert examined(ground).detail == "no agent is connected"
@@ -117,7 +117,7 @@ def test_a_clone_with_hooks_was_not_heard_and_nobody_said_so(tmp_path: Path, nam
     assert (done.revived, done.is_new) == (True, False)
     outside = {path: what for path, what in bert.picture().items() if not path.startswith(str(bert.me))}
     assert outside == {path: what for path, what in before.items() if not path.startswith(str(bert.me))}
-    assert "nothing is heard" not in examined(bert).detail
+    assert "nothing is recorded" not in examined(bert).detail
     assert not detect.look(bert.keeper, bert.places, name).silent
     assert len(bert.memory()) == 1
 
@@ -160,7 +160,7 @@ def test_hooks_of_a_colleagues_unusual_home(ground: Ground, tmp_path: Path) -> N
     assert check.status == "warning"
     assert "holdfast connect AGENT" in str(check.fix)
     bert.connect("claude")
-    assert examined(bert) == Check("hooks", "ok", "claude can be heard")
+    assert examined(bert) == Check("hooks", "ok", "connected: claude")
 
 
 # ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
@@ -196,7 +196,7 @@ def test_places_are_not_asked_where_nobody_told_them(ground: Ground) -> None:
     """A library that names no places is told what is remembered, as far as that goes."""
     ground.connect("claude")
     ground.keeper.agent_dirs = None
-    assert examined(ground).detail == "claude can be heard"
+    assert examined(ground).detail == "connected: claude"
     os.unlink(detect.script_path(str(ground.home)))
     assert str(ground.claude) in examined(ground).detail
     assert isinstance(ground.places, AgentDirs)

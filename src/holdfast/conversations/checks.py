@@ -1,4 +1,4 @@
-"""The doctor's checks of agents: whether their hooks run, and whether their payloads were understood."""
+"""The doctor's checks of agents: do their hooks run, and are their payloads understood?"""
 
 from __future__ import annotations
 
@@ -22,292 +22,294 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
-def hooks(ws: Workspace, _: Store | None) -> Check:
-    """Connected agents: their entries, the script these call, and what keeps agents from calling it."""
+def check_hooks(ws: Workspace, _: Store | None) -> Check:
+    """Check connected agents: their entries, the script these call, and what keeps agents from calling it."""
     from holdfast.conversations.connect.apply import stands
     from holdfast.conversations.connect.registry import Connections
 
-    remembered = Connections(ws.home.path).all()
-    unreadable = _unreadable(ws, remembered)
+    recorded = Connections(ws.home.path).all()
+    unreadable = _check_readable(ws, recorded)
     if unreadable is not None:
         return unreadable
-    standing = [connection for connection in remembered if stands(ws.home.path, connection)]
-    lost = [connection for connection in remembered if connection not in standing and _could_stand(connection)]
+    active = [connection for connection in recorded if stands(ws.home.path, connection)]
+    lost = [connection for connection in recorded if connection not in active and _has_place(connection)]
     if lost:
-        gone = ", ".join(sorted({connection.agent for connection in lost}))
-        fix = _connect(ws, [(connection.agent, connection.project) for connection in lost])
-        return Check("hooks", "warning", f"connected once, but the hooks are gone from its settings: {gone}",
-                     f"{fix}; or holdfast disconnect, if that is meant")  # fmt: skip
-    seen = _seen(ws)
+        agents = ", ".join(sorted({connection.agent for connection in lost}))
+        fix = _connect_command(ws, [(connection.agent, connection.project) for connection in lost])
+        return Check("hooks", "warning", f"connected, but the hooks are missing from the settings: {agents}",
+                     f"{fix}; or holdfast disconnect, if that is intended")  # fmt: skip
+    setups = _setups(ws)
     return (
-        _script(ws, standing, seen)
-        or _left_behind(seen)
-        or _server(ws, seen)
-        or _outdated(ws, standing, seen)
-        or _told_once(ws, standing)
-        or _hindered(seen)
-        or _heard(
-            {connection.agent for connection in standing}
-            | {setup.name for setup in seen if setup.connected is not None}
+        _check_script(ws, active, setups)
+        or _check_leftovers(setups)
+        or _check_server(ws, setups)
+        or _check_current(ws, active, setups)
+        or _check_server_entries(ws, active)
+        or _check_obstacles(setups)
+        or _connected(
+            {connection.agent for connection in active}
+            | {setup.name for setup in setups if setup.connected is not None}
         )
     )
 
 
-def _could_stand(connection: AgentConnection) -> bool:
-    """Whether the place of a connection is still there: a project that was deleted misses nothing."""
+def _has_place(connection: AgentConnection) -> bool:
+    """Whether the project of a connection still exists: a deleted one needs no hooks."""
     return connection.project is None or os.path.isdir(connection.project)
 
 
-def _unreadable(ws: Workspace, remembered: list[AgentConnection]) -> Check | None:
-    """Files of connections in which nobody can look any more: whether anything of ours is in them is not known."""
+def _check_readable(ws: Workspace, recorded: list[AgentConnection]) -> Check | None:
+    """Check for settings files that cannot be read: whether they hold anything of ours is unknown."""
     from holdfast.conversations.connect.file_plan import current, decoded, editing
 
-    told: list[str] = []
+    problems: list[str] = []
     agents: list[tuple[str, str | None]] = []
-    for connection in remembered:
-        for kept in connection.files if _could_stand(connection) else ():
+    for connection in recorded:
+        for file in connection.files if _has_place(connection) else ():
             try:
-                data = current(kept.path, connection.project)
-                if data is not None and not kept.own:
-                    editing(kept.path).plain(decoded(data, kept.path), kept.path)
+                data = current(file.path, connection.project)
+                if data is not None and not file.own:
+                    editing(file.path).plain(decoded(data, file.path), file.path)
             except HoldfastError as error:
-                told.append(
-                    f"{connection.agent} is connected through {kept.path}, which is of no use now: {error.message}"
+                problems.append(
+                    f"{connection.agent} is connected through {file.path}, which cannot be used: {error.message}"
                 )
                 agents.append((connection.agent, connection.project))
-    if not told:
+    if not problems:
         return None
     names = " ".join(sorted({name for name, _ in agents}))
-    return Check("hooks", "warning", "; ".join(told[:_SHOWN]),
-                 f"Put that right, then {_connect(ws, agents)}; or holdfast disconnect {names}")  # fmt: skip
+    return Check("hooks", "warning", "; ".join(problems[:_MAX_SHOWN]),
+                 f"Fix that, then {_connect_command(ws, agents)}; or holdfast disconnect {names}")  # fmt: skip
 
 
-def _told_once(ws: Workspace, standing: list[AgentConnection]) -> Check | None:
-    """Agents that are heard, and were told of the MCP server in a file that does not name it any more."""
+def _check_server_entries(ws: Workspace, active: list[AgentConnection]) -> Check | None:
+    """Check for connected agents whose entry of the MCP server has been removed."""
     from holdfast.conversations.connect import detect
     from holdfast.conversations.connect.file_plan import at_path
 
     lost = [
-        (connection, kept.path)
-        for connection in standing
-        for kept in connection.files
-        for value in (kept.receipt.values if kept.receipt is not None else ())
+        (connection, file.path)
+        for connection in active
+        for file in connection.files
+        for value in (file.receipt.values if file.receipt is not None else ())
         if value.at[-1] == NAME and called(value.value)
-        if not (call := called(at_path(detect.read(kept.path, connection.project), value.at)))
+        if not (call := called(at_path(detect.read(file.path, connection.project), value.at)))
         or not (detect.all_ours(ws.home.path, connection.scope)(call) or by_hand(call))
     ]
     if not lost:
         return None
-    told = [
-        f"{connection.agent} was told of the MCP server, but it does not stand in {path}" for connection, path in lost
-    ]
-    fix = _connect(ws, [(connection.agent, connection.project) for connection, _ in lost])
-    return Check("hooks", "warning", "; ".join(told[:_SHOWN]), f"{fix}; with --no-mcp, if that is meant")
+    problems = [f"the MCP server of {connection.agent} is missing from {path}" for connection, path in lost]
+    fix = _connect_command(ws, [(connection.agent, connection.project) for connection, _ in lost])
+    return Check("hooks", "warning", "; ".join(problems[:_MAX_SHOWN]), f"{fix}; with --no-mcp, if that is intended")
 
 
-def _seen(ws: Workspace) -> list[AgentSetup]:
-    """What stands in agents' settings, remembered or not: as far as we know where to look."""
+def _setups(ws: Workspace) -> list[AgentSetup]:
+    """What agents' settings hold, recorded or not, as far as their places are known."""
     from holdfast.conversations.adapters.index import CONNECTABLE
     from holdfast.conversations.connect import detect
 
-    seen: list[AgentSetup] = []
+    setups: list[AgentSetup] = []
     if ws.agent_dirs is None:
-        return seen
+        return setups
     for name in CONNECTABLE:
         try:
-            seen.append(detect.look(ws, ws.agent_dirs, name))
+            setups.append(detect.look(ws, ws.agent_dirs, name))
         except (HoldfastError, ImportError):
             continue
-    return seen
+    return setups
 
 
-def _connect(ws: Workspace, wanted: Iterable[tuple[str, str | None]]) -> str:
+def _connect_command(ws: Workspace, wanted: Iterable[tuple[str, str | None]]) -> str:
     """The commands that connect agents, each in the scope of its project, or in the person's."""
-    together: dict[str | None, list[str]] = {}
+    by_project: dict[str | None, list[str]] = {}
     for name, project in sorted(set(wanted), key=str):
-        together.setdefault(project, []).append(name)
+        by_project.setdefault(project, []).append(name)
     here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     return "; ".join(
         f"holdfast connect {' '.join(names)}"
         + ("" if project is None else " --scope project")
         + ("" if project in (None, here) else f" --project {shlex.quote(str(project))}")
-        for project, names in together.items()
+        for project, names in by_project.items()
     )
 
 
-def _script(ws: Workspace, standing: list[AgentConnection], seen: list[AgentSetup]) -> Check | None:
-    """That the script which hooks call is missing, wherever they stand."""
+def _check_script(ws: Workspace, active: list[AgentConnection], setups: list[AgentSetup]) -> Check | None:
+    """Check that the script which hooks call is there."""
     from holdfast.conversations.connect import detect
 
-    calling = _calling(ws, standing, seen)
+    callers = _callers(ws, active, setups)
     home = ws.home.path
-    path, fix = detect.script_path(home), _connect(ws, calling)
-    if calling and not detect.script_stands(home):
-        where = list(dict.fromkeys(paths[0] for paths in calling.values() if paths))
-        more = f" and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
-        detail = f"hooks stand in {', '.join(where[:_SHOWN])}{more}, but {path}, which they call, is not there"
-        # What a project shares is not this person's to take out.
-        out = "" if all(project for _, project in calling) else ", or holdfast uninstall, which takes them out"
-        return Check("hooks", "warning", f"{detail}: nothing is heard", fix + out)
+    path, fix = detect.script_path(home), _connect_command(ws, callers)
+    if callers and not detect.script_stands(home):
+        where = list(dict.fromkeys(paths[0] for paths in callers.values() if paths))
+        more = f" and {len(where) - _MAX_SHOWN} more" if len(where) > _MAX_SHOWN else ""
+        detail = f"hooks in {', '.join(where[:_MAX_SHOWN])}{more} call {path}, which is missing: nothing is recorded"
+        # What a project shares is not this person's to remove.
+        remove = "" if all(project for _, project in callers) else ", or holdfast uninstall, which removes them"
+        return Check("hooks", "warning", detail, fix + remove)
     return None
 
 
-def _outdated(ws: Workspace, standing: list[AgentConnection], seen: list[AgentSetup]) -> Check | None:
-    """That the scripts are not those of the Holdfast that runs now, or not all there."""
+def _check_current(ws: Workspace, active: list[AgentConnection], setups: list[AgentSetup]) -> Check | None:
+    """Check that all scripts are there, and are those of the Holdfast that runs now."""
     import sys
 
     from holdfast.conversations.connect import detect
     from holdfast.conversations.hooks import install
 
-    calling, home = _calling(ws, standing, seen), ws.home.path
-    if not calling or install.is_current(home, system=sys.platform):
+    callers, home = _callers(ws, active, setups), ws.home.path
+    if not callers or install.is_current(home, system=sys.platform):
         return None
     missing = install.missing(home, system=sys.platform)
     if missing:
-        detail = f"{' and '.join(missing[:_SHOWN])}, which Holdfast put there for agents, is not there any more"
+        detail = f"missing: {' and '.join(missing[:_MAX_SHOWN])}, which Holdfast wrote for agents"
     else:
         path = detect.script_path(home)
-        detail = f"{path} was made for another Python or another version of Holdfast than this one"
-    return Check("hooks", "warning", detail, _connect(ws, calling))
+        detail = f"{path} was made for another Python or by another version of Holdfast"
+    return Check("hooks", "warning", detail, _connect_command(ws, callers))
 
 
-def _calling(
-    ws: Workspace, standing: list[AgentConnection], seen: list[AgentSetup]
+def _callers(
+    ws: Workspace, active: list[AgentConnection], setups: list[AgentSetup]
 ) -> dict[tuple[str, str | None], list[str]]:
     """The agents that call a script of ours, each in its project or in the person's settings, and in which files."""
     from holdfast.conversations.connect import detect
 
     here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
-    calling = {
-        (connection.agent, connection.project): [file.path for file in connection.files] for connection in standing
+    callers = {
+        (connection.agent, connection.project): [file.path for file in connection.files] for connection in active
     }
-    for setup in seen:
-        if setup.connected in detect.SCOPES and not _is_by_hand_alone(setup):
-            calling[setup.name, here if setup.connected == "project" else None] = list(setup.files)
-    return calling
+    for setup in setups:
+        if setup.connected in detect.SCOPES and not _has_only_manual_server(setup):
+            callers[setup.name, here if setup.connected == "project" else None] = list(setup.files)
+    return callers
 
 
-def _is_by_hand_alone(one: AgentSetup) -> bool:
-    """Whether it gets nothing but the server, and a person saw to that."""
+def _has_only_manual_server(setup: AgentSetup) -> bool:
+    """Whether it has nothing but a server that a person entered."""
     from holdfast.conversations.adapters.index import MCP_ONLY
 
-    return one.name in MCP_ONLY and one.server is not None and one.server.by_hand is not None
+    return setup.name in MCP_ONLY and setup.server is not None and setup.server.by_hand is not None
 
 
-def _left_behind(seen: list[AgentSetup]) -> Check | None:
-    """Hooks of a Holdfast that is not this one, and not there any more."""
-    left = [
-        (f"{other.path} has hooks or a server of a Holdfast that is gone ({other.home})", other.scope)
-        for setup in seen
+def _check_leftovers(setups: list[AgentSetup]) -> Check | None:
+    """Check for hooks of another Holdfast that has been removed."""
+    leftovers = [
+        (f"{other.path} has hooks or a server of a removed Holdfast ({other.home})", other.scope)
+        for setup in setups
         for other in setup.leftovers
-        # In files that are shared, the other one is probably somebody else's: it matters if nobody is heard.
+        # In shared files it is probably somebody else's: it only matters if the agent is not connected here.
         if other.missing and (other.scope == "user" or setup.connected is None)
     ]
-    if not left:
+    if not leftovers:
         return None
-    own = any(scope == "user" for _, scope in left)
-    return Check("hooks", "warning", "; ".join(list(dict.fromkeys(words for words, _ in left))[:_SHOWN]),
-                 "They do nothing; holdfast disconnect AGENT takes them out." if own
-                 else "They do nothing here; holdfast connect AGENT lets this home hear.")  # fmt: skip
+    own = any(scope == "user" for _, scope in leftovers)
+    return Check("hooks", "warning", "; ".join(list(dict.fromkeys(text for text, _ in leftovers))[:_MAX_SHOWN]),
+                 "They do nothing; holdfast disconnect AGENT removes them." if own
+                 else "They do nothing here; holdfast connect AGENT connects this home.")  # fmt: skip
 
 
-def _hindered(seen: list[AgentSetup]) -> Check | None:
-    told = list(dict.fromkeys(words for setup in seen if setup.connected is not None for words in setup.obstacles))
-    if not told:
+def _check_obstacles(setups: list[AgentSetup]) -> Check | None:
+    obstacles = list(
+        dict.fromkeys(text for setup in setups if setup.connected is not None for text in setup.obstacles)
+    )
+    if not obstacles:
         return None
-    return Check("hooks", "warning", " ".join(told[:_SHOWN]), "holdfast agents shows all that stands in the way")
+    return Check("hooks", "warning", " ".join(obstacles[:_MAX_SHOWN]), "holdfast agents shows all obstacles")
 
 
-def _server(ws: Workspace, seen: list[AgentSetup]) -> Check | None:
-    """Agents that are told of an MCP server which nobody can start."""
+def _check_server(ws: Workspace, setups: list[AgentSetup]) -> Check | None:
+    """Check for agents whose MCP server cannot be started."""
     lost = [
-        (setup.name, setup.server) for setup in seen if setup.server is not None and setup.server.missing is not None
+        (setup.name, setup.server)
+        for setup in setups
+        if setup.server is not None and setup.server.missing is not None
     ]
     if not lost:
         return None
-    told = [f"{server.path} has the MCP server, but {server.missing}, which it calls, is not there"
-            for _, server in lost]  # fmt: skip
+    problems = [f"the MCP server in {server.path} calls {server.missing}, which is missing" for _, server in lost]
     here = ws.place.root if ws.agent_dirs is None else ws.agent_dirs.project
     own = [(name, None) for name, server in lost if server.scope == "user" and server.by_hand is None]
     theirs = [server.path for _, server in lost if server.by_hand is not None]
-    fix = f"Put the program on the PATH; {here} shares what it is called."
+    fix = f"Put the program on the PATH; {here} shares only its name."
     if own:
-        fix = _connect(ws, own)
+        fix = _connect_command(ws, own)
     elif theirs:
-        fix = f"Put the program there, or mend the entry in {theirs[0]}, which is yours."
-    return Check("hooks", "warning", "; ".join(told[:_SHOWN]), fix)
+        fix = f"Put the program there, or fix your entry in {theirs[0]}."
+    return Check("hooks", "warning", "; ".join(problems[:_MAX_SHOWN]), fix)
 
 
-def _heard(names: set[str]) -> Check:
+def _connected(names: set[str]) -> Check:
     from holdfast.conversations.adapters.index import MCP_ONLY
 
-    heard, served = sorted(names - set(MCP_ONLY)), sorted(names & set(MCP_ONLY))
-    told = ([f"{', '.join(heard)} can be heard"] if heard else []) + (
-        [f"{', '.join(served)} can start the MCP server"] if served else []
-    )
-    return Check("hooks", "ok", "; ".join(told) or "no agent is connected")
+    hooked, served = sorted(names - set(MCP_ONLY)), sorted(names & set(MCP_ONLY))
+    details = [f"connected: {', '.join(hooked)}"] if hooked else []
+    details += [f"{', '.join(served)} can start the MCP server"] if served else []
+    return Check("hooks", "ok", "; ".join(details) or "no agent is connected")
 
 
-def waiting(ws: Workspace, _: Store | None) -> Check:
-    """Payloads that wait for somebody to take them in, or that nobody understood."""
+def check_spool(ws: Workspace, _: Store | None) -> Check:
+    """Check for payloads that wait in the spool, or that nobody understood."""
     home = ws.home.path
     place = os.path.join(home, spool.DIRECTORY)
     if os.path.islink(place):
-        return Check("spool", "warning", f"{place} is a link, which hooks do not follow: what they tell is lost",
-                     "Remove the link; the directory is made anew.")  # fmt: skip
+        return Check("spool", "warning", f"{place} is a link, which hooks do not follow: payloads are lost",
+                     "Remove the link; Holdfast makes the directory again.")  # fmt: skip
     unread = spool.list_unread(home)
     if unread:
         place = os.path.join(place, spool.UNREAD)
-        return Check("spool", "warning", f"nothing could be made of {count(len(unread), 'payload')} of agents",
+        return Check("spool", "warning", f"{count(len(unread), 'payload')} of agents could not be understood",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
     others = waiting_elsewhere(ws)
-    passed_over = {entry.name for entries in others.values() for entry in entries}
-    found = [entry for entry in spool.list_entries(home) if entry.name not in passed_over]
-    old = [entry for entry in found if ws.now() - entry.at // 1_000_000 > HOUR]
+    elsewhere = {entry.name for entries in others.values() for entry in entries}
+    entries = [entry for entry in spool.list_entries(home) if entry.name not in elsewhere]
+    old = [entry for entry in entries if ws.now() - entry.at // 1_000_000 > HOUR]
     if old:
         return Check("spool", "warning", f"{count(len(old), 'payload')} of agents waited for more than an hour",
-                     "holdfast status takes them in; look at the check named capture if they stay.")  # fmt: skip
+                     "holdfast status records them; if they stay, see the check `capture`.")  # fmt: skip
     if others:
-        return _for_other_stores(ws, others)
-    if found:
-        return Check("spool", "ok", f"{count(len(found), 'payload')} of agents will be taken in next")
-    return Check("spool", "ok", "everything agents told is recorded")
+        return _check_other_stores(ws, others)
+    if entries:
+        return Check("spool", "ok", f"{count(len(entries), 'payload')} of agents will be recorded next")
+    return Check("spool", "ok", "everything that agents reported is recorded")
 
 
-def _for_other_stores(ws: Workspace, others: dict[str, list[spool.SpoolEntry]]) -> Check:
-    """What hooks left for stores that other processes use: it waits for one that opens them."""
+def _check_other_stores(ws: Workspace, others: dict[str, list[spool.SpoolEntry]]) -> Check:
+    """Check for payloads that are meant for other stores: they wait for a process that opens these."""
     named = [
         f"{count(len(entries), 'payload')} of agents {'waits' if len(entries) == 1 else 'wait'} for {one_line(url)}"
-        for url, entries in list(others.items())[:_SHOWN]
+        for url, entries in list(others.items())[:_MAX_SHOWN]
     ]
-    more = [f"{len(others) - _SHOWN} more stores have some"] if len(others) > _SHOWN else []
+    more = [f"{len(others) - _MAX_SHOWN} more stores have payloads"] if len(others) > _MAX_SHOWN else []
     oldest = min(entry.at for entries in others.values() for entry in entries) // 1_000_000
-    takes_in = " && ".join(
-        f"holdfast --store {shlex.quote(one_line(url))} history" for url in list(others)[:_SHOWN]
+    commands = " && ".join(
+        f"holdfast --store {shlex.quote(one_line(url))} history" for url in list(others)[:_MAX_SHOWN]
     )  # fmt: skip
     return Check("spool", "warning" if ws.now() - oldest > HOUR else "ok", "; ".join(named + more),
-                 f"To record them there: {takes_in}")  # fmt: skip
+                 f"To record them there: {commands}")  # fmt: skip
 
 
-def troubles(ws: Workspace, _: Store | None) -> Check:
-    """What went wrong in hooks, where nobody could be told."""
+def check_hook_errors(ws: Workspace, _: Store | None) -> Check:
+    """Check for errors in hooks, which nobody could be shown at the time."""
     lines = error_log.lines(ws.home.path, ws.now() - 7 * DAY)
     if not lines:
-        return Check("capture", "ok", "no hook had any trouble in the last seven days")
+        return Check("capture", "ok", "no errors in hooks in the last seven days")
     outages = [line for line in lines if server_outage.is_outage_message(str(line.get("message", "")))]
     lines = [line for line in lines if line not in outages]
     if not lines:
-        return Check("capture", "ok", f"what hooks heard while the server was away was kept ({_told(outages[-1])})")
-    told = "; ".join(_told(line) for line in lines[-_SHOWN:])
-    more = f" (the last of {len(lines):,})" if len(lines) > _SHOWN else ""
+        return Check("capture", "ok", f"payloads were kept while the server was away ({_describe(outages[-1])})")
+    shown = "; ".join(_describe(line) for line in lines[-_MAX_SHOWN:])
+    more = f" (the last of {len(lines):,})" if len(lines) > _MAX_SHOWN else ""
     path = os.path.join(ws.home.path, error_log.NAME)
-    return Check("capture", "warning", f"{told}{more}", f"All of it is in {path}; please report what stays.")
+    return Check(
+        "capture", "warning", f"{shown}{more}", f"All errors are in {path}; please report those that persist."
+    )
 
 
-def _told(line: dict[str, object]) -> str:
+def _describe(line: dict[str, object]) -> str:
     at = line.get("at")
     when = f"{format_time(at)[:16]}Z " if isinstance(at, int) and 0 <= at < 253402300800000 else ""
     return f"{when}{one_line(str(line.get('where', '')))}: {one_line(str(line.get('message', '')))}"

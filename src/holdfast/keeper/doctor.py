@@ -254,9 +254,9 @@ _CHECKS: tuple[tuple[str, CheckFunction], ...] = (
     ("git", _git),
     ("mirrors", mirror_checks.mirrors),
     ("contract", mirror_checks.contract),
-    ("hooks", conversation_checks.hooks),
-    ("spool", conversation_checks.waiting),
-    ("capture", conversation_checks.troubles),
+    ("hooks", conversation_checks.check_hooks),
+    ("spool", conversation_checks.check_spool),
+    ("capture", conversation_checks.check_hook_errors),
     ("keys", sync_checks.keys),
 )
 _IN_THE_STORE = (_writer, _agents)
