@@ -76,7 +76,7 @@ def _write(made: ScriptSetup, *, by_dd: bool = True) -> None:
     hook = Path(made.home, "hooks", "hook")
     hook.write_text(script.hook_script(made, by_dd=by_dd))
     hook.chmod(0o700)
-    Path(made.home, "hooks", "ask.py").write_text(script.asking(made))
+    Path(made.home, "hooks", "ask.py").write_text(script.ask_script(made))
 
 
 def _run(
@@ -395,4 +395,4 @@ def test_windows() -> None:
     assert r'"C:\Py thon\python.exe" -I -S "C:\Users\a%%b\holdfast\hooks\ask.py" tell %~1 %~3 0 >nul 2>nul' in text
     assert "if %errorlevel%==86 exit /b 2\r\n" in text
     assert text.replace("\r\n", "").isprintable()
-    compile(script.asking(made), "ask.py", "exec")
+    compile(script.ask_script(made), "ask.py", "exec")

@@ -1,6 +1,6 @@
-"""What an agent program can tell us, in one small vocabulary: every hook and every transcript line of every agent
-becomes some of these, or nothing. They say what happened, not what is to be recorded of it: that depends on the
-session, and is decided in `keeper.captures`.
+"""What agent programs report, in one vocabulary: every hook and every transcript line becomes some signals, or none.
+
+Signals say what happened, not what is recorded of it: that depends on the session, and `ingest` decides it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TodoStatus = Literal["pending", "in_progress", "completed", "dropped"]
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something an agent program told. `agent` is the program's own id of the subagent it is about, if any."""
+    """Something that an agent program reported. `agent` is the program's own id of the subagent concerned, if any."""
 
     agent: str | None = None
 
@@ -45,9 +45,9 @@ class Active(Signal, frozen=True, kw_only=True):
 
 
 class Called(Signal, frozen=True, kw_only=True):
-    """The agent asks for a subagent: what it is to do is known only here.
+    """The agent asks for a subagent: only here its task is known.
 
-    It has not begun yet, unless its program never tells that one begins: then this is when it `begins`.
+    The subagent has not begun yet, unless its program never reports beginnings: then it `begins` here.
     """
 
     call: str
@@ -58,7 +58,7 @@ class Called(Signal, frozen=True, kw_only=True):
 
 
 class AgentBegan(Signal, frozen=True, kw_only=True):
-    """A subagent (`agent`) begins. Told by what its `call` returned, it is known which call asked for it."""
+    """A subagent (`agent`) begins. Where its `call` returned that, the call is known."""
 
     type: str
     task: str | None = None
@@ -69,8 +69,8 @@ class AgentBegan(Signal, frozen=True, kw_only=True):
 class AgentEnded(Signal, frozen=True, kw_only=True):
     """A subagent has ended: the one named by `agent`, or the one that `call` asked for.
 
-    `took_ms` is how long it ran, for one whose beginning nobody told. `failed` is why it came to nothing; `stopped`
-    says that this is no failure: somebody ended it before it was done.
+    `took_ms` is how long it ran, where its beginning was not reported. `failed` is why it has no result; `stopped`
+    says that this is no failure: somebody ended it early.
     """
 
     call: str | None = None
@@ -85,10 +85,10 @@ class AgentEnded(Signal, frozen=True, kw_only=True):
 
 
 class Edited(Signal, frozen=True, kw_only=True):
-    """A file was changed. The path is as the agent said it: absolute, or relative to the working directory.
+    """A file was changed. The path is as the agent wrote it: absolute, or relative to the working directory.
 
-    `before` and `after` are SHA-256 of the content where the agent told enough to know it. `old` and `new` are the
-    texts that were exchanged: with them `before` can be found from what is on the disk. Neither is kept.
+    `before` and `after` are SHA-256 of the content where the agent reported enough to know it. `old` and `new` are
+    the replaced and the new text; with the file on the disk, they lead to `before`. Neither is kept.
     """
 
     path: str
@@ -102,7 +102,7 @@ class Edited(Signal, frozen=True, kw_only=True):
 
 
 class Ran(Signal, frozen=True, kw_only=True):
-    """A shell command was executed. `code` is 0 when all that is known is that it went well, 1 when it did not, and
+    """A shell command was executed. Where its exit code is not known, `code` is 0 for a success, 1 for a failure, and
     None when not even that is known.
     """
 
@@ -118,14 +118,14 @@ class Todo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Planned(Signal, frozen=True, kw_only=True):
-    """To-dos as the agent has them: the `whole` list, or some entries that changed."""
+    """The agent's to-dos: the `whole` list, or some entries that changed."""
 
     todos: tuple[Todo, ...]
     whole: bool = True
 
 
 class Compacting(Signal, frozen=True, kw_only=True):
-    """The context is about to be compressed. Not `surely` where that may be refused, and its end is told as well."""
+    """The context is about to be compressed. Not `surely` where that may be refused; then its end is reported, too."""
 
     surely: bool = True
 
@@ -144,7 +144,7 @@ class Chosen(Signal, frozen=True, kw_only=True):
 
 
 class Waits(Signal, frozen=True, kw_only=True):
-    """The agent waits for the person: for a `permission` or for `input`. Whatever is heard next ends it."""
+    """The agent waits for the person: for a `permission` or for `input`. The next signal ends it."""
 
     what: Literal["permission", "input"] = "input"
     text: str | None = None

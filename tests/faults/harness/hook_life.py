@@ -39,7 +39,7 @@ def live(root: str, acks: str) -> None:
     hook = os.path.join(home, script.DIRECTORY, script.SCRIPT)
     files.write_atomic(hook, script.hook_script(made).encode())
     os.chmod(hook, 0o700)
-    files.write_atomic(os.path.join(home, script.DIRECTORY, script.ASKING), script.asking(made).encode())
+    files.write_atomic(os.path.join(home, script.DIRECTORY, script.ASK_SCRIPT), script.ask_script(made).encode())
     for number in range(HOOKS):
         payload = said(project, number)
         if number % 3:

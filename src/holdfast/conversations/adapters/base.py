@@ -1,7 +1,6 @@
-"""What an adapter is: how an agent's hooks speak, how they are answered, where its settings are.
+"""The interface of an adapter: how an agent's hooks are read and answered.
 
-Whatever implements `Agent` passes `holdfast.conversations.conformance`. A new agent is one new package and one
-line in `index`.
+Every `Adapter` passes `holdfast.conversations.conformance`. A new agent is one new package and one line in `index`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Scope = Literal["user", "project"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one payload says."""
+    """What one payload of a hook says."""
 
     # The agent program it comes from: usually the one asked for, but programs read each other's settings.
     agent: str
@@ -32,18 +31,18 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     signals: tuple[AnySignal, ...] = ()
     # Where the conversation is, as the payload says.
     cwd: str | None = None
-    # Equal for the same event heard through two configurations. Empty: the payload as a whole decides, and the
-    # same again some seconds later is another event.
+    # Equal for the same event reported through two configurations. Empty: the whole payload identifies the event, and
+    # an equal one some seconds later is another event.
     mark: str = ""
     occasion: Occasion | None = None
     # The command that reopens the conversation.
     resume: str | None = None
-    # Fields nobody here knows, kept for whoever will.
+    # Unknown fields, kept for later versions.
     rest: dict[str, Json] = {}
 
 
 class HookAnswer(NamedTuple):
-    """What Holdfast has to say to an agent or its person, before it is put into the agent's own form."""
+    """Holdfast's answer to an agent or its person, before it is put into the agent's own form."""
 
     # For the agent: recorded facts.
     context: str | None = None
@@ -51,7 +50,7 @@ class HookAnswer(NamedTuple):
     say: str | None = None
     # Whether the person is to be notified outside of the terminal's text.
     notify: bool = False
-    # Why the prompt is held back; only when the person chose so.
+    # Why the prompt is blocked; only when the person chose so.
     block: str | None = None
 
 
@@ -64,17 +63,17 @@ class Reply(NamedTuple):
 
 
 class Adapter(Protocol):
-    """One agent program: how its hooks speak and how they are answered. Pure: no file is read here."""
+    """One agent program: how its hooks are read and answered. Pure: no file is read here."""
 
     name: str  # the word of the command line
     title: str  # what people call it
     room: int  # characters of context it takes whole
     notifies: bool  # whether its reply can notify the person outside of the terminal's text
-    # Its events that may be answered. A hook hands anything else over and leaves without looking at it.
+    # Its events that may be answered. A hook only spools the others.
     asking: frozenset[str]
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        """What a payload says; None when it is of no conversation at all. Never raises, whatever is in it."""
+        """What a payload says; None when it belongs to no conversation. Never raises, whatever is in it."""
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
         """The answer in the form this agent documents; an empty answer is an empty reply with code 0."""

@@ -207,7 +207,7 @@ def _is_ours(text: bytes) -> bool:
 def _text(home: str) -> bytes:
     made = install.installation(home)
     python = script.quoted(made.python.replace("\\", "/"))
-    asking = script.quoted(os.path.join(home, script.DIRECTORY, script.ASKING).replace("\\", "/"))
+    asking = script.quoted(os.path.join(home, script.DIRECTORY, script.ASK_SCRIPT).replace("\\", "/"))
     return f"""#!/bin/sh
 {_MARK}
 if [ -x "$0{_BEFORE}" ]; then "$0{_BEFORE}" "$@" || exit $?; fi

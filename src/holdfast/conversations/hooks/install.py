@@ -22,56 +22,56 @@ _PATIENCE = 10.0
 _TRIAL = f"{files.PREFIX}trial-"
 _SHELL = "/bin/sh"
 _EXECUTABLE = (script.SCRIPT, mcp_entry.SCRIPT)
-_SERVING = "mcp"  # what the extra brings
+_MCP_LIBRARY = "mcp"  # of the extra
 
 
 def installation(home: str) -> script.ScriptSetup:
-    """What runs now."""
-    places: dict[str, None] = {}
+    """The interpreter and packages that run now."""
+    paths: dict[str, None] = {}
     package = ""
     for name in _NEEDED:
-        found = find_spec(name)
-        if found is not None and found.origin is not None:
-            own = os.path.dirname(found.origin) if found.submodule_search_locations else found.origin
-            places[os.path.dirname(os.path.abspath(own))] = None
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            own = os.path.dirname(spec.origin) if spec.submodule_search_locations else spec.origin
+            paths[os.path.dirname(os.path.abspath(own))] = None
             package = package or os.path.join(os.path.abspath(own), "cli", "hooking.py")
     if not sys.executable:
-        raise Failed("it is not known which Python runs this", hint="Run holdfast with a Python of its own.")
+        raise Failed("the path of the running Python is unknown", hint="Run holdfast with a Python of its own.")
     kept = Home(home)
     store = hook_store(kept)
     url = "" if store.path == kept.store else store.url
-    return script.ScriptSetup(home, os.path.abspath(sys.executable), tuple(places), package, url)
+    return script.ScriptSetup(home, os.path.abspath(sys.executable), tuple(paths), package, url)
 
 
 def can_serve() -> bool:
     """Whether the MCP server would start: its extra is installed. Nothing of it is loaded."""
-    found = find_spec(_SERVING)
-    return found is not None and found.origin is not None
+    spec = find_spec(_MCP_LIBRARY)
+    return spec is not None and spec.origin is not None
 
 
 def scripts(home: str, *, by_dd: bool, system: str) -> dict[str, bytes]:
-    """What stands in the directory of hooks, by name."""
-    made = installation(home)
+    """The content of the scripts, by name."""
+    setup = installation(home)
     store = os.path.join(home, script.DIRECTORY, script.STORE)
-    texts = {script.ASKING: script.asking(made), mcp_entry.PYTHON: mcp_entry.serving_python(made, store)}
+    texts = {script.ASK_SCRIPT: script.ask_script(setup), mcp_entry.PYTHON: mcp_entry.serving_python(setup, store)}
     if system == "win32":
-        texts[script.WINDOWS_SCRIPT] = script.windows_script(made)
+        texts[script.WINDOWS_SCRIPT] = script.windows_script(setup)
     else:
-        texts[mcp_entry.SCRIPT] = mcp_entry.serving_script(made)
-        texts[script.SCRIPT] = script.hook_script(made, by_dd=by_dd)
+        texts[mcp_entry.SCRIPT] = mcp_entry.serving_script(setup)
+        texts[script.SCRIPT] = script.hook_script(setup, by_dd=by_dd)
     return {name: text.encode() for name, text in texts.items()}
 
 
 def install(home: str, *, system: str) -> bool:
-    """See to it that the scripts are there and as they should be; says whether anything had to be written."""
+    """Make sure that the scripts are there and current; returns whether anything had to be written."""
     directory = os.path.join(home, script.DIRECTORY)
     files.make_private_dir(directory)
     files.make_private_dir(os.path.join(home, spool.DIRECTORY))
     _clear_trials(home)
     if is_current(home, system=system):
         return False
-    wanted = scripts(home, by_dd=system == "win32" or _dd_can(home), system=system)
-    for name, content in wanted.items():
+    contents = scripts(home, by_dd=system == "win32" or _dd_syncs(home), system=system)
+    for name, content in contents.items():
         path = os.path.join(directory, name)
         files.write_atomic(path, content)
         if name in _EXECUTABLE:
@@ -80,7 +80,7 @@ def install(home: str, *, system: str) -> bool:
 
 
 def note_store(home: str, url: str | None) -> None:
-    """Let hooks use the store that whoever connected them uses: agents do not have a shell's variables."""
+    """Note the store for hooks: agents do not have the variables of the shell that connected them."""
     path = os.path.join(home, script.DIRECTORY, script.STORE)
     if url is not None:
         files.make_private_dir(os.path.dirname(path))
@@ -92,40 +92,40 @@ def note_store(home: str, url: str | None) -> None:
 
 
 def is_current(home: str, *, system: str) -> bool:
-    """Whether the scripts are what would be written now, by either way of keeping payloads."""
+    """Whether the scripts are what would be written now, by either way of spooling payloads."""
     directory = os.path.join(home, script.DIRECTORY)
     for by_dd in (True, False):
-        wanted = scripts(home, by_dd=by_dd, system=system)
-        if all(_stands(os.path.join(directory, name), content) for name, content in wanted.items()):
-            return all(os.access(os.path.join(directory, name), os.X_OK) for name in _EXECUTABLE if name in wanted)
+        contents = scripts(home, by_dd=by_dd, system=system)
+        if all(_has_content(os.path.join(directory, name), content) for name, content in contents.items()):
+            return all(os.access(os.path.join(directory, name), os.X_OK) for name in _EXECUTABLE if name in contents)
     return False
 
 
 def missing(home: str, *, system: str) -> list[str]:
-    """The scripts that are not there."""
-    named = (os.path.join(home, script.DIRECTORY, name) for name in scripts(home, by_dd=True, system=system))
-    return [path for path in named if not os.path.lexists(path)]
+    """The paths of the scripts that are missing."""
+    paths = (os.path.join(home, script.DIRECTORY, name) for name in scripts(home, by_dd=True, system=system))
+    return [path for path in paths if not os.path.lexists(path)]
 
 
-def _stands(path: str, content: bytes) -> bool:
+def _has_content(path: str, content: bytes) -> bool:
     try:
-        # Whatever was planted there is neither waited for nor believed: it is written anew, or refused in words.
+        # Whatever was planted there is neither waited for nor trusted: it is replaced, or refused with an error.
         return files.read_limited(path, len(content), what="the hook script") == content
     except HoldfastError:
         return False
 
 
-def _dd_can(home: str) -> bool:
-    """Try the script once in a directory of its own: not every system's `dd` can wait for the disk."""
+def _dd_syncs(home: str) -> bool:
+    """Try the script once in a directory of its own: not every system's `dd` can sync."""
     place = os.path.join(home, f"{_TRIAL}{os.urandom(8).hex()}")
     hooks, waiting = os.path.join(place, script.DIRECTORY), os.path.join(place, spool.DIRECTORY)
     files.make_private_dir(hooks)
     try:
-        here = installation(home)
-        trial = script.ScriptSetup(place, here.python, here.paths, here.package)
-        for name, text in ((script.SCRIPT, script.hook_script(trial)), (script.ASKING, script.asking(trial))):
+        setup = installation(home)
+        trial = script.ScriptSetup(place, setup.python, setup.paths, setup.package)
+        for name, text in ((script.SCRIPT, script.hook_script(trial)), (script.ASK_SCRIPT, script.ask_script(trial))):
             files.write_atomic(os.path.join(hooks, name), text.encode(), durable=False)
-        done = subprocess.run(  # noqa: S603 (our own script, no shell line)
+        process = subprocess.run(  # noqa: S603 (our own script, no shell line)
             [_SHELL, os.path.join(hooks, script.SCRIPT), "claude", "tell", "user"],
             input=_PAYLOAD, capture_output=True, timeout=_PATIENCE, check=False, cwd=place,
             env={name: value for name, value in os.environ.items() if name != "HOLDFAST_STORE"},
@@ -134,7 +134,7 @@ def _dd_can(home: str) -> bool:
     except (OSError, subprocess.SubprocessError):
         return False
     else:
-        return kept == [_PAYLOAD] and not done.returncode and not done.stdout and not done.stderr
+        return kept == [_PAYLOAD] and not process.returncode and not process.stdout and not process.stderr
     finally:
         _clear(place)
 
@@ -145,7 +145,7 @@ def _read(path: str) -> bytes:
 
 
 def _clear_trials(home: str) -> None:
-    """Of a process that was killed, or could not clear up: only one at a time is here."""
+    """Remove trials of processes that were killed: no other process is here at the same time."""
     with contextlib.suppress(OSError):
         for name in os.listdir(home):
             if name.startswith(_TRIAL):
@@ -162,12 +162,12 @@ def _clear(place: str) -> None:
 
 
 def remove(home: str) -> bool:
-    """Take the scripts away; what else somebody put beside them stays."""
+    """Remove the scripts; other files in the directory stay."""
     directory = os.path.join(home, script.DIRECTORY)
     there = os.path.isdir(directory) and not os.path.islink(directory)
     _clear_trials(home)
     left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
-    own = (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, script.STORE, mcp_entry.SCRIPT, mcp_entry.PYTHON)
+    own = (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASK_SCRIPT, script.STORE, mcp_entry.SCRIPT, mcp_entry.PYTHON)
     for name in (*own, *left):
         files.remove_file(os.path.join(directory, name))
     files.remove_directory(directory)

@@ -1,6 +1,7 @@
-"""What agents call: the hook script and the Python beside it, as text, and the command lines that stand in agents'
-settings. The script hands a payload over with nothing but the shell and one `dd`; only a hook that waits for an
-answer starts Python. Left behind by a Holdfast that is gone, all of it does nothing, at once and silently.
+"""What agents call: the text of the hook script and of its Python, and the command lines in agents' settings.
+
+The script spools a payload with nothing but the shell and one `dd`; only a hook that waits for an answer starts
+Python. After Holdfast has been removed, all of it does nothing, at once and silently.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from holdfast.conversations.connect.agent_settings import Command, Manner
     from holdfast.workspace.agent_dirs import AgentDirs
 
-# Through which configuration a hook is heard.
+# The configuration that a hook is in.
 Source = Literal["user", "project", "plugin"]
 DIRECTORY: Final = "hooks"  # below the home
 SCRIPT: Final = "hook"
 WINDOWS_SCRIPT: Final = "hook.cmd"
-ASKING: Final = "ask.py"
-STORE: Final = "store"  # beside the script: the store's URL, where it is not the home's own
-BLOCKED: Final = 86  # what Python ends with to block; 2 is what a broken one ends with
+ASK_SCRIPT: Final = "ask.py"
+STORE: Final = "store"  # next to the script: the store's URL, where it is not the home's own
+BLOCKED: Final = 86  # Python's exit code to block; a broken Python exits with 2
 
 _MANNERS: Final = "tell|stir|ask|status"
 _CALL: Final = re.compile(
@@ -34,13 +35,13 @@ _ABSOLUTE: Final = re.compile(r"test -x '((?:[^']|'\\'')*)/hooks/hook'|if exist 
 
 
 class ScriptSetup(NamedTuple):
-    """What the script is made with, as it is on this machine at this moment."""
+    """What the scripts are made from: this machine at this moment."""
 
     home: str
     python: str
-    # Where holdfast, msgspec and apsw really are.
+    # The directories of holdfast, msgspec, apsw and the others that hooks need.
     paths: tuple[str, ...]
-    # What is there as long as Holdfast is.
+    # A file that exists as long as Holdfast is installed.
     package: str
     # The URL, without a password, of the store that hooks use where no variable names one; empty for the home's own.
     store: str = ""
@@ -69,26 +70,26 @@ def _line(home: str, words: str, shared: str | None, system: str) -> str:
         script = f'"{home}\\{DIRECTORY}\\{WINDOWS_SCRIPT}"'
         return f"if exist {script} call {script} {words}"
     script = quoted(f"{home}/{DIRECTORY}/{SCRIPT}") if shared is None else f'"{shared}/{DIRECTORY}/{SCRIPT}"'
-    # The last word does nothing; it says to people, and to whoever lists hooks, whose this is.
+    # The last word does nothing; it shows people, and programs that list hooks, whose this is.
     return f"test -x {script} && exec {script} {words} || : holdfast"
 
 
 def shared_home(places: AgentDirs, home: str) -> str | None:
-    """How a shell finds the home of whoever runs it; None when this one is not in its usual place."""
+    """The home as the shell of any person finds it; None when this home is not in its usual place."""
     if places.system == "win32":
         return None
     if places.system == "darwin":
-        usual, said = places.in_home("Library", "Application Support", "holdfast"), "Library/Application Support"
-        found = f"$HOME/{said}/holdfast"
+        usual = places.in_home("Library", "Application Support", "holdfast")
+        default = "$HOME/Library/Application Support/holdfast"
     else:
-        usual, found = places.data("holdfast"), "${XDG_DATA_HOME:-$HOME/.local/share}/holdfast"
+        usual, default = places.data("holdfast"), "${XDG_DATA_HOME:-$HOME/.local/share}/holdfast"
     if os.path.normcase(home) != os.path.normcase(usual):
         return None
-    return f"${{HOLDFAST_HOME:-{found}}}"
+    return f"${{HOLDFAST_HOME:-{default}}}"
 
 
 def quoted(text: str) -> str:
-    """As one word of a shell."""
+    """The text as one word of a shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
@@ -99,10 +100,10 @@ def is_call(line: str) -> bool:
 
 def home_of(line: str) -> str | None:
     """The home whose script a command line calls; None where every person's own is meant."""
-    found = _ABSOLUTE.search(line)
-    if found is None:
+    match = _ABSOLUTE.search(line)
+    if match is None:
         return None
-    return found[1].replace("'\\''", "'") if found[1] is not None else found[2]
+    return match[1].replace("'\\''", "'") if match[1] is not None else match[2]
 
 
 # ── the script ───────────────────────────────────────────────────────────────────────────────────────────
@@ -145,10 +146,10 @@ exit 0
 
 _TO_PYTHON: Final = r"""  "$python" -I -S "$here/ask.py" tell "$1" "$2" "$parent" >/dev/null 2>&1"""
 
-# One process besides the shell. `set -C` makes a file only where none is; whether it was made is known by `made`,
-# because nothing between the braces runs otherwise. A URL in which a password may stand is not written here: it is
-# the one in the file beside the script, or Python writes it without. What is larger than a payload may be is cut off
-# by the limit on files, which counts blocks of 512 bytes (in old versions of bash, 1024).
+# One process besides the shell. `set -C` makes a file only where none is; `made` says whether it did, because nothing
+# between the braces runs otherwise. A URL that may hold a password is not written here: either it is the one in the
+# file next to the script, or Python writes it without the password. The limit on files, which counts blocks of 512
+# bytes (in old versions of bash, 1024), cuts off what is larger than a payload may be.
 _KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
   [ ! -L "$spool" ] || return 0
   [ -d "$spool" ] || mkdir "$spool" 2>/dev/null
@@ -193,19 +194,19 @@ _KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
   rm -f "$file" 2>/dev/null"""
 
 
-def hook_script(made: ScriptSetup, *, by_dd: bool = True) -> str:
-    """The script for POSIX shells; without a `dd` that can sync, payloads go through Python too."""
-    places = {"@spool@": quoted(os.path.join(made.home, spool.DIRECTORY)), "@store@": quoted(made.store)}
+def hook_script(setup: ScriptSetup, *, by_dd: bool = True) -> str:
+    """The script for POSIX shells; without a `dd` that can sync, all payloads go through Python."""
+    values = {"@spool@": quoted(os.path.join(setup.home, spool.DIRECTORY)), "@store@": quoted(setup.store)}
     keep = _KEEP_BY_DD if by_dd else _TO_PYTHON
     words = {
-        "keep": re.sub("@[a-z]+@", lambda found: places[found[0]], keep),
-        "here": quoted(os.path.join(made.home, DIRECTORY)),
-        "python": quoted(made.python),
-        "package": quoted(made.package),
+        "keep": re.sub("@[a-z]+@", lambda match: values[match[0]], keep),
+        "here": quoted(os.path.join(setup.home, DIRECTORY)),
+        "python": quoted(setup.python),
+        "package": quoted(setup.package),
         "blocked": str(BLOCKED),
         "format": spool.FORMAT,
     }
-    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _SCRIPT)
+    return re.sub("@([a-z]+)@", lambda match: words[match[1]], _SCRIPT)
 
 
 _WINDOWS: Final = """@echo off
@@ -228,21 +229,21 @@ exit /b 0
 """
 
 
-def windows_script(made: ScriptSetup) -> str:
-    """The same for cmd, where everything goes through Python."""
+def windows_script(setup: ScriptSetup) -> str:
+    """The script for Windows' cmd, where everything goes through Python."""
     text = _WINDOWS.format(
-        python=made.python.replace("%", "%%"),
-        package=made.package.replace("%", "%%"),
-        here=f"{made.home}\\{DIRECTORY}".replace("%", "%%"),
+        python=setup.python.replace("%", "%%"),
+        package=setup.package.replace("%", "%%"),
+        here=f"{setup.home}\\{DIRECTORY}".replace("%", "%%"),
         blocked=BLOCKED,
         format=spool.FORMAT,
     )
     return text.replace("\n", "\r\n")
 
 
-# ── the Python beside it ─────────────────────────────────────────────────────────────────────────────────
+# ── its Python ───────────────────────────────────────────────────────────────────────────────────────────
 
-_ASKING: Final = '''"""Made by `holdfast connect`: hands words over to Holdfast, and does nothing without it."""
+_ASK_SCRIPT: Final = '''"""Made by `holdfast connect`: hands words over to Holdfast, and does nothing without it."""
 
 import gc
 import os
@@ -288,7 +289,7 @@ os._exit(code if code == @blocked@ else 0)
 '''
 
 
-def asking(made: ScriptSetup) -> str:
-    """The text of `ask.py`, in ASCII: whatever is in a path is written as an escape."""
-    words = {"paths": ascii(list(made.paths)), "home": ascii(made.home), "blocked": str(BLOCKED)}
-    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _ASKING)
+def ask_script(setup: ScriptSetup) -> str:
+    """The text of `ask.py`, in ASCII: other characters in paths are escaped."""
+    words = {"paths": ascii(list(setup.paths)), "home": ascii(setup.home), "blocked": str(BLOCKED)}
+    return re.sub("@([a-z]+)@", lambda match: words[match[1]], _ASK_SCRIPT)
