@@ -125,7 +125,7 @@ class Planned(Signal, frozen=True, kw_only=True):
 
 
 class Compacting(Signal, frozen=True, kw_only=True):
-    """The context is about to be compressed. Not `surely` where that may be refused; then its end is reported, too."""
+    """The context is about to be compressed. Not `surely` if that may be refused; its end is reported then, too."""
 
     surely: bool = True
 
