@@ -43,8 +43,8 @@ from holdfast.core.events import (
     searched_text,
 )
 from holdfast.core.fold import apply
-from holdfast.core.search import split_words
 from holdfast.core.state import FOLD_VERSION, State, freeze
+from holdfast.core.text import split_words
 from holdfast.store.snapshots import is_due, ladder
 from holdfast.store.summary import summary
 from measures.append import text as common

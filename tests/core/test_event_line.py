@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
-from holdfast.core.event_line import describe_event, error_document
+from holdfast.core.wording import describe_event, error_document
 
 
 def test_an_event_is_told_in_a_line(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.search import MAX_WORD_LENGTH, MAX_WORDS, parse_query, split_words
+from holdfast.core.text import MAX_WORD_LENGTH, MAX_WORDS, parse_query, split_words
 
 
 @pytest.mark.parametrize(

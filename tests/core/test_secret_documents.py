@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from tests.support.secret_corpus import SHAPED, Sample, benign, secrets
 
 SAMPLES = secrets(seed=44)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from holdfast.core.display_names import agent_names, id_of, is_opaque, task_names
 from holdfast.core.modes import WINDOW, window
-from holdfast.core.short_names import agent_names, id_of, is_opaque, task_names
 
 
 class Agent(NamedTuple):

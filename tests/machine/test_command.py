@@ -72,7 +72,7 @@ def test_a_signal_is_passed_on_as_128_and_its_number(number: signal.Signals) -> 
 
 def test_a_signal_without_a_name_has_a_number() -> None:
     """Real-time signals between the named ones."""
-    assert command._signal_name(40) == "signal 40"
+    assert command.signal_name(40) == "signal 40"
 
 
 def test_a_missing_program_is_127() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.machine.git.branches import GitBranches, GitFacts, is_under
+from holdfast.machine.git.config import normalise_remote
 from holdfast.machine.git.program import GitFailed, GitMissing, GitSlow
-from holdfast.machine.git.remote_address import normalise_remote
 
 AWKWARD = ["with space", "новый файл", "-dash", "star*", "[x]", ":(top)magic", "quote\"'", "tab\there", "new\nline"]
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core import agents, duplicates, tasks
+from holdfast.core import agents, tasks
+from holdfast.core.display_names import disambiguating_labels
 from holdfast.core.errors import Refused
 from holdfast.keeper.session import SessionHandle
 from tests.support.two_devices import Devices
@@ -73,10 +74,10 @@ def test_they_are_told_apart(tmp_path: Path) -> None:
     devices, session = both(tmp_path)
     session.add_task("Alone")
     state = session.state()
-    assert sorted(duplicates.disambiguating_labels(state, state.tasks.values())) == ["", "desktop", "laptop"]
+    assert sorted(disambiguating_labels(state, state.tasks.values())) == ["", "desktop", "laptop"]
     for writer in state.devices:
         state.devices[writer] = "laptop"
-    marks = duplicates.disambiguating_labels(state, state.tasks.values())
+    marks = disambiguating_labels(state, state.tasks.values())
     assert len(set(marks)) == 3
     assert sum(mark.startswith("laptop ") for mark in marks) == 2
     assert devices.desktop.session(session.id).document().tasks

@@ -14,9 +14,9 @@ from holdfast.core import view
 from holdfast.core.canonical import MAX_SAFE_INTEGER
 from holdfast.core.envelope import Event, StreamHead, hash_of, seal
 from holdfast.core.errors import Damaged
-from holdfast.core.event_line import describe_event
 from holdfast.core.fold import fold
 from holdfast.core.state import State, Write, freeze, thaw
+from holdfast.core.wording import describe_event
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, note, put, started, take
 from holdfast.store.interface import Filter
 from holdfast.store.sqlite import SqliteStore

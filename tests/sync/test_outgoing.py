@@ -25,7 +25,7 @@ from holdfast.core.events import (
     SessionEdited,
 )
 from holdfast.core.secrets import patterns, values
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from holdfast.store.interface import UNSEEN
 from holdfast.sync.outgoing import cleanse, cut
 from holdfast.workspace import recorder

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from holdfast.core.errors import Invalid
-from holdfast.workspace.keys import words
+from holdfast.workspace.keys.device_keys import keys_from_code, new_recovery_code, parse_words
 
 pyrage = import_module("pyrage")  # it has no types
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "recovery.json").read_text("utf-8"))
@@ -43,20 +43,20 @@ def test_the_vectors() -> None:
         signing = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
         print_ = hashlib.sha256(b"holdfast device 1\n" + signing + recipient.encode()).hexdigest()[:32]
         assert print_ == item["fingerprint"]
-        made = words.keys_from_code(item["code"])
+        made = keys_from_code(item["code"])
         assert (made.seed, made.identity, made.public.id) == (seed, item["identity"], print_)
 
 
 def test_a_code_is_one_device_however_it_is_typed() -> None:
     """Spaces, capitals and line breaks from paper give the same device; another code gives another."""
-    code = words.new_code()
-    assert len(words.parse_words(code)) == 16
+    code = new_recovery_code()
+    assert len(parse_words(code)) == 16
     typed = code.upper().replace("-", "\n")
-    assert words.keys_from_code(typed).public == words.keys_from_code(code).public
-    assert words.keys_from_code(words.new_code()).public != words.keys_from_code(code).public
+    assert keys_from_code(typed).public == keys_from_code(code).public
+    assert keys_from_code(new_recovery_code()).public != keys_from_code(code).public
 
 
 def test_a_mistyped_code_is_said() -> None:
     """What is wrong with a code is told in its own name."""
     with pytest.raises(Invalid, match="this recovery code has 12 words"):
-        words.keys_from_code("-".join(words.new_code().split("-")[:12]))
+        keys_from_code("-".join(new_recovery_code().split("-")[:12]))

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.workspace.keys import words
+from holdfast.workspace.keys.device_keys import parse_words, spell_words, wordlist
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "words.json").read_text("utf-8"))
-KNOWN = words.wordlist()
+KNOWN = wordlist()
 
 
 def one_slip(word: str) -> set[str]:
@@ -47,19 +47,19 @@ def test_the_vectors() -> None:
     for vector in VECTORS:
         bits = "".join(f"{byte:08b}" for byte in bytes.fromhex(vector["bytes"])) + "00"
         spelled = "-".join(KNOWN[int(bits[at : at + 10], 2)] for at in range(0, 130, 10))
-        assert spelled == vector["words"] == words.spell(bytes.fromhex(vector["bytes"]))
-        assert words.parse_words(vector["words"]).hex() == vector["bytes"]
+        assert spelled == vector["words"] == spell_words(bytes.fromhex(vector["bytes"]))
+        assert parse_words(vector["words"]).hex() == vector["bytes"]
 
 
 @given(st.binary(min_size=16, max_size=16), st.sampled_from("- _.,:\n\t/—"), st.booleans(), st.integers(4, 9))
 def test_there_and_back(data: bytes, apart: str, upper: bool, kept: int) -> None:
     """Words are read in any case, apart by anything, cut short after four letters; hex digits too."""
-    spelled = words.spell(data)
+    spelled = spell_words(data)
     assert spelled.count("-") == 12
     given_ = apart.join(word[:kept] for word in spelled.split("-"))
-    assert words.parse_words(f" {given_.upper() if upper else given_}\n") == data
+    assert parse_words(f" {given_.upper() if upper else given_}\n") == data
     digits = apart.join((data.hex()[:8], data.hex()[8:]))
-    assert words.parse_words(digits.upper() if upper else digits) == data
+    assert parse_words(digits.upper() if upper else digits) == data
 
 
 @given(st.text(max_size=200))
@@ -67,7 +67,7 @@ def test_anything_is_read_or_invalid(text: str) -> None:
     """Whatever was typed, it is 16 bytes or one sentence."""
     told = None
     try:
-        found = words.parse_words(text)
+        found = parse_words(text)
     except Invalid as error:
         found, told = b"", error
     assert len(found) == 16 or (told is not None and told.hint)
@@ -75,9 +75,9 @@ def test_anything_is_read_or_invalid(text: str) -> None:
 
 def test_an_unknown_word_is_named_with_the_closest_one() -> None:
     """A mistyped word is named, and the one it is closest to offered."""
-    good = words.spell(bytes(16)).split("-")
+    good = spell_words(bytes(16)).split("-")
     with pytest.raises(Invalid, match="'abzorb' is not one of the words of a recovery code") as told:
-        words.parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
+        parse_words(" ".join([*good[:4], "abzorb", *good[5:]]), what="recovery code")
     assert told.value.hint == "Did you mean 'absorb'?"
 
 
@@ -96,11 +96,11 @@ def test_an_unknown_word_is_named_with_the_closest_one() -> None:
 def test_a_wrong_count_says_so(text: str, said: str) -> None:
     """Too few, too many, too short, and bits that no fingerprint has are told apart."""
     with pytest.raises(Invalid, match=said):
-        words.parse_words(text)
+        parse_words(text)
 
 
 def test_other_sizes_are_not_spelled() -> None:
     """Thirteen words are sixteen bytes, no more and no less."""
     for size in (0, 15, 17, 32):
         with pytest.raises(ValueError, match="bytes"):
-            words.spell(bytes(size))
+            spell_words(bytes(size))

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
-from holdfast.core import device_names
+from holdfast.core.display_names import value_devices
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.events import (
     AgentCompleted,
@@ -462,7 +462,7 @@ def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> N
     with ground.keeper("twins") as keeper:
         state = keeper.state(session)
         (dispute,) = disputes(state)
-        sides = device_names.value_devices(state, dispute)
+        sides = value_devices(state, dispute)
         assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
         shot = SESSION.shot(keeper, PageRequest({"id": session}))
         html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)

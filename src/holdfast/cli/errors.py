@@ -71,7 +71,7 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
 
 
 def print_error(error: HoldfastError, call: Call | None) -> dict[str, object]:
-    from holdfast.core.event_line import error_document
+    from holdfast.core.wording import error_document
     from holdfast.workspace.unit import name_feature
 
     if call is not None and error.session is not None:

@@ -24,8 +24,8 @@ from holdfast.cli.session_parts import (
     title,
 )
 from holdfast.cli.status_view import context_line, travel_words
+from holdfast.core.display_names import with_readable_names
 from holdfast.core.model import Conversation, Session, Task
-from holdfast.core.short_names import readable
 from holdfast.core.text import shorten
 from holdfast.core.times import format_duration
 from holdfast.core.wording import changed_by, count, limit_words, made_by, pause_words, time_words
@@ -42,7 +42,7 @@ _MAX_FIELDS: Final = 20
 
 def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
     """`names` are those that the session has besides the ids of the formats."""
-    session = readable(session)
+    session = with_readable_names(session)
     line = paint.join(status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"))
     blocks = [
         Painted(f"{title(paint, session.goal, most=99)}\n{line}"),

@@ -20,9 +20,9 @@ from holdfast.cli.session_parts import (
     title,
     worked,
 )
+from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
-from holdfast.core.short_names import agent_names, readable
 from holdfast.core.wording import FILE_DELETED, count, limit_words
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def render_status(
         frozenset(names.get(id_, id_) for id_ in ids)
         for ids in (lost_ids, *((failed.lately, failed.retry) if failed is not None else ((), ())))
     )
-    session = readable(session)
+    session = with_readable_names(session)
     blocks = [
         _heading(paint, session),
         paint.pairs(_facts(paint, session, clock)),

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 
 class HoldfastError(Exception):
-    """One sentence of what happened, where, and what to do next."""
+    """What happened in one sentence, where, and what to do next."""
 
     kind: ClassVar[str] = "failed"
     exit_code: ClassVar[int] = 1
@@ -43,9 +43,9 @@ class HoldfastError(Exception):
         self.file = file
         self.session = session
         self.feature_id = feature_id
-        # What the system or a parser said, where the message says it in other words.
+        # What the system or a parser said, where the message rewords it.
         self.details = details
-        # In milliseconds, where whoever noticed it has a clock; else it is when the error is shown.
+        # In milliseconds; None: the time at which the error is shown.
         self.timestamp: int | None = None
 
 
@@ -58,7 +58,7 @@ class Refused(Failed):
 
 
 class Busy(Failed):
-    """Another process held the store longer than anyone should."""
+    """Another process held the store for too long."""
 
     kind = "busy"
     retry_helps = True
@@ -98,3 +98,18 @@ class Unreachable(HoldfastError):
 class Interrupted(HoldfastError):
     kind = "interrupted"
     exit_code = 130
+
+
+def install_command(extra: str) -> str:
+    """How to install an extra: from the package index, or from a clone."""
+    return f"pip install 'holdfast[{extra}]' (from a clone: pip install '.[{extra}]')"
+
+
+def missing_extra(what: str, extra: str, *, otherwise: str = "", operation: str | None = None) -> Failed:
+    """The error for something that needs an extra; `otherwise` is what to do without it."""
+    instead = f", or {otherwise}" if otherwise else ""
+    return Failed(
+        f"{what} an extra that is not installed: holdfast[{extra}]",
+        hint=f"Install it: {install_command(extra)}{instead}",
+        operation=operation,
+    )

@@ -8,14 +8,16 @@ goes on), all of them are shown as a conflict, and a person can choose another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from holdfast.core.canonical import Json, digest
 from holdfast.core.envelope import Event
 from holdfast.core.events import ConflictDetected, ConflictResolved
 from holdfast.core.lifecycle import FINAL, FINISHED, MOVES, TABLES, allows
 from holdfast.core.state import AgentState, FieldConflict, State, TaskState, Write
+
+_Entry = TypeVar("_Entry", AgentState, TaskState)
 
 
 def has_seen(state: State, event: Event, earlier: Write) -> bool:
@@ -272,3 +274,19 @@ def _choose(state: State, writes: list[Write], chosen: Write, event: Event, sett
     at = chosen.at if ended else event.at
     writes[:] = [*rest, Write(chosen.value, event.writer, event.seq, event.hash, at)]
     return not rest
+
+
+def find_target(
+    entries: Iterable[_Entry], id_: str, event: str, status_of: Callable[[_Entry], str], ref: str | None = None
+) -> _Entry | None:
+    """The agent or task that an event means: by `ref`, else the newest of that id which allows it, else the newest.
+
+    Several devices can give one id at once; the entries stay separate, and `ref` tells them apart.
+    """
+    same_id = [entry for entry in entries if entry.id == id_]
+    exact = next((entry for entry in same_id if entry.ref == ref), None)
+    if exact is not None:
+        return exact
+    table = TABLES[event.partition(".")[0]]
+    allowing = [entry for entry in same_id if allows(table, status_of(entry), event)]
+    return next(reversed(allowing or same_id), None)

@@ -1,4 +1,9 @@
-"""Text and names as they come in: what is allowed, how long, and how they are shortened."""
+"""Text and names as they come in: what is allowed, how long, how they are shortened, and what a search finds.
+
+A search word is a run of letters and digits, compared without case and accents; in scripts without spaces between
+words, every character is a word. A session matches when each word of the query is a word of its text; the last word
+may be unfinished. Every store searches by these rules. Results come newest first: by creation, then by id.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +15,37 @@ from holdfast.core.errors import Invalid
 MAX_TEXT_LENGTH = 1 << 20  # characters; a note is not a file
 MAX_NAME_LENGTH = 200
 MAX_PATH_LENGTH = 4096
+MAX_WORD_LENGTH = 40
+MAX_WORDS = 2_000  # of one text; nobody searches for a later word of a pasted log
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _RAW_CONTROL = re.compile(b"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
+# Compiled on first use: showing a session must not pay for searching.
+_ASCII_WORD = r"[a-z0-9]+"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_ANY_WORD = rf"(?!_)(?:[{_UNSPACED}](?<=\w)|[^\W_{_UNSPACED}]+)"
+
 
 def check_text(value: str, what: str, *, max_length: int = MAX_TEXT_LENGTH, empty: bool = False) -> str:
-    """`value` itself if it can be stored and shown as text; otherwise an `Invalid` that says why."""
+    """`value` itself if it can be stored and shown as text; otherwise raise `Invalid`."""
     if not empty and not value.strip():
         raise Invalid(f"{what} is empty")
     if len(value) > max_length:
         raise Invalid(f"{what} is {len(value):,} characters long", hint=f"The limit is {max_length:,} characters.")
     if not value.isascii() and _SURROGATE.search(value):
-        raise Invalid(f"{what} is not valid UTF-8", hint="A byte in it stands for no character.")
+        raise Invalid(f"{what} is not valid UTF-8", hint="It contains a byte that is not part of any character.")
     if "\0" in value:
-        raise Invalid(f"{what} holds a NUL character")
+        raise Invalid(f"{what} contains a NUL character")
     return value
 
 
 def check_identifier(value: str, what: str) -> str:
-    """The closed alphabet of agent and task ids: nothing that could name a path or hide on a screen."""
+    """`value` itself if it is an id of the closed alphabet: nothing that could be a path or hide on a screen."""
     if not _ID.match(value):
         shown = value if len(value) <= 40 else value[:39] + "…"
         raise Invalid(
@@ -42,10 +56,10 @@ def check_identifier(value: str, what: str) -> str:
 
 
 def check_relative_path(value: str) -> str:
-    """A path inside the project, with forward slashes; anything that points elsewhere is refused."""
+    """A path inside the project, with forward slashes; raise `Invalid` for one that leads outside."""
     check_text(value, "the path", max_length=MAX_PATH_LENGTH)
     if any(unicodedata.category(character) == "Cc" for character in value):
-        raise Invalid("the path holds control characters")
+        raise Invalid("the path contains control characters")
     parts = value.replace("\\", "/").split("/")
     tidy = "/".join(part for part in parts if part not in ("", "."))
     if not parts[0] or ".." in parts or tidy.startswith("~") or re.match(r"[A-Za-z]:", tidy):
@@ -69,12 +83,31 @@ def shorten(value: str, max_length: int) -> str:
 
 
 def escaped_json(data: bytes) -> bytes:
-    """The same JSON, in which no terminal finds a control character: encoders leave some as they are."""
+    """The same JSON without raw control characters, some of which encoders leave in: none may reach a terminal."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _RAW_CONTROL.sub(lambda found: f"\\u{found[0][-1]:04x}".encode(), data)
+    return _RAW_CONTROL.sub(lambda match: f"\\u{match[0][-1]:04x}".encode(), data)
 
 
 def printable(value: str) -> str:
-    """What a stranger calls something, on one line: nothing in it moves a cursor, or hides."""
-    return "".join(name if name.isprintable() else "?" for name in value)
+    """A name that others chose, on one line, without anything that moves a cursor or hides."""
+    return "".join(character if character.isprintable() else "?" for character in value)
+
+
+def split_words(text: str) -> list[str]:
+    """The distinct search words of a text, in order of first appearance."""
+    if text.isascii():
+        words = re.findall(_ASCII_WORD, text.lower())
+    else:
+        decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+        plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+        words = re.findall(_ANY_WORD, plain)
+    return list(dict.fromkeys(word[:MAX_WORD_LENGTH] for word in words))[:MAX_WORDS]
+
+
+def parse_query(text: str) -> tuple[list[str], str]:
+    """The whole words that must match, and the beginning of one more (empty when the query has no word)."""
+    words = split_words(text)
+    if not words:
+        return [], ""
+    return words[:-1], words[-1]

@@ -39,6 +39,11 @@ def format_time(ms: int) -> str:
     return f"{date}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{milli:03d}Z"
 
 
+def file_stamp(ms: int) -> str:
+    """A moment in a file's name: `20261115T093000Z`."""
+    return format_time(ms)[:19].replace("-", "").replace(":", "") + "Z"
+
+
 def parse_time(written: str) -> int:
     """The inverse of `text`; also reads any RFC 3339 time. Raises `Invalid` for anything else."""
     match = _RFC3339.match(written)

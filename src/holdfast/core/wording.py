@@ -1,49 +1,62 @@
-"""Words that briefings, reports and the screen share: how long ago, how much, in which state; control characters
-removed.
+"""Words that every surface shares: statuses, pauses, counts and ages, events on one line, and errors as documents.
+
+Text from the log goes through `visible` or `one_line`: no control character may reach a terminal or hide text.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from holdfast.core.canonical import is_too_deep, with_json_numbers
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.model import Commit, FileChange, Pause, Session, Time
 from holdfast.core.modes import limits
-from holdfast.core.times import DAY, HOUR, MINUTE, format_duration
+from holdfast.core.times import DAY, HOUR, MINUTE, format_duration, format_time
 
 if TYPE_CHECKING:
+    from holdfast.core.envelope import Event
     from holdfast.core.state import FileState
 
 STATUS = {
     "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
     "error": "stopped by an error", "aborted": "given up",
 }  # fmt: skip
-# A pause as long as a night: nobody was at the session at all.
+# A pause as long as a night counts as absence.
 ABSENCE = 8 * HOUR
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
-# Why a session is paused whose mirrored file another program deleted.
+# The reason of a pause when another program deleted the mirrored file.
 FILE_DELETED = "its timer file was deleted"
 _REMINDERS = {
     "break_40": "{} minutes of work: a good moment for a break.",
     "warning_60": "{} minutes of work: a break is due.",
     "timeout_90": "{} minutes of work without a break: stop for a while.",
 }
-# The same for whoever looks, while it is so.
+# What surfaces show while the limit is exceeded.
 CROSSED = {
     "break_40": "a break would do good", "warning_60": "a break is due",
     "timeout_90": "the working-time limit was reached",
 }  # fmt: skip
 _PAUSED_BY_LIMIT = "{} minutes of work: the session is paused. "
 
+# The fields that describe an event on its line, in this order. Its data has the others.
+_DESCRIBED_FIELDS: Final = (
+    "id", "goal", "text", "chosen", "path", "command", "sha", "message", "line", "scope", "position", "progress",
+    "action", "by", "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why",
+    "field", "agent", "device", "resume", "name",
+)  # fmt: skip
+
 _JOINERS = "\u200c\u200d"
-# Printable by category, nothing to the eye; with them text can be hidden inside text.
+# Printable by category but invisible: they could hide text inside text.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800")
 
 
 def reminder(line: str, limit: int, pauses: bool, only_resume: bool) -> str:
-    """That working time has crossed a line (milliseconds), in a sentence for the person.
+    """Tell the person that working time has reached a limit (in milliseconds).
 
-    `pauses`: the session is paused by it; `only_resume`: the person's next message does not end that pause.
+    `pauses`: the limit paused the session; `only_resume`: the person's next message does not end that pause.
     """
     if pauses:
         way_on = "holdfast resume goes on." if only_resume else "Your next message goes on, or holdfast resume."
@@ -52,10 +65,10 @@ def reminder(line: str, limit: int, pauses: bool, only_resume: bool) -> str:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """The text with everything spelled out that is not plainly to be seen; line breaks stay if `lines`.
+    """The text with invisible characters escaped; line breaks stay if `lines`.
 
-    Control and escape characters, marks that reorder text, blanks of no width, selectors that carry hidden
-    data. Joiners stay where emoji and scripts need them.
+    These are control and escape characters, marks that reorder text, zero-width blanks, and selectors that can carry
+    hidden data. Joiners stay where emoji and scripts need them.
     """
     if text.isprintable() and text.isascii():
         return text
@@ -83,7 +96,7 @@ def _escaped(char: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Stored text on one line, harmless."""
+    """Stored text on one line, with invisible characters escaped."""
     return " ".join(visible(text).split())
 
 
@@ -106,7 +119,7 @@ def age(ms: int) -> str:
 
 
 def percent(fraction: float) -> str:
-    """`60%`; only what is complete is 100 %, and only nothing is 0 %."""
+    """`60%`; 100% only when complete, and 0% only for nothing."""
     whole = round(fraction * 100)
     if 0 < fraction < 1:
         whole = min(max(whole, 1), 99)
@@ -114,7 +127,7 @@ def percent(fraction: float) -> str:
 
 
 def pause_words(kind: str, reason: str | None, length: int = 0) -> str:
-    """`paused (lunch)`, `idle`, or `away` if that long; what an agent's run or the limit is called by itself."""
+    """`paused (lunch)`, `idle`, or `away` for a long pause; of an agent's run or a limit, its reason alone."""
     if kind == "idle" and length >= ABSENCE:
         return "away"
     why = one_line(reason) if reason else ""
@@ -124,7 +137,7 @@ def pause_words(kind: str, reason: str | None, length: int = 0) -> str:
 
 
 def paused_and_away(time: Time) -> tuple[int, int]:
-    """What was paused, and what was away: who leaves a session for a night or a year did not pause it."""
+    """Milliseconds paused, and milliseconds away: leaving a session for a night or a year is no pause."""
     away = sum(pause.duration_ms for pause in time.pauses if pause.duration_ms >= ABSENCE)
     return time.paused_ms - away, away
 
@@ -140,7 +153,7 @@ def time_words(time: Time) -> str:
 
 
 def open_pause(session: Session) -> Pause | None:
-    """The pause that lasts, if one does; of two that begin and end together, the one somebody set."""
+    """The pause that has not ended, if there is one; of several, the one somebody set."""
     lasting = [pause for pause in session.time.pauses if pause.ended_at is None]
     if session.ended_at is not None or not lasting:
         return None
@@ -148,7 +161,7 @@ def open_pause(session: Session) -> Pause | None:
 
 
 def limit_words(mode: str) -> str:
-    """What a mode allows: `2 agents at once, compress at 70%, 3 retries`."""
+    """The limits of a mode: `2 agents at once, compress at 70%, 3 retries`."""
     allowed = limits(mode)
     return (
         f"{count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
@@ -162,14 +175,54 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def changed_by(change: FileChange | FileState) -> str:
-    """Who changed a file: the agent, how it was changed, and what is uncertain of it."""
+    """Who changed a file and how, as far as that is known."""
     if change.by == "unknown":
         return f"unknown ({' or '.join(change.among)})" if change.among else "unknown"
     return ", ".join(part for part in (change.agent, change.by) if part)
 
 
 def made_by(commit: Commit) -> str:
-    """Who made a commit, and how sure that is."""
+    """Who made a commit, and how certain that is."""
     if commit.conversation is not None:
         return commit.conversation if commit.certainty == "certain" else f"{commit.certainty} {commit.conversation}"
     return f"uncertain ({' or '.join(commit.among)})" if commit.certainty != "certain" else "a person"
+
+
+# ── events and errors ────────────────────────────────────────────────────────────────────────────────────
+
+
+def describe_event(event: Event) -> str:
+    """What an event says, on one line."""
+    if event.data is None:
+        return "(erased)"
+    if is_too_deep(event.data):
+        return "(unreadable)"
+    try:
+        data = with_json_numbers(msgspec.json.decode(event.data))
+    except (msgspec.MsgspecError, UnicodeDecodeError, Invalid):
+        return "(unreadable)"  # doctor compares the hash, and reports damage
+    if not isinstance(data, dict):
+        return ""
+    names = ("branch", "commit") if event.type == "ground.noted" else _DESCRIBED_FIELDS
+    parts = [_field_text(name, data[name]) for name in names if data.get(name) is not None]
+    return "  ".join(part for part in parts if part)
+
+
+def _field_text(name: str, value: object) -> str:
+    if name == "progress" and isinstance(value, (int, float)):
+        return f"{value:.0%}"
+    if name in ("tokens", "position"):
+        return f"{name} {value:,}" if isinstance(value, int) else ""
+    if name in ("commit", "sha") and isinstance(value, str):
+        return value[:12]
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def error_document(error: HoldfastError, operation: str | None, now: int) -> dict[str, object]:
+    """An error as programs read it. `operation` is the one asked for, where the error names none."""
+    return {
+        "kind": error.kind, "message": error.message, "hint": error.hint,
+        "operation": error.operation or operation, "file": error.file, "session": error.session,
+        "feature_id": error.feature_id, "details": error.details or error.message,
+        "timestamp": format_time(error.timestamp or now),
+    }  # fmt: skip

@@ -16,7 +16,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.events import DeviceJoined, SessionStarted
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext

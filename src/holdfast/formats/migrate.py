@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Usage
+from holdfast.core.times import file_stamp
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.convert import state_of
 from holdfast.formats.discover import FoundDocument, sources
@@ -19,8 +20,8 @@ from holdfast.formats.entries import same
 from holdfast.formats.import_context import import_context
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine import files
+from holdfast.machine.files import free_name
 from holdfast.machine.os_errors import display_path
-from holdfast.machine.quarantine_names import free_name, stamp
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -155,7 +156,7 @@ def _check(document: Document, rules: Format, here: ImportContext) -> None:
 
 
 def _switch(path: str, data: bytes, now: int) -> str:
-    kept = free_name(f"{path}.before-{stamp(now)}")
+    kept = free_name(f"{path}.before-{file_stamp(now)}")
     _copy(path, kept)
     try:
         files.write_atomic(path, data)

@@ -218,10 +218,10 @@ def set_unreadable_aside(ws: Workspace) -> list[str]:
 
 def set_aside(ws: Workspace, path: str) -> str:
     """Give a file of the project another name; which one."""
-    from holdfast.machine.files import rename
-    from holdfast.machine.quarantine_names import free_name, stamp
+    from holdfast.core.times import file_stamp
+    from holdfast.machine.files import free_name, rename
 
-    aside = free_name(f"{path}.rejected-{stamp(ws.now())}")
+    aside = free_name(f"{path}.rejected-{file_stamp(ws.now())}")
     rename(path, aside, within=ws.place.root)
     return aside
 

@@ -15,7 +15,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.events import AliasGiven, DeviceJoined
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.state import State
 from holdfast.formats.base import FormatNote, TimedEvent
 from holdfast.formats.import_ import ImportedDocument, is_own, named_by_us

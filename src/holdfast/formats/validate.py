@@ -17,7 +17,7 @@ from holdfast.core import limits
 from holdfast.core.canonical import Json, canonical_json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import FREE_TEXT, EventData, ExtraKept, ProjectFacts
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.text import MAX_TEXT_LENGTH, check_text
 from holdfast.core.times import format_time
 from holdfast.formats import detect, registry

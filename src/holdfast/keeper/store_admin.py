@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
-from holdfast.core import extras
-from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.errors import Invalid, NotFound, Refused, missing_extra
 from holdfast.core.wording import count
 from holdfast.keeper.restore import refuses_copy
 from holdfast.machine.wall import Wall
@@ -218,7 +217,7 @@ def _need_driver() -> None:
     from importlib.util import find_spec
 
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
-        raise extras.missing_extra("a store on a PostgreSQL server needs", "postgres")
+        raise missing_extra("a store on a PostgreSQL server needs", "postgres")
 
 
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 TIMED_OUT: Final = 124
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
-_PASSED_ON: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+_STOP_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+_WAIT_SECONDS: Final = 0.1  # how soon a signal ends a wait
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
-_PAUSE: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 
 
 class CommandOutcome(NamedTuple):
@@ -140,7 +141,7 @@ class _Child:
             family += self.family()  # what it started meanwhile
         # Shells start background jobs deaf to SIGINT, and these outlive them.
         while self._left(family) and monotonic() < until:
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
         self.end(_KILL, family)
         self.wait(None)
 
@@ -225,7 +226,7 @@ class _Relay:
     def __enter__(self) -> Self:
         # Python lets only the main thread have handlers; a server that runs commands keeps its own.
         if threading.current_thread() is threading.main_thread():
-            for name in _PASSED_ON:
+            for name in _STOP_SIGNALS:
                 number = getattr(signal, name, None)
                 before = None if number is None else signal.getsignal(number)
                 # Ignored (nohup, `&` in a script) stays ignored, for the child too.
@@ -285,7 +286,7 @@ def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) 
     elif out_of_memory:
         message = "was killed because memory ran out"
     elif ended_by is not None:
-        message = f"was ended by {_signal_name(ended_by)}"
+        message = f"was ended by {signal_name(ended_by)}"
     else:
         message = f"ended with exit code {code}"
     return CommandOutcome(code, ended_by, limit is not None, out_of_memory, message, _since(begun))
@@ -317,13 +318,6 @@ def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:
     return os.path.dirname(name) != "" or shutil.which(name, mode=os.F_OK, path=path) is not None
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _memory_kills() -> int:
     """How many processes the kernel has killed for want of memory; 0 where it does not count."""
     try:
@@ -338,3 +332,80 @@ def _memory_kills() -> int:
 
 def _since(begun: int) -> int:
     return (monotonic_ns() - begun) // 1_000_000
+
+
+# --- signals while nothing runs ---------------------------------------------------------------------------
+
+
+class SignalReceived(Exception):
+    """Somebody wants us to end; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class StopSignals:
+    """Notes every signal to stop, instead of ending at once.
+
+    Python writes the number of a signal into a pipe before any handler runs, so we hear of those too that
+    `run_command` passes on to its command. Only the main thread can listen; elsewhere nothing is heard.
+    """
+
+    def __init__(self, sleep: Callable[[float], None] | None = None) -> None:
+        self._sleep = sleep
+        self._pipe: tuple[int, int] | None = None
+        self._pipe_before = -1
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
+        self._number: int | None = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        self._pipe = os.pipe()
+        if os.name == "posix":
+            os.set_blocking(self._pipe[1], False)
+        self._pipe_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        for name in _STOP_SIGNALS:
+            number = getattr(signal, name, None)
+            # What is ignored (nohup, `&` in a script) stays ignored.
+            if number is not None and signal.getsignal(number) not in (None, signal.SIG_IGN):
+                self._before[number] = signal.signal(number, lambda *_: None)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        if self._pipe is not None:
+            signal.set_wakeup_fd(self._pipe_before)
+            os.close(self._pipe[0])
+            os.close(self._pipe[1])
+
+    def received(self) -> int | None:
+        """The first signal to stop that came, if one did."""
+        if self._pipe is not None and self._number is None:
+            os.write(self._pipe[1], b"\0")  # so that reading never blocks
+            self._number = next((number for number in os.read(self._pipe[0], 4096) if number in self._before), None)
+        return self._number
+
+    def wait(self, seconds: float) -> None:
+        """Sleep; a signal ends it with `Stopped`."""
+        if self._sleep is not None and seconds > 0:
+            self._sleep(seconds)
+            seconds = 0
+        until = monotonic() + seconds
+        while True:
+            number = self.received()
+            if number is not None:
+                raise SignalReceived(number)
+            left = until - monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, _WAIT_SECONDS))
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

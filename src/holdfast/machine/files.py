@@ -25,10 +25,11 @@ from holdfast.machine.private_paths import (
     make_private_dir,
     open_below,
     open_private,
+    refuse_foreign_links,
+    refuse_planted,
     set_mode,
     sync_names,
 )
-from holdfast.machine.unsafe_files import refuse_foreign_links, refuse_planted
 from holdfast.machine.user_input import hash_file, read_limited
 
 if TYPE_CHECKING:
@@ -479,3 +480,12 @@ def exchange(folder: int, one: str, other: str) -> bool:
         ctypes.c_int(folder), os.fsencode(one), ctypes.c_int(folder), os.fsencode(other), ctypes.c_uint(_SWAP)
     )
     return bool(done == 0)
+
+
+def free_name(path: str) -> str:
+    """The path itself, or the path with the first number that no file has."""
+    name, number = path, 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}-{number}"
+    return name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
-from holdfast.machine.unsafe_files import file_kind
+from holdfast.machine.private_paths import file_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid
-from holdfast.core.event_line import error_document
 from holdfast.core.text import shorten
+from holdfast.core.wording import error_document
 from holdfast.machine import error_log, files
 from holdfast.machine.wall import Wall
 from holdfast.mcp.answers import failure

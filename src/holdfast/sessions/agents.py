@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from holdfast.core import agents, duplicates
+from holdfast.core import agents
+from holdfast.core.display_names import agent_names, id_of
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.events import (
     TYPE_OF,
@@ -25,7 +26,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
-from holdfast.core.short_names import agent_names, id_of
+from holdfast.core.registers import find_target
 from holdfast.core.state import AgentState, State
 from holdfast.core.text import check_identifier, check_text, shorten
 from holdfast.machine import host
@@ -114,7 +115,7 @@ class AgentHandle:
 
         def build(state: State) -> list[EventData]:
             self.id = id_of(agent_names(state.agents.values()), self.id)
-            agent = duplicates.find_target(state.agents.values(), self.id, event, agents.status_of, self.ref)
+            agent = find_target(state.agents.values(), self.id, event, agents.status_of, self.ref)
             if agent is None:
                 raise self._unknown()
             status = agents.status_of(agent)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from holdfast.core import view
+from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.model import Agent, Conversation, Session
-from holdfast.core.short_names import agent_names, readable
 from holdfast.core.times import format_duration, format_time, parse_time
 from holdfast.core.wording import (
     STATUS,
@@ -99,7 +99,7 @@ def briefing(
     `names` are those that it has besides the ids of the formats.
     """
     known = agent_names(session.agents)
-    session, resumed = readable(session), resumed.renamed(known)
+    session, resumed = with_readable_names(session), resumed.renamed(known)
     facts = _Facts(session, resumed, parse_time(session.updated_at) if now is None else now, names, reader != "agent")
     style = _Markdown(session) if reader == "agent" else _Plain()
     head, last, sections = _head(facts), _last(facts), _sections(facts)

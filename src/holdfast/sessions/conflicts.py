@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, model, view
-from holdfast.core.device_names import device_names, value_devices
+from holdfast.core.display_names import device_names, value_devices
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.events import ConflictResolved, EventData

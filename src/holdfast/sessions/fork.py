@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core import tasks
 from holdfast.core.canonical import Json
-from holdfast.core.device_names import device_names
+from holdfast.core.display_names import device_names
 from holdfast.core.errors import NotFound
 from holdfast.core.events import (
     DecisionMade,

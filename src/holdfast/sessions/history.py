@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.core import own_events, view
-from holdfast.core.device_names import device_names
+from holdfast.core.display_names import device_names
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row

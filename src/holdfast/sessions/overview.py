@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, view
+from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.short_names import agent_names, readable
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.core.wording import CROSSED, count, one_line, open_pause
@@ -67,7 +67,9 @@ def session_card(ws: Workspace, session_id: str, *, at: int | None = None, state
 def with_names(card: SessionCard) -> SessionCard:
     """The same with readable names, for people."""
     names = agent_names(card.session.agents)
-    return card._replace(session=readable(card.session), lost=frozenset(names.get(id_, id_) for id_ in card.lost))
+    return card._replace(
+        session=with_readable_names(card.session), lost=frozenset(names.get(id_, id_) for id_ in card.lost)
+    )
 
 
 def unfinished(ws: Workspace) -> list[Row]:
@@ -131,7 +133,7 @@ def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionC
     names = agent_names(document.agents)
     unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
     ended = ended_conversations(state, document) if at is None else []
-    attention = tuple(_attention(readable(document), unattended, ended))
+    attention = tuple(_attention(with_readable_names(document), unattended, ended))
     resume = _resume(ws, store, state.session, where)
     return SessionCard(document, lost, places, failed, where is not None, attention, resume)
 

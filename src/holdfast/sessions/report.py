@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from holdfast.core.display_names import with_readable_names
 from holdfast.core.model import Session, Task
-from holdfast.core.short_names import readable
 from holdfast.core.times import format_duration, format_time, parse_time
 from holdfast.core.wording import (
     STATUS,
@@ -32,14 +32,14 @@ _AUTOLINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
 
 def markdown(session: Session) -> str:
     """The session as a Markdown document."""
-    return "\n".join(_lines(readable(session))).rstrip() + "\n"
+    return "\n".join(_lines(with_readable_names(session))).rstrip() + "\n"
 
 
 def html(session: Session) -> str:
     """The session as one self-contained HTML file."""
     from holdfast.sessions.report_html import page
 
-    return page(readable(session))
+    return page(with_readable_names(session))
 
 
 def escape(stored: str) -> str:

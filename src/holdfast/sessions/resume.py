@@ -15,7 +15,7 @@ from msgspec.structs import astuple
 
 from holdfast.core import agents, view
 from holdfast.core.canonical import digest
-from holdfast.core.device_names import device_names
+from holdfast.core.display_names import device_names
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.events import AgentInterrupted, EventData, SessionResumed, SessionUnarchived, WaitingEnded
 from holdfast.core.lifecycle import refusal, session_allows

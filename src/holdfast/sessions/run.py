@@ -32,10 +32,9 @@ from holdfast.core.secrets.patterns import redact
 from holdfast.core.state import AgentState, State
 from holdfast.core.text import check_identifier, check_text, shorten
 from holdfast.core.times import SECOND
-from holdfast.machine.command import CommandOutcome, run_command
+from holdfast.machine.command import CommandOutcome, SignalReceived, StopSignals, run_command, signal_name
 from holdfast.machine.disk import free_space
 from holdfast.machine.process import ProcessIdentity, fate
-from holdfast.machine.signals import SignalReceived, StopSignals, name_of
 from holdfast.machine.wall import monotonic
 from holdfast.sessions import run_deferred
 from holdfast.sessions.agents import process
@@ -204,7 +203,7 @@ class _Run:
                 outcome = self._start(AgentResumed if attempt == 1 else AgentRetried)
             except SignalReceived as stop:
                 self._record(
-                    AgentAborted(id=self.id, ref=self._ref, reason=f"{name_of(stop.number)} while it waited")
+                    AgentAborted(id=self.id, ref=self._ref, reason=f"{signal_name(stop.number)} while it waited")
                 )
                 return self._ran(128 + stop.number)
             except HoldfastError as error:
@@ -353,7 +352,7 @@ class _Run:
         if outcome.code == 0:
             end = AgentCompleted(id=self.id, ref=self._ref)
         elif number is not None:
-            end = AgentAborted(id=self.id, ref=self._ref, reason=f"stopped by {name_of(number)}")
+            end = AgentAborted(id=self.id, ref=self._ref, reason=f"stopped by {signal_name(number)}")
         else:
             category = self._category(outcome)
             message = f"{self._name()} {outcome.message}" if self._begun else legible(outcome.message)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import astuple
 
 from holdfast.core import agents, view
-from holdfast.core.device_names import device_names
+from holdfast.core.display_names import device_names
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.event_data import read_data
 from holdfast.core.events import (

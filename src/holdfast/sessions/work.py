@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from holdfast.core import duplicates, tasks, view
+from holdfast.core import tasks, view
+from holdfast.core.display_names import agent_names, id_of, task_names
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.events import (
     TYPE_OF,
@@ -27,8 +28,8 @@ from holdfast.core.events import (
 )
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
+from holdfast.core.registers import find_target
 from holdfast.core.reminders import crossed_limits
-from holdfast.core.short_names import agent_names, id_of, task_names
 from holdfast.core.state import State
 from holdfast.core.text import MAX_NAME_LENGTH, check_identifier, check_relative_path, check_text, shorten
 from holdfast.core.times import MINUTE
@@ -228,7 +229,7 @@ class Work:
         def build(state: State) -> list[EventData]:
             event = TYPE_OF[kind].name
             own = id_of(task_names(state.tasks.values()), task_id)
-            task = duplicates.find_target(state.tasks.values(), own, event, tasks.status_of)
+            task = find_target(state.tasks.values(), own, event, tasks.status_of)
             if task is None:
                 raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
             status = tasks.status_of(task)

@@ -154,9 +154,9 @@ def open_store(
     from importlib.util import find_spec
 
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
-        from holdfast.core import extras
+        from holdfast.core.errors import missing_extra
 
-        raise extras.missing_extra("a store on a PostgreSQL server needs", "postgres", operation="open the store")
+        raise missing_extra("a store on a PostgreSQL server needs", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
     return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)

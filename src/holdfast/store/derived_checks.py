@@ -17,8 +17,8 @@ from holdfast.core.envelope import Event
 from holdfast.core.event_data import collect_erasures
 from holdfast.core.events import TYPE_OF, searched_text
 from holdfast.core.fold import apply, in_log_order, read_data, skip_duplicate
-from holdfast.core.search import split_words
 from holdfast.core.state import State, thaw
+from holdfast.core.text import split_words
 from holdfast.core.times import format_time
 from holdfast.machine.wall import LATEST
 from holdfast.store.chain_checks import flaws, forks, unentitled_erasure

@@ -20,9 +20,8 @@ from holdfast.core.errors import Damaged, NotFound
 from holdfast.core.event_data import collect_erasures, with_remaining_data
 from holdfast.core.events import TYPE_OF, EventData, EventErased, SessionDeleted, searched_text
 from holdfast.core.fold import apply, read_data, skip_duplicate
-from holdfast.core.search import split_words
 from holdfast.core.state import State, freeze, thaw
-from holdfast.core.text import MAX_NAME_LENGTH
+from holdfast.core.text import MAX_NAME_LENGTH, split_words
 from holdfast.store import origin
 from holdfast.store.interface import Draft
 from holdfast.store.snapshots import StoredState, is_due, ladder

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core import search, view
+from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
+from holdfast.core.text import parse_query
 from holdfast.core.times import format_time
 from holdfast.store.interface import Filter, ListedProject
 
@@ -141,7 +142,7 @@ def _conditions(which: Filter, within: Within) -> list[Condition] | None:
     if which.before is not None:
         conditions.append(("(created_at, id) < (?, ?)", which.before))
     if which.search is not None:
-        whole, begun = search.parse_query(which.search)
+        whole, begun = parse_query(which.search)
         if not begun:
             return None
         says = within.with_words(whole, begun)

@@ -15,7 +15,7 @@ from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remote_setup import met
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
-from holdfast.workspace.keys import words
+from holdfast.workspace.keys.device_keys import keys_from_code, new_recovery_code, parse_words
 
 if TYPE_CHECKING:
     from holdfast.sync.join_vault import Request
@@ -201,7 +201,7 @@ def approve(ws: Workspace, fingerprint: str, *, admin: bool = False) -> Approved
 
     Where the remote has lost what a device that was let in needs, it gets it again.
     """
-    wanted = words.parse_words(fingerprint).hex()
+    wanted = parse_words(fingerprint).hex()
     found: list[Approved] = []
     already = refused = False
 
@@ -290,7 +290,7 @@ def remove(ws: Workspace, which: str) -> DeviceRemoval:
 def _declined(vault: Vault, which: str) -> Request | None:
     """The request that a person turns away, by the fingerprint of its device."""
     try:
-        device = words.parse_words(which).hex()
+        device = parse_words(which).hex()
     except Invalid:
         return None
     return join_vault.request_of(vault, _joins(vault), device)
@@ -309,7 +309,7 @@ def meant(vault: Vault, which: str) -> str | None:
 def fits(keys: PublicKeys, written: str) -> bool:
     """Whether somebody wrote this fingerprint, in whichever way."""
     try:
-        return words.parse_words(written).hex() == keys.id
+        return parse_words(written).hex() == keys.id
     except Invalid:
         return False
 
@@ -357,8 +357,8 @@ def recovery_code(ws: Workspace, name: str | None = None) -> Code:
     def act(remote: KnownRemote, vault: Vault) -> bool:
         if not vault.membership.is_admin(vault.me):
             return False
-        code = words.new_code()
-        secret = words.keys_from_code(code)
+        code = new_recovery_code()
+        secret = keys_from_code(code)
         keys = secret.public
         older = [device for device, member in vault.membership.members.items() if member.kind == "recovery"]
         change = vault.change()

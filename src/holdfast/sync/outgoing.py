@@ -21,8 +21,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.event_data import collect_erasures, read_data, with_remaining_data
 from holdfast.core.events import EVENT_TYPES, FREE_TEXT, DeviceJoined, EventErased
 from holdfast.core.fold import in_log_order
-from holdfast.core.secrets.documents import redact_document
-from holdfast.core.secrets.patterns import redact
+from holdfast.core.secrets.patterns import redact, redact_document
 from holdfast.store.interface import UNSEEN, Arrival, Draft, Store, Transaction
 from holdfast.sync import remote_list
 from holdfast.sync.state import VaultState

@@ -13,8 +13,7 @@ from holdfast.machine import files
 from holdfast.machine.locks import locked
 from holdfast.sync import remote_list
 from holdfast.workspace.home import Home
-from holdfast.workspace.keys import words
-from holdfast.workspace.keys.device_keys import check_recipient
+from holdfast.workspace.keys.device_keys import check_recipient, parse_words
 
 _LARGEST = 4 << 20
 _WHAT = "the list of people"
@@ -49,7 +48,7 @@ def add(home: Home, email: str, key: str) -> Person:
     email = email.strip()
     if _EMAIL.fullmatch(email) is None:
         raise Invalid(f"{email[:80]!a} is not an email address", hint="Write it as name@example.org.")
-    recipient, device = ("", words.parse_words(key).hex()) if _WORDS.fullmatch(key) else (check_recipient(key), "")
+    recipient, device = ("", parse_words(key).hex()) if _WORDS.fullmatch(key) else (check_recipient(key), "")
     home.prepare()
     with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
         known = load(home)

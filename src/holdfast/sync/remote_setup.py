@@ -19,8 +19,8 @@ from holdfast.sync.remotes.index import checked_url
 from holdfast.sync.state import FOUNDING, DeviceStatus, Published, VaultState
 from holdfast.sync.vault import Vault
 from holdfast.workspace import projects
-from holdfast.workspace.keys import key_files, words
-from holdfast.workspace.keys import words as key_words
+from holdfast.workspace.keys import key_files
+from holdfast.workspace.keys.device_keys import keys_from_code, parse_words, spell_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,9 +54,9 @@ def add(
     """`expected` are the vault's words as another device shows them; `code` is a recovery code."""
     url = checked_url(_spelled_out(ws, url))
     remote_list.free(ws.home, name)
-    wanted = None if expected is None else words.parse_words(expected, what="vault's name")
+    wanted = None if expected is None else parse_words(expected, what="vault's name")
     if code is not None:
-        key_words.keys_from_code(code)  # one that is mistyped is said to be so before anything happens
+        keys_from_code(code)  # one that is mistyped is said to be so before anything happens
     with open_vault.alone(ws), open_vault.place(ws, url, create=code is None and wanted is None) as place:
         remote_list.free(ws.home, name)  # another process may have taken it while this one waited for its turn
         open_vault.new_keys(ws)
@@ -149,7 +149,7 @@ def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
     known = vault.founding() is not None
     with vault.here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
-    keys = key_words.keys_from_code(code)
+    keys = keys_from_code(code)
     other = Vault(vault.here._replace(keys=keys), vault.remote, vault.id)
     other.ask_for_wraps()
     other.learn_all()
@@ -194,7 +194,7 @@ def _from_the_start(memory: VaultState, transaction: Transaction) -> None:
 def confirm(ws: Workspace, name: str, expected: str | None) -> int:
     """A person says that the vault is the right one: what was held back may go. Says how many sessions that are."""
     remote = remote_list.named(ws.home, name)
-    if expected is not None and bytes.fromhex(remote.vault)[:16] != words.parse_words(expected, what="vault's name"):
+    if expected is not None and bytes.fromhex(remote.vault)[:16] != parse_words(expected, what="vault's name"):
         raise Refused(
             "these are not the words of the vault at this remote",
             hint=f"Here it is {spelled(remote.vault)}. If that is not yours: holdfast remote remove {name}",
@@ -235,7 +235,7 @@ class Met(NamedTuple):
 
 def spelled(vault: str) -> str:
     """A vault's id as people compare it."""
-    return words.spell(bytes.fromhex(vault)[:16])
+    return spell_words(bytes.fromhex(vault)[:16])
 
 
 def met(ws: Workspace, remote: KnownRemote) -> Met:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.core.display_names import agent_names
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.modes import MODES
-from holdfast.core.short_names import agent_names
 from holdfast.core.text import shorten
 from holdfast.core.times import DAY, SECOND, format_duration, parse_time
 from holdfast.core.wording import count, one_line, reminder, time_words, visible

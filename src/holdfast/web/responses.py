@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Usage
-from holdfast.core.event_line import error_document
+from holdfast.core.wording import error_document
 from holdfast.machine import error_log
 from holdfast.machine.wall import Wall
 from holdfast.web.pages import PageExtra

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core import view
 from holdfast.core.errors import Conflict, HoldfastError, NotFound
-from holdfast.core.events import ProjectFacts
+from holdfast.core.events import GitPositionNoted, ProjectFacts
+from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.machine import files
+from holdfast.machine.git import worktree
 from holdfast.machine.git.worktree import WorkTree
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store, Transaction
@@ -84,7 +87,7 @@ def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Col
 
 
 def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
-    from holdfast.machine.git.remote_address import normalise_remote
+    from holdfast.machine.git.config import normalise_remote
 
     # `git clone .` writes the path with a dot at its end.
     written = {os.path.normpath(normalise_remote(path)) for path in paths}
@@ -264,3 +267,34 @@ def is_same_project(store: Store, place: WorkTree, project: ProjectFacts) -> boo
         return here.remote == project.remote
     remotes = {*_remotes(here), *_remotes(project)}
     return not set(here.roots).isdisjoint(project.roots) and not _is_another(store, project.id, [place.main], remotes)
+
+
+# ── where the work is in git ─────────────────────────────────────────────────────────────────────────────
+
+_MAX_BRANCH_LENGTH: Final = 250  # characters
+_MAX_PACKED_SIZE: Final = 1 << 20  # bytes of packed refs: this is read whenever an agent starts or ends
+
+
+def changed_git_position(ws: Workspace, state: State, *, here: bool = False) -> GitPositionNoted | None:
+    """The branch and commit of this work tree, if the log does not know them: others may want to follow the work.
+
+    None where the session is not worked on here: another project, or a work tree with another current session.
+    `here`: the session is known to be current here. Only git's files are read; git is not started.
+    """
+    project, place = state.project, ws.place
+    if project is None or not place.git or view.status_of(state) in FINISHED:
+        return None
+    head = worktree.head(place, packed=_MAX_PACKED_SIZE)
+    known = worktree.GitHead(project.git_branch, project.git_commit)
+    # What only git can read (reftables, very many refs) is left as it is known.
+    if head in (known, (None, None), (known.branch, None)):
+        return None
+    branch = head.branch
+    if branch is not None and (len(branch) > _MAX_BRANCH_LENGTH or not branch.isprintable()):
+        return None
+    store = ws.store()
+    if not here and store.current(place.root) != state.session:
+        return None
+    if project.id not in stored_project_ids(store, place):
+        return None
+    return GitPositionNoted(branch=branch, commit=head.commit)

@@ -18,7 +18,8 @@ from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.events import TimerRules
 from holdfast.core.reminders import LINES, NEVER
 from holdfast.core.times import DAY, MINUTE
-from holdfast.machine import files, unsafe_files
+from holdfast.machine import files
+from holdfast.machine.private_paths import refuse_leading_outside
 
 PROJECT_FILE = ".holdfast.toml"
 OFF_VALUE = "off"
@@ -263,7 +264,7 @@ def _document(path: str, root: str | None) -> dict[str, object]:
 
     try:
         if root is not None:
-            unsafe_files.refuse_leading_outside(path, root, "read")
+            refuse_leading_outside(path, root, "read")
         return toml_text.loads(_text(path))
     except ValueError as error:
         raise _unreadable(path, error) from None

@@ -26,9 +26,9 @@ from holdfast.machine.git import worktree
 from holdfast.machine.wall import Wall, local_text
 from holdfast.store.address import Address, SqliteAddress, address, open_store
 from holdfast.store.interface import Store, Transaction
-from holdfast.workspace import git_position
 from holdfast.workspace.followers import Follower, WorkCommit
 from holdfast.workspace.home import Home, default_home
+from holdfast.workspace.projects import changed_git_position
 from holdfast.workspace.recorder import Recorder
 from holdfast.workspace.unit import Unit, UnitOutcome
 
@@ -107,7 +107,7 @@ class Workspace:
         self.notices: list[str] = []
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
-            git_position=lambda state, here: git_position.changed_position(self, state, here=here),
+            git_position=lambda state, here: changed_git_position(self, state, here=here),
             allowed=self.refuse_reading, limit_rule=self.limit_rule,
         )  # fmt: skip
         self.followers: Sequence[Follower] = self._new_followers()
@@ -167,7 +167,7 @@ class Workspace:
         other.is_quiet, other.unit = True, None
         other.recorder = self.recorder.through(
             other.transaction,
-            git_position=lambda state, here: git_position.changed_position(other, state, here=here),
+            git_position=lambda state, here: changed_git_position(other, state, here=here),
         )
         return other
 

@@ -203,10 +203,10 @@ def statusline(call: Call) -> int:
 def mcp(call: Call) -> int:
     from importlib.util import find_spec
 
-    from holdfast.core import extras
+    from holdfast.core.errors import missing_extra
 
     if find_spec("mcp") is None:
-        raise extras.missing_extra("the MCP server needs", "mcp")
+        raise missing_extra("the MCP server needs", "mcp")
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()

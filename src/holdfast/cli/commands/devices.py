@@ -247,9 +247,9 @@ def _person_document(person: Person) -> dict[str, object]:
 
 
 def _fingerprint(device: str) -> str:
-    from holdfast.workspace.keys.words import spell
+    from holdfast.workspace.keys.device_keys import spell_words
 
-    return spell(bytes.fromhex(device))
+    return spell_words(bytes.fromhex(device))
 
 
 def _paint_people(paint: Paint, known: Sequence[Person]) -> Painted:

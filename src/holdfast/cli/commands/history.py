@@ -134,7 +134,7 @@ def log(call: Call) -> None:
 
 
 def _log_table(paint: Paint, events: Sequence[Event]) -> Painted:
-    from holdfast.core.event_line import describe_event
+    from holdfast.core.wording import describe_event
 
     titles = ("When", "Event", "By", "What") if paint.tty else ("", "", "", "")
     if not paint.tty:  # whoever filters lines wants them whole, and nothing but them

@@ -7,8 +7,8 @@ import os
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core import view
+from holdfast.core.display_names import agent_names
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
-from holdfast.core.short_names import agent_names
 from holdfast.core.text import shorten
 from holdfast.core.times import format_duration
 from holdfast.keeper.session import SessionHandle

@@ -9,10 +9,10 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core import agents, tasks, view
 from holdfast.core.agents import failed as failed_agents
+from holdfast.core.display_names import agent_names, with_readable_names
 from holdfast.core.errors import Usage
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
-from holdfast.core.short_names import agent_names, readable
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import format_time
 from holdfast.core.wording import count
@@ -166,7 +166,7 @@ def show(call: Call) -> None:
     clock = Clock(call.keeper.now() if at is None else at)
 
     from holdfast.cli.session_view import whole
-    from holdfast.core.device_names import with_device_labels
+    from holdfast.core.display_names import with_device_labels
 
     shown = with_device_labels(document, session.state(at=at), session.guests())
     call.answer({"session": document}, lambda paint: whole(paint, shown, clock, session.other_names()))
@@ -206,7 +206,7 @@ def _paint_budget(paint: Paint, session: Session, clock: Clock) -> Painted:
 def _tokens_by_agent(paint: Paint, session: Session) -> Painted:
     from holdfast.cli.session_parts import inset, progress
 
-    by_agent = readable(session).context.by_agent
+    by_agent = with_readable_names(session).context.by_agent
     total = max(sum(by_agent.values()), 1)
     rows = [
         [agent, f"{tokens:,}", progress(paint, tokens / total, 20)]
@@ -366,10 +366,10 @@ def _paint_cards(call: Call, paint: Paint, cards: Sequence[SessionCard], *, alon
 def ui(call: Call) -> None:
     from importlib.util import find_spec
 
-    from holdfast.core import extras
+    from holdfast.core.errors import missing_extra
 
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        raise extras.missing_extra("the dashboard needs", "ui")
+        raise missing_extra("the dashboard needs", "ui")
     from holdfast.web.serve import Dashboard
 
     where = call.agent_dirs()

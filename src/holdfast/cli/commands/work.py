@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
-from holdfast.core import agents, duplicates, tasks
+from holdfast.core import agents, tasks
+from holdfast.core.display_names import disambiguating_labels, id_of, task_names, with_readable_names
 from holdfast.core.errors import Invalid
 from holdfast.core.lifecycle import TABLES, allows
 from holdfast.core.model import Agent, Context, Phase, Task
 from holdfast.core.modes import limits
-from holdfast.core.short_names import id_of, readable, task_names
 from holdfast.core.state import AgentState, State, TaskState
 from holdfast.core.text import shorten
 from holdfast.keeper.session import SessionHandle
@@ -35,7 +35,7 @@ def _report_agent(call: Call, agent_: AgentHandle, event: str | None = None) -> 
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
     place = place_of(state.agents.values(), agent_.id, agent_.ref)
     agent = document.agents[place]
-    name = readable(document).agents[place].id
+    name = with_readable_names(document).agents[place].id
     call.done(document, lambda paint: paint.join(paint.bold(name), "  ", _agent_status(agent)), agent=agent)
     if event is not None:
         _note_which(call, state, state.agents.values(), place, event, agents.status_of)
@@ -120,8 +120,10 @@ def agent_list(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = duplicates.disambiguating_labels(state, state.agents.values())
-    call.answer({"agents": document.agents}, lambda paint: agents_table(paint, readable(document).agents, apart))
+    apart = disambiguating_labels(state, state.agents.values())
+    call.answer(
+        {"agents": document.agents}, lambda paint: agents_table(paint, with_readable_names(document).agents, apart)
+    )
 
 
 # ── ambiguous_ids ──────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +146,7 @@ def _note_which(
     own, kind = known[place], event.partition(".")[0]
     others = [item for item in known if item.id == own.id and item is not own]
     if any(allows(TABLES[kind], status_of(other), event) for other in others):
-        device = duplicates.disambiguating_labels(state, known)[place]
+        device = disambiguating_labels(state, known)[place]
         call.note(
             f"There are {len(others) + 1} {kind}s {own.id}. This was the one of {device} "
             f"({shorten(str(own.made.value), 60)}); the same command again means the next."
@@ -208,8 +210,10 @@ def task_list(call: Call) -> None:
     session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    apart = duplicates.disambiguating_labels(state, state.tasks.values())
-    call.answer({"tasks": document.tasks}, lambda paint: tasks_table(paint, readable(document).tasks, apart))
+    apart = disambiguating_labels(state, state.tasks.values())
+    call.answer(
+        {"tasks": document.tasks}, lambda paint: tasks_table(paint, with_readable_names(document).tasks, apart)
+    )
 
 
 # ── plan ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +247,7 @@ def plan_show(call: Call) -> None:
     document = call.session_to_read().document(at=call.at)
     call.answer(
         {"phases": document.phases, "tasks": document.tasks},
-        lambda paint: _paint_plan(paint, document.phases, readable(document).tasks),
+        lambda paint: _paint_plan(paint, document.phases, with_readable_names(document).tasks),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.cli.watch.scene import ActionResult, EventLine, Scene
 from holdfast.core.clock import log_position
 from holdfast.core.errors import Failed, NotFound
-from holdfast.core.event_line import describe_event
+from holdfast.core.wording import describe_event
 from holdfast.sessions import overview
 
 if TYPE_CHECKING:

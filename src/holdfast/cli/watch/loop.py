@@ -17,7 +17,7 @@ from holdfast.cli.watch.view import frame
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.core.wording import open_pause
 from holdfast.keeper.change_feed import ChangeFeed, Changes
-from holdfast.machine.signals import name_of
+from holdfast.machine.command import signal_name
 from holdfast.machine.terminal import Terminal, own_terminal
 from holdfast.machine.wall import monotonic
 
@@ -150,7 +150,7 @@ class _Loop:
             if signals.stop is not None:
                 if signals.stop == signal.SIGINT:
                     raise KeyboardInterrupt
-                raise Interrupted(f"ended by {name_of(signals.stop)}")
+                raise Interrupted(f"ended by {signal_name(signals.stop)}")
             if signals.redraw:
                 self._screen.forget()
             if self._doing is not None and self._doing.over():

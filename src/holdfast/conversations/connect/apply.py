@@ -23,8 +23,7 @@ from holdfast.conversations.connect.file_plan import FilePlan, What, decoded, ed
 from holdfast.conversations.connect.mcp_entry import NAME, called, home_of
 from holdfast.conversations.connect.registry import AgentConnection, Connections
 from holdfast.conversations.hooks import install
-from holdfast.core import extras
-from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid
+from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, install_command
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 
@@ -68,7 +67,7 @@ class ConnectResult(NamedTuple):
 
 _BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is yours, and stays when you disconnect."
 
-_EXTRA: Final = extras.install_command("mcp")
+_EXTRA: Final = install_command("mcp")
 
 
 class _Plan(NamedTuple):

@@ -19,8 +19,10 @@ from holdfast.conversations.hooks import script
 from holdfast.core import limits
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError
-from holdfast.core.times import HOUR
-from holdfast.machine import files, quarantine_names, unsafe_files
+from holdfast.core.times import HOUR, file_stamp
+from holdfast.machine import files
+from holdfast.machine.files import free_name
+from holdfast.machine.private_paths import refuse_others
 
 What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
 _WHAT: Final = "the agent's settings"
@@ -43,7 +45,7 @@ class FilePlan(NamedTuple):
     def target(self) -> str:
         """Where the file really is. The user's own links are followed; of a project's, those that stay within it."""
         path = self.kept.path
-        return os.path.realpath(path) if self.project is None else unsafe_files.refuse_others(path, self.project)
+        return os.path.realpath(path) if self.project is None else refuse_others(path, self.project)
 
 
 def current(path: str, project: str | None) -> bytes | None:
@@ -58,7 +60,7 @@ def current(path: str, project: str | None) -> bytes | None:
 def to_connect(change: SettingsChange, kept: ConnectedFile | None, ours: Ours) -> FilePlan:
     """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
     if change.project is not None:
-        unsafe_files.refuse_others(change.path, change.project)
+        refuse_others(change.path, change.project)
     before = current(change.path, change.project)
     step = _own(change, kept, before) if change.content is not None else _shared(change, kept, before, ours)
     step = step._replace(project=change.project)
@@ -215,7 +217,7 @@ def missing_directories(path: str) -> list[str]:
 def to_disconnect(kept: ConnectedFile, ours: Ours, project: str | None) -> FilePlan:
     """What has to be done so that nothing of us is left: the old bytes, if nobody else wrote there since."""
     if project is not None:
-        unsafe_files.refuse_others(kept.path, project)
+        refuse_others(kept.path, project)
     before = current(kept.path, project)
     return _without_us(kept, ours, before)._replace(project=project)
 
@@ -297,7 +299,7 @@ def carry_out(step: FilePlan, *, now: int) -> str | None:
         )
     within = None if step.project is None else os.path.realpath(step.project)
     if step.change == "set aside":
-        name = quarantine_names.free_name(f"{path}.changed-{quarantine_names.stamp(now)}")
+        name = free_name(f"{path}.changed-{file_stamp(now)}")
         try:
             files.rename(path if within is None else target, name, within=within)
         except OSError as error:

@@ -264,8 +264,7 @@ def _known(transaction: Transaction, session: str, payload: Payload, count: int)
 
 def _remember(ws: Workspace, payload: Payload) -> None:
     """A conversation without a session says something of itself: kept without secrets, like all that is kept."""
-    from holdfast.core.secrets.documents import redact_document
-    from holdfast.core.secrets.patterns import redact
+    from holdfast.core.secrets.patterns import redact, redact_document
 
     opening = routing.Opening()
     for signal in payload.event.signals:

@@ -397,7 +397,7 @@ def _measured(state: State, event: HookEvent, signal: Measured) -> Iterator[Even
 
 def _kept(state: State, name: str, value: Json) -> Iterator[EventData]:
     """What the model has no place for: without secrets, within bounds, and only when it is news."""
-    from holdfast.core.secrets.documents import redact_document
+    from holdfast.core.secrets.patterns import redact_document
 
     clean, counts = redact_document(bounded(value))
     if state.extra.get(name) != clean and is_small(clean):

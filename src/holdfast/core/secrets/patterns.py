@@ -1,21 +1,19 @@
-"""Finds secrets in a text and takes them out, before the text enters the log.
+"""Find secrets and remove them, in a text before it enters the log, or in a whole document.
 
-`redact` runs on every text of every event, inside other people's work, so nearly all of its care goes into
-deciding quickly that there is nothing to do. There are two sorts of secrets. Those with a *shape* (`ghp_…`)
-are one long word with a known beginning: a text without a long word cannot hold one. Those known by their
-*place* (`password=…`, `Authorization: …`) need a telling word before them. Only what a text hints at is
-looked for, and a pattern is compiled when it is first needed.
+`redact` runs on every text of every event, so it is built to decide quickly that there is nothing to do. There are
+two sorts of secrets. Those with a *shape* (`ghp_…`) are one long word with a known beginning: a text without a long
+word contains none. Those known by their *place* (`password=…`, `Authorization: …`) follow a keyword. Only kinds that
+a text hints at are searched for, and a pattern is compiled on first use.
 
-Every pattern takes linear time: a repetition is either bounded or possessive with nothing after it that
-could fail, and cannot be entered again in the middle of a run.
+Every pattern takes linear time: a repetition is either bounded, or possessive with nothing after it that could fail,
+and cannot be entered again in the middle of a run.
 
-Whoever changes what is found raises `vocabulary.RULES`: older events are then looked through again before they
-travel.
+Raise `events.SECRET_RULES` when the patterns change: older events are then scanned again before they are synced.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.secrets.values import (
     changes_in,
@@ -26,6 +24,9 @@ from holdfast.core.secrets.values import (
     redact_named_values,
     replace_spans,
 )
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
 
 
 class RedactedText(NamedTuple):
@@ -40,9 +41,9 @@ class SecretKind(NamedTuple):
 
     name: str
     description: str
-    #: A text with none of these cannot hold this kind. Shapes are compared as they stand, places in lower case.
+    #: A text with none of these contains no secret of this kind. Places are compared in lower case.
     hints: tuple[str, ...]
-    #: Finds it. Where there is a group, only the group is the secret.
+    #: Where it has a group, only the group is the secret.
     pattern: str
 
 
@@ -53,10 +54,10 @@ _EDGE_URL = r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
 _URL64 = r"[A-Za-z0-9_\-]"
 _END = r"(?![A-Za-z0-9])"
 
-_SHORTEST_SHAPE = 20
-_LONG_SHAPE = 50
+_MIN_SHAPE_LENGTH = 20
+_LONG_SHAPE_LENGTH = 50
 
-# The first that matches takes the text, so the more special stands before the more general.
+# The first match wins, so specific patterns come before general ones.
 _SHAPES: tuple[SecretKind, ...] = (
     # --- code hosts and package registries
     SecretKind("github_token", "A GitHub token (ghp_, gho_, ghu_, ghs_, ghr_).",
@@ -189,7 +190,7 @@ _SHAPES: tuple[SecretKind, ...] = (
          ("eyJ",), _EDGE_URL + rf"eyJ{_URL64}{{8,}}+\.{_URL64}{{8,}}+(?:\.{_URL64}++){{0,3}}"),
 )  # fmt: skip
 
-# Long words without a telling beginning, looked for in every text that has so long a word.
+# Long words without a known beginning, searched for in every text with so long a word.
 _LONG_SHAPES: tuple[SecretKind, ...] = (
     SecretKind("discord_token", "A Discord bot token: three parts joined by dots.",
          (), _EDGE_URL + rf"(?<!\.)[MNO]{_URL64}{{22,28}}\.{_URL64}{{6}}\.{_URL64}{{27,}}+"),
@@ -199,7 +200,7 @@ _LONG_SHAPES: tuple[SecretKind, ...] = (
          (), _EDGE_URL + r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + _END),
 )  # fmt: skip
 
-# What stands in a URL between the colon and the `@`: to the last `@` before a slash.
+# In a URL, the text between the colon and the last `@` before a slash.
 _BEFORE_AT = r"[^\s/\"'`<>\\]{1,256}"
 _BASE64_LINES = r"(?:(?:\s|\\[nr]|[\"'+,>|#*]){1,12}[A-Za-z0-9+/=]{16,}+){1,400}+"
 _PEM_BODY = r"(?:[^\-]++|-(?!----(?:BEGIN|END)))*+-----END[A-Z0-9 ]{0,40}-----"
@@ -222,7 +223,8 @@ _PLACES: tuple[SecretKind, ...] = (
          ("aws", "akia", "asia", "secretaccesskey", "secret_access_key"),
          r"(?<![A-Za-z0-9/+_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])"),
     # Whatever is not the web is a database, a broker, a directory. There a password may hold a slash.
-    SecretKind("connection_password", "The password in a database or broker address (postgres://user:…@host).",
+    SecretKind("connection_password",
+         "The password in a database or broker address (postgres://user:…@host).",
          ("://",), r"://(?<!http://)(?<!https://)(?<!ftp://)(?<!ssh://)(?<!git://)[^\s:/@\"'`<>]{0,128}:"
          rf"({_BEFORE_AT}(?=@)|(?![0-9]{{1,5}}/)[^\s@\"'`<>\\]{{1,256}}+(?=@))"),
     SecretKind("url_password", "The password in a web address (https://user:…@host).",
@@ -251,7 +253,7 @@ _PLACES: tuple[SecretKind, ...] = (
          r"|docker login\b[^\n|;]{0,60}?\s-p\s{1,2}[\"']?)([^\s\"'|;]{1,256}+)"),
 )  # fmt: skip
 
-# A name and a value: `PASSWORD=…`, `--api-key …`, `"token": "…"`. Told by their own code, not by a pattern.
+# A name and a value: `PASSWORD=…`, `--api-key …`, `"token": "…"`. `values` recognizes them, not a pattern.
 _NAMED: tuple[SecretKind, ...] = (
     SecretKind("password", "The value given to a password or passphrase.", ("pass", "pwd"), ""),
     SecretKind("api_key", "The value given to an API key, access key, signing key or credential.",
@@ -260,71 +262,74 @@ _NAMED: tuple[SecretKind, ...] = (
     SecretKind("token", "The value given to a token, such as an access token.", ("token",), ""),
 )  # fmt: skip
 
-#: Every kind of secret that is taken out.
+#: Every kind of secret that is removed.
 SECRET_KINDS: tuple[SecretKind, ...] = _SHAPES + _LONG_SHAPES + _PLACES + _NAMED
 
 _SHAPES_BY_HINT = tuple((hint, kind) for kind in _SHAPES for hint in kind.hints)
 _PLACES_BY_HINT = tuple((hint, kind) for kind in _PLACES for hint in kind.hints)
 _NAME_HINTS = tuple(hint for kind in _NAMED for hint in kind.hints)
 
-# Taking one secret out can uncover the next (its left edge is free now). Twice is usual; the limit keeps
-# a text made to be slow from being slow.
+# Removing one secret can uncover the next, whose left edge is now free. Two passes are usual; the limit bounds the
+# time that a hostile text can take.
 _PASSES = 6
+
+# A longer value after a key is no password.
+_MAX_NAMED_LENGTH: Final = 500
 
 
 def redact(text: str) -> RedactedText:
     """The text with each secret replaced by `[redacted:KIND]`. Redacting again changes nothing."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for _ in range(_PASSES):
         before = text
-        text = _redact_once(text, found)
+        text = _redact_once(text, counts)
         if text is before:
             break
-    return RedactedText(text, found)
+    return RedactedText(text, counts)
 
 
-def _redact_once(text: str, found: dict[str, int]) -> str:
+def _redact_once(text: str, counts: dict[str, int]) -> str:
     before = text
-    words = [word for word in text.split() if len(word) >= _SHORTEST_SHAPE]
+    words = [word for word in text.split() if len(word) >= _MIN_SHAPE_LENGTH]
     if words:
         suspect = " ".join(words)
-        # The usual long word is a path in small letters. Chance does not make such a token.
+        # The usual long word is a path in small letters, and no random token is.
         if pattern("[0-9A-Z]").search(suspect):
             for hint, kind in _SHAPES_BY_HINT:
                 if hint in suspect:
-                    text = _take_out(kind, text, found)
-            if len(max(words, key=len)) >= _LONG_SHAPE:
+                    text = _redact_kind(kind, text, counts)
+            if len(max(words, key=len)) >= _LONG_SHAPE_LENGTH:
                 for kind in _LONG_SHAPES:
-                    text = _take_out(kind, text, found)
+                    text = _redact_kind(kind, text, counts)
     low = _lower(text)
     for hint, kind in _PLACES_BY_HINT:
         if hint in low:
-            text = _take_out(kind, text, found)
+            text = _redact_kind(kind, text, counts)
     if text is not before:
         low = _lower(text)
     for hint in _NAME_HINTS:
         if hint in low:
-            return redact_named_values(text, low, found)
+            return redact_named_values(text, low, counts)
     return text
 
 
 def _lower(text: str) -> str:
-    """The text in lower case, each character in its place: only `İ` would become two."""
+    """The text in lower case, with every character at its position: `İ` would become two."""
     low = text.lower()
     return low if len(low) == len(text) else text.replace("İ", "i").lower()
 
 
-def _take_out(kind: SecretKind, text: str, found: dict[str, int]) -> str:
+def _redact_kind(kind: SecretKind, text: str, counts: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
     for match in pattern(kind.pattern).finditer(text):
         start, end = match.span(match.lastindex or 0)
-        if _believed(kind.name, text[start:end]):
+        if _is_credible(kind.name, text[start:end]):
             spans.append((start, end, kind.name))
-    return replace_spans(text, spans, found)
+    return replace_spans(text, spans, counts)
 
 
-def _believed(name: str, value: str) -> bool:
-    """Whether what stands in the place of a secret is one: examples and variables stand there too."""
+def _is_credible(name: str, value: str) -> bool:
+    """Whether a match is a secret: examples and variables match too."""
     match name:
         case "aws_secret_key":
             # A SHA-1 has 40 characters too, but of one case.
@@ -334,7 +339,7 @@ def _believed(name: str, value: str) -> bool:
         case "authorization_header":
             return not (is_placeholder(value) or is_wordy(value))
         case "private_key" | "ssh_private_key" | "gcp_service_account_key":
-            # A sentence that names the two armour lines has no key between them.
+            # A sentence that quotes the two armour lines has no key between them.
             return pattern(r"[A-Za-z0-9+/=]{16}").search(value, 24) is not None
         case "connection_password" | "url_password" | "netrc_password" | "sql_password":
             return not is_placeholder(value)
@@ -344,3 +349,68 @@ def _believed(name: str, value: str) -> bool:
             return not is_marked(value.partition("=")[2]) and "$" not in value and "<" not in value
         case _:
             return True
+
+
+# ── whole documents ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class RedactedDocument(NamedTuple):
+    """A document without its secrets, and how many of each kind were in it."""
+
+    value: Json
+    counts: dict[str, int]
+
+
+def redact_document(value: Json) -> RedactedDocument:
+    """The document with each secret replaced by `[redacted:KIND]`; the same object where there is none.
+
+    Keys are looked at too, and values whose key says that they are secret.
+    """
+    counts: dict[str, int] = {}
+    return RedactedDocument(_redact_value(value, None, counts), counts)
+
+
+def _redact_value(value: Json, key: str | None, counts: dict[str, int]) -> Json:
+    if isinstance(value, str):
+        return _redact_text(value, key, counts)
+    if isinstance(value, dict):
+        copy: dict[str, Json] = {}
+        for name, item in value.items():
+            copy[_redact_key(name, value, copy, counts)] = _redact_value(item, name, counts)
+        unchanged = all(
+            name == old and item is value[old] for (name, item), old in zip(copy.items(), value, strict=True)
+        )
+        return value if unchanged else copy
+    if isinstance(value, list):
+        items = [_redact_value(item, key, counts) for item in value]
+        return value if all(item is old for item, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _redact_key(name: str, original: dict[str, Json], copy: dict[str, Json], counts: dict[str, int]) -> str:
+    """The key without its secret, numbered where two would become one and lose a value."""
+    clean = key = _redact_text(name, None, counts)
+    number = 1
+    while clean != name and (key in copy or key in original):
+        number += 1
+        key = f"{clean} {number}"
+    return key
+
+
+def _redact_text(value: str, key: str | None, counts: dict[str, int]) -> str:
+    plain = redact(value)
+    if plain.counts:
+        _add_counts(plain.counts, counts)
+        value = plain.text  # the rest may still be what the key says; redacting again changes nothing else
+    if key and len(value) <= _MAX_NAMED_LENGTH and "\n" not in value:
+        before = f"{key}: "
+        named = redact(before + value)
+        if named.counts and named.text.startswith(before):
+            _add_counts(named.counts, counts)
+            return named.text.removeprefix(before)
+    return value
+
+
+def _add_counts(more: dict[str, int], counts: dict[str, int]) -> None:
+    for kind, count in more.items():
+        counts[kind] = counts.get(kind, 0) + count

@@ -1,6 +1,6 @@
-"""Names and values: telling whether `password = …` is followed by a secret or by a word, a variable, an example.
+"""Decide whether the value after a name, as in `password = …`, is a secret, or a word, a variable, an example.
 
-The other half of redaction: `secrets` knows tokens by their shape, this knows them by the name they stand behind.
+The other half of redaction: `patterns` knows secrets by their shape, this module by the name in front of them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def pattern(source: str) -> re.Pattern[str]:
     return pattern
 
 
-def replace_spans(text: str, spans: list[tuple[int, int, str]], found: dict[str, int]) -> str:
+def replace_spans(text: str, spans: list[tuple[int, int, str]], counts: dict[str, int]) -> str:
     if not spans:
         return text
     pieces: list[str] = []
     last = 0
     for start, end, name in spans:
         pieces += (text[last:start], f"{MARK}{name}]")
-        found[name] = found.get(name, 0) + 1
+        counts[name] = counts.get(name, 0) + 1
         last = end
     pieces.append(text[last:])
     return "".join(pieces)
@@ -63,13 +63,13 @@ _DONE = r"\\{0,3}[\"'`]?\[redacted:[a-z0-9_]{1,40}\](?=[\s\"'`\\,;&<)}]|$)"
 _ALL_SORTS = r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])[^0-9]*+[0-9]"
 _IN_TAGS = r"[^<>\s]++(?=</)"
 
-_STAND_IN = (
+_PLACEHOLDER = (
     r"[*xX.•…#?_:\-]+$"  # a mask
     r"|\$[A-Za-z_]\w*$|\$[{(]|\$[0-9@*]$|\$env:|%\w{1,64}%|%\(|%[sdrv]$|\{|<[^<>]{1,80}>?$|\[\w|[:@][A-Za-z_:]+$|\([A-Za-z]|![A-Za-z]+\b"
     r"|(?:[A-Za-z_]\w{0,64}(?:\.|::|->))*[A-Za-z_]\w{0,64}[\[(]"  # a call, an index
     r"|(?i:env|file|vault|op|ref|secret|arn|keychain|ssm|https?)(?::|://)"  # a pointer to where it is kept
 )
-_STAND_IN_WORDS = (
+_PLACEHOLDER_WORDS = (
     r"(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|text|bytes|int|integer|number|bool|boolean|any"
     r"|object|optional|required|missing|invalid|valid|expired|empty|unset|set|hidden|masked|redacted|removed|omitted"
     r"|filtered|unknown|default|self|this|value|prompt|stdin|ask|n/a|na|tbd|todo|secretstr|password|passwd|token"
@@ -87,7 +87,7 @@ _FILE = r"[\w\-./]{1,200}\.(?:pem|key|json|txt|ya?ml|toml|env|py|ts|js|go|rs|md|
 _WORDY = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})?(?:[_.\-/:]+(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4}))*[_.\-/:]*$"
 
 
-def redact_named_values(text: str, low: str, found: dict[str, int]) -> str:
+def redact_named_values(text: str, low: str, counts: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
     find = pattern(f"({_NAME})({_SEPARATOR})").search
     done = pattern(_DONE).match
@@ -96,7 +96,7 @@ def redact_named_values(text: str, low: str, found: dict[str, int]) -> str:
         name, separator = match.groups()
         start, position = match.span(1)
         value_at = match.end()
-        # Words followed by a space fill every sentence, and what is marked is done: neither is looked at closely.
+        # Most words followed by a space are prose, and marked values are done: skip both quickly.
         if separator.isspace() and "-" not in low[max(0, start - 40) : start]:
             continue
         if done(text, value_at):
@@ -111,13 +111,13 @@ def redact_named_values(text: str, low: str, found: dict[str, int]) -> str:
         if first < last and _is_secret(text[first:last], name, kind, place, quoted=quoted):
             spans.append((first, last, kind))
             position = max(position, last)
-        elif last - first > 256:  # looked at once is enough: this keeps the time linear
+        elif last - first > 256:  # do not look at it again: this keeps the time linear
             position = max(position, last)
-    return replace_spans(text, spans, found)
+    return replace_spans(text, spans, counts)
 
 
 def _kind_of(name: str, before: str) -> str | None:
-    """Which kind the name promises, given what stands before it."""
+    """The kind of secret that the name announces, given the text before it."""
     if name.startswith("pass") or name == "pwd":
         if name == "pass" and before[-1:].isalnum():
             return None
@@ -136,7 +136,7 @@ def _kind_of(name: str, before: str) -> str | None:
 
 
 def _place(text: str, start: int, end: int, separator: str) -> str | None:
-    """Where the value stands: behind a flag, in a shell line, a query, a tag, a sentence, or in code."""
+    """The context of the value: after a flag, in a shell line, a query, a tag, a sentence, or in code."""
     before = text[max(0, start - 40) : start]
     bare = separator.strip(" \t0123456789")
     if bare == "":
@@ -157,7 +157,7 @@ def _place(text: str, start: int, end: int, separator: str) -> str | None:
 
 
 def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
-    """Where the value begins and ends, and whether it stood in quotes."""
+    """Where the value begins and ends, and whether it is quoted."""
     if place == "tag":
         tagged = pattern(_IN_TAGS).match(text, position)
         return (*tagged.span(), True) if tagged else (position, position, False)
@@ -175,7 +175,7 @@ def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
 
 
 def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) -> bool:
-    """Whether a value is written out, rather than a variable, a type, an example or a word of a sentence."""
+    """Whether the value is a literal secret, not a variable, a type, an example or a word of a sentence."""
     if is_placeholder(value) or _is_path(value) or (place == "comparison" and not quoted):
         return False
     password = kind == "password" and name != "pass"
@@ -208,7 +208,7 @@ def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) ->
 
 
 def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> bool:
-    """Words, perhaps joined: a name far more often than a token, unless it is written where values stand."""
+    """Whether joined words are a secret: far more often they are a name, except where only values occur."""
     if place in ("shell", "query"):
         return True
     if value.isalpha() and value.islower():
@@ -220,17 +220,17 @@ def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> boo
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether the value stands for a secret instead of being one."""
-    if is_marked(value) or pattern(_STAND_IN).match(value):
+    """Whether the value is a placeholder for a secret."""
+    if is_marked(value) or pattern(_PLACEHOLDER).match(value):
         return True
     low = value[:400].lower()
-    if pattern(_STAND_IN_WORDS).match(low) or pattern(r"[$#]?\{[a-z_][^{}\n]{0,80}\}|\$\(").search(low):
+    if pattern(_PLACEHOLDER_WORDS).match(low) or pattern(r"[$#]?\{[a-z_][^{}\n]{0,80}\}|\$\(").search(low):
         return True
     return len(value) <= 80 and pattern(_EXAMPLE).search(low) is not None
 
 
 def is_marked(value: str) -> bool:
-    """Whether the value was already taken out, and nothing much is left beside the mark."""
+    """Whether the value is already redacted, apart from at most three characters."""
     if MARK not in value:
         return False
     return len(pattern(r"\[redacted:[a-z0-9_]{1,40}\]?").sub("", value)) < 4
@@ -248,12 +248,12 @@ def is_wordy(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether letters and digits follow each other as chance would have it. What joins words does not count."""
+    """Whether letters and digits alternate as in random text. Separators do not count."""
     return changes_in(pattern(r"[\W_]+").sub("", value[:64])) * 3 >= min(len(value), 64)
 
 
 def changes_in(value: str) -> int:
-    """How often the sort of character changes between neighbours: rarely in words, often in random text."""
+    """How often neighbouring characters are of different sorts: rarely in words, often in random text."""
     changes = 0
     last = ""
     for char in value[:64]:

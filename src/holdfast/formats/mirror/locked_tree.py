@@ -11,6 +11,7 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
+from holdfast.core.times import file_stamp as stamp_of
 from holdfast.formats.convert import state_of
 from holdfast.formats.document_paths import covered, note_words
 from holdfast.formats.import_context import import_context
@@ -21,8 +22,7 @@ from holdfast.formats.mirror.read_back import take_file
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile, WrittenFile
 from holdfast.formats.stored_remainder import shown as shown_as
 from holdfast.machine import files
-from holdfast.machine.quarantine_names import free_name
-from holdfast.machine.quarantine_names import stamp as stamp_of
+from holdfast.machine.files import free_name
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json

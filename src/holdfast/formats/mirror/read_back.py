@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, FINISHED
-from holdfast.core.secrets.documents import redact_document
+from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
 from holdfast.formats.base import FormatNote

@@ -20,8 +20,8 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError
 from holdfast.machine.git import config, worktree
+from holdfast.machine.git.config import is_abbreviated, normalise_remote
 from holdfast.machine.git.program import WRITE_PATIENCE, GitAnswer, GitFailed, GitProgram, GitSlow, verb_of
-from holdfast.machine.git.remote_address import is_abbreviated, normalise_remote
 from holdfast.machine.git.worktree import WorkTree
 from holdfast.machine.user_input import read_limited
 

@@ -17,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import agents, view
+from holdfast.core.display_names import agent_names
 from holdfast.core.errors import Invalid
 from holdfast.core.events import ProjectFacts
-from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import DAY, HOUR, format_time
 from holdfast.core.wording import one_line

@@ -19,8 +19,7 @@ from typing import Final
 from holdfast.core.errors import HoldfastError, Refused, Unreachable
 from holdfast.machine.files import PREFIX, SUFFIX, sync_file, write_all
 from holdfast.machine.os_errors import display_path, explain
-from holdfast.machine.private_paths import make_private_dir
-from holdfast.machine.unsafe_files import refuse_foreign_links
+from holdfast.machine.private_paths import make_private_dir, refuse_foreign_links
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
 from holdfast.sync.remotes.folder_directory import CLAIM, Directory, name_once
 

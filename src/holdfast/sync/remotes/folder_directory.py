@@ -18,8 +18,7 @@ from typing import Final, Self
 from holdfast.core.errors import Refused, Unreachable
 from holdfast.machine.files import PREFIX, SUFFIX
 from holdfast.machine.os_errors import WINDOWS, display_path, retry_interrupted
-from holdfast.machine.private_paths import BASE_FLAGS, NOFOLLOW, set_mode, sync_names
-from holdfast.machine.unsafe_files import file_kind
+from holdfast.machine.private_paths import BASE_FLAGS, NOFOLLOW, file_kind, set_mode, sync_names
 
 CLAIM: Final = ".claim"
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from holdfast.core import extras
-from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
+from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable, missing_extra
 from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, checked, is_name
 from holdfast.sync.remotes.s3_server import (
@@ -330,7 +329,7 @@ def _client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise extras.missing_extra("S3 remotes need", "s3", operation="open") from None
+        raise missing_extra("S3 remotes need", "s3", operation="open") from None
 
 
 def _provider(keys: S3Keys) -> S3CredentialProvider:

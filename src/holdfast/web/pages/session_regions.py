@@ -12,11 +12,10 @@ from markupsafe import Markup
 
 from holdfast.core import agents as agents_of
 from holdfast.core.envelope import Event
-from holdfast.core.event_line import describe_event
 from holdfast.core.model import Agent, Task
 from holdfast.core.state import AgentState
 from holdfast.core.times import MINUTE, parse_time
-from holdfast.core.wording import ABSENCE, limit_words, open_pause, paused_and_away
+from holdfast.core.wording import ABSENCE, describe_event, limit_words, open_pause, paused_and_away
 from holdfast.machine.wall import local_offset
 from holdfast.sessions.report import exact, phases
 from holdfast.web.charts import gantt, strip

@@ -1,7 +1,7 @@
-"""The keys of a device, what they sign, and the names that follow from them.
+"""The keys of a device, what they sign, the names derived from them, and fingerprints as words.
 
-A device is its keys: its id is their fingerprint. A writer id that carries a part of the signing key's hash names
-the one device that may publish under it, so nobody can go on with another's stream.
+A device is its keys: its id is their fingerprint. A writer id that contains a part of the signing key's hash names
+the one device that may publish under it, so nobody can continue another's stream.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 import re
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -33,7 +33,7 @@ _CERTIFIED: Final = re.compile(r"[0-9a-f]{36}\Z")
 
 
 class PublicKeys(msgspec.Struct, frozen=True):
-    """What others know of a device. One that is malformed or weak cannot be made, nor decoded."""
+    """What others know of a device. Malformed or weak keys can be neither made nor decoded."""
 
     signing: bytes
     age: str
@@ -52,12 +52,10 @@ class PublicKeys(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """The fingerprint as people compare it."""
-        from holdfast.workspace.keys.words import spell
-
-        return spell(self._fingerprint())
+        return spell_words(self._fingerprint())
 
     def proven_by(self, possession: bytes) -> bool:
-        """Whether the holder of the signing key named this age key as theirs: then nobody else made up the pair."""
+        """Whether the holder of the signing key claims this age key: then nobody else made up the pair."""
         return verify(self.signing, POSSESSION, self.age.encode("ascii"), possession)
 
     def _fingerprint(self) -> bytes:
@@ -90,12 +88,12 @@ class DeviceKeys:
         return PublicKeys(self._signer.public_key().public_bytes_raw(), recipient)
 
     def sign(self, domain: bytes, payload: bytes) -> bytes:
-        """The domain says what kind of thing is signed: one kind's signature is worth nothing for another."""
+        """Sign for one domain: a signature of one kind of message is worthless for another kind."""
         return self._signer.sign(domain + payload)
 
     @property
     def possession(self) -> bytes:
-        """Proves that whoever made up this pair of keys has the signing key; it holds in every vault."""
+        """Proves that whoever combined these two keys has the signing key; valid in every vault."""
         return self.sign(POSSESSION, self.public.age.encode("ascii"))
 
     def __repr__(self) -> str:
@@ -130,48 +128,141 @@ def certifies(writer: str, signing: bytes) -> bool:
     """Whether a certified writer id names the device with this signing key."""
     if not is_certified(writer):
         return False
-    made = certified_writer(signing, bytes.fromhex(writer[: 2 * _NONCE]))
-    return hmac.compare_digest(made, writer)
+    expected = certified_writer(signing, bytes.fromhex(writer[: 2 * _NONCE]))
+    return hmac.compare_digest(expected, writer)
 
 
 def is_certified(writer: str) -> bool:
-    """By its shape: the ids of earlier days are shorter."""
+    """Whether a writer id is certified, judged by its form: the ids of earlier versions are shorter."""
     return _CERTIFIED.match(writer) is not None
 
 
 # --- people's keys, and boxes ------------------------------------------------------------------------
 
-_WANTED: Final = "Give an age key (age1…) or an SSH public key (ssh-ed25519 AAAA…, ssh-rsa of 2048 bits or more)."
+_EXPECTED: Final = "Give an age key (age1…) or an SSH public key (ssh-ed25519 AAAA…, ssh-rsa of 2048 bits or more)."
 _FOREIGN: Final = ("ecdsa-", "sk-ssh-", "sk-ecdsa-", "ssh-dss")
 
 
 def check_recipient(text: str) -> str:
-    """A person's public key in its one spelling, without the comment; `Invalid` when nothing can be sealed to it."""
-    given = text.strip()
-    if given.upper().startswith((age_keys.SECRET, "-----BEGIN")):
+    """A person's public key in its canonical spelling, without the comment; `Invalid` if age cannot seal to it."""
+    typed = text.strip()
+    if typed.upper().startswith((age_keys.SECRET, "-----BEGIN")):
         raise Invalid("this is a secret key", hint="Keep it to yourself, and give the public key that belongs to it.")
-    if given[:4].lower() == "age1":
-        spelled = given.lower() if given.isupper() else given
+    if typed[:4].lower() == "age1":
+        spelled = typed.lower() if typed.isupper() else typed
         if age_keys.is_recipient(spelled):
             return spelled
         if "1" in spelled[4:]:  # age1yubikey1…: no age key of the usual kind holds a second 1
-            raise Invalid("this age key belongs to a plugin", hint=_WANTED)
+            raise Invalid("this age key belongs to a plugin", hint=_EXPECTED)
         raise Invalid("this age key is not whole, or mistyped", hint="Copy all of it: age1 and 58 characters.")
-    if given.startswith(_FOREIGN):
-        raise Invalid(f"age cannot seal to SSH keys of the kind {given.split()[0][:40]!a}", hint=_WANTED)
-    if given.startswith(age_keys.SSH_KINDS):
-        if "\n" in given:
+    if typed.startswith(_FOREIGN):
+        raise Invalid(f"age cannot seal to SSH keys of the kind {typed.split()[0][:40]!a}", hint=_EXPECTED)
+    if typed.startswith(age_keys.SSH_KINDS):
+        if "\n" in typed:
             raise Invalid("this is more than one SSH key", hint="Give them one at a time.")
-        found = age_keys.ssh_recipient(given)
-        if found is not None:
-            return found
-        raise Invalid("this SSH key is not whole, or one that age cannot seal to", hint=_WANTED)
-    raise Invalid("this is not a public key", hint=_WANTED)
+        recipient = age_keys.ssh_recipient(typed)
+        if recipient is not None:
+            return recipient
+        raise Invalid("this SSH key is not whole, or one that age cannot seal to", hint=_EXPECTED)
+    raise Invalid("this is not a public key", hint=_EXPECTED)
 
 
 def new_box() -> tuple[str, str]:
-    """The keys of a vault's letter box: the recipient everybody knows, and the identity its members share."""
+    """The keys of a vault's letter box: the public recipient, and the identity that its members share."""
     identity = age_keys.identity(os.urandom(32))
     recipient = age_keys.public_of(identity)
     assert recipient is not None
     return recipient, identity
+
+
+# --- words -------------------------------------------------------------------------------------------
+# 16 bytes as 13 words, which people can compare aloud or copy from paper. The list has 1,024 words of 3 to 7 letters
+# that differ in their first four. It is frozen: changing a word would change every fingerprint people have noted.
+
+FINGERPRINT_SIZE: Final = 16
+WORD_COUNT: Final = 13
+_BITS: Final = 10  # per word
+_SPARE_BITS: Final = WORD_COUNT * _BITS - FINGERPRINT_SIZE * 8  # zeros at the end
+_SEPARATOR: Final = re.compile(r"[\W_]+")
+_HEX: Final = re.compile(r"[0-9a-f]+\Z")
+_MAX_INPUT: Final = 1000
+_RECOVERY_SIGNING: Final = b"holdfast recovery signing 1\n"
+_RECOVERY_AGE: Final = b"holdfast recovery age 1\n"
+
+
+@cache
+def wordlist() -> tuple[str, ...]:
+    from importlib import resources
+
+    return tuple((resources.files(__package__) / "wordlist.txt").read_text("ascii").split())
+
+
+def spell_words(data: bytes) -> str:
+    """16 bytes as 13 words joined by dashes."""
+    if len(data) != FINGERPRINT_SIZE:
+        raise ValueError(f"{len(data)} bytes, not {FINGERPRINT_SIZE}")
+    number = int.from_bytes(data, "big") << _SPARE_BITS
+    words = wordlist()
+    return "-".join(words[number >> _BITS * position & 1023] for position in range(WORD_COUNT - 1, -1, -1))
+
+
+def parse_words(text: str, *, what: str = "fingerprint") -> bytes:
+    """The 16 bytes of 13 words, or of 32 hex digits: in any case, separated by anything that is no letter.
+
+    A word may be cut short after its fourth letter. `what` names the input in messages.
+    """
+    if len(text) > _MAX_INPUT:
+        raise Invalid(f"this is too long for a {what}", hint=f"A {what} is {WORD_COUNT} words.")
+    parts = [part for part in _SEPARATOR.split(text.lower()) if part]
+    joined = "".join(parts)
+    if _HEX.match(joined) and (len(joined) == 2 * FINGERPRINT_SIZE or any(letter.isdigit() for letter in joined)):
+        if len(joined) != 2 * FINGERPRINT_SIZE:
+            raise Invalid(
+                f"this {what} has {len(joined)} hex digits",
+                hint=f"It has {2 * FINGERPRINT_SIZE}, or is {WORD_COUNT} words: give all.",
+            )
+        return bytes.fromhex(joined)
+    number = 0
+    for part in parts:
+        number = number << _BITS | _word_index(part, what)
+    if len(parts) != WORD_COUNT:
+        counted = "1 word" if len(parts) == 1 else f"{len(parts)} words"
+        raise Invalid(f"this {what} has {counted}", hint=f"It has {WORD_COUNT}: give all of them.")
+    if number & (1 << _SPARE_BITS) - 1:
+        raise Invalid(f"this is not a {what}: its last word cannot be {parts[-1]!a}", hint="Compare it word by word.")
+    return (number >> _SPARE_BITS).to_bytes(FINGERPRINT_SIZE, "big")
+
+
+def _word_index(part: str, what: str) -> int:
+    index = _indexes().get(part[:4])
+    if index is not None and wordlist()[index].startswith(part):
+        return index
+    import difflib
+
+    close = difflib.get_close_matches(part[:20], wordlist(), n=1, cutoff=0)
+    raise Invalid(
+        f"{part[:20]!a} is not one of the words of a {what}",
+        hint=f"Did you mean {close[0]!r}?" if close else "Compare it word by word.",
+    )
+
+
+@cache
+def _indexes() -> dict[str, int]:
+    return {word[:4]: index for index, word in enumerate(wordlist())}
+
+
+def new_recovery_code() -> str:
+    return spell_words(os.urandom(FINGERPRINT_SIZE))
+
+
+def keys_from_code(code: str) -> DeviceKeys:
+    """The device that a recovery code stands for. 128 random bits need no slow derivation."""
+    secret = parse_words(code, what="recovery code")
+    return DeviceKeys(_derive(secret, _RECOVERY_SIGNING), age_keys.identity(_derive(secret, _RECOVERY_AGE)))
+
+
+def _derive(secret: bytes, info: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), 32, None, info).derive(secret)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from holdfast.core import extras
 from holdfast.core.decode import decodable
-from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused
+from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused, missing_extra
 from holdfast.core.text import check_text
 from holdfast.machine.os_errors import WINDOWS, display_path, explain
 from holdfast.machine.private_paths import make_private_dir, open_private
@@ -224,7 +223,7 @@ def _keyring() -> ModuleType:
     try:
         import keyring
     except ImportError:
-        raise extras.missing_extra(
+        raise missing_extra(
             "the OS keyring needs",
             "keyring",
             otherwise="keep the keys in a private file.",

@@ -16,8 +16,7 @@ from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
 from holdfast.formats.contract.fields import is_feature_id
 from holdfast.machine.files import write_atomic
 from holdfast.machine.os_errors import display_path, explain
-from holdfast.machine.private_paths import make_private_dir
-from holdfast.machine.unsafe_files import is_foreign, refuse_foreign_links
+from holdfast.machine.private_paths import is_foreign, make_private_dir, refuse_foreign_links
 from holdfast.machine.wall import Wall
 
 NAME: Final = ".ai-session"

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
+from holdfast.core.times import file_stamp
 from holdfast.formats.mirror import git_ignore
 from holdfast.formats.text import read
-from holdfast.machine.files import sync_directory, write_atomic
+from holdfast.machine.files import free_name, sync_directory, write_atomic
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
-from holdfast.machine.quarantine_names import free_name, stamp
 
 LIMIT: Final = read.LIMIT
 ASIDE: Final = ".rejected-"
@@ -130,7 +130,7 @@ def rewrite(
             except HoldfastError:
                 # Whoever was in the middle of writing has lost nothing: it stands beside.
                 edited = os.stat(stood).st_mtime_ns // 1_000_000
-                write_atomic(free_name(f"{path}{ASIDE}{stamp(edited)}"), theirs)
+                write_atomic(free_name(f"{path}{ASIDE}{file_stamp(edited)}"), theirs)
 
         write_atomic(path, data, displaced=look)
         if not late:
@@ -171,7 +171,7 @@ def written_anew(path: str, value: Mapping) -> bytes:
 
 def set_aside(path: str, now: int) -> str:
     """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
-    aside = free_name(f"{path}{ASIDE}{stamp(now)}")
+    aside = free_name(f"{path}{ASIDE}{file_stamp(now)}")
     try:
         os.rename(path, aside)
         sync_directory(os.path.dirname(path))
