@@ -97,10 +97,10 @@ def _looks(project: _Project) -> list[Figure]:
             keeper.collect()
     with project.open() as keeper:
         keeper.store()
-        tree = keeper.mirrors.memory.tree(keeper.place.root)
+        tree = keeper.mirrors.stored.tree(keeper.place.root)
         files = {os.path.join(keeper.place.root, path) for there in tree.files.values() for path in there}
         with _counted() as (looks, opens):
-            keeper.mirrors.absorb()
+            keeper.mirrors.collect()
     most = max((looks[file] for file in files), default=0)
     elsewhere = sum(looks.values()) - sum(looks[file] for file in files)
     detail = (

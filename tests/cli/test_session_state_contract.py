@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
-from holdfast.formats.mirror.contract import update
+from holdfast.formats.mirror.contract import feature_files
 from holdfast.formats.text.read import read_yaml
 from holdfast.formats.text.yaml_edit import comments
 from tests.support.command_line import Calling, checked
@@ -102,7 +102,7 @@ def test_errors_of_the_contracts_files_say_operation_file_feature_and_details(cl
     (feature / "state.yaml").unlink()
     (feature / "state.yaml").mkdir()
     with pytest.raises(HoldfastError) as caught:
-        update.read(str(feature.parent), feature.name)
+        feature_files.read(str(feature.parent), feature.name)
     error = caught.value
     assert (error.operation, error.feature_id) == ("read", feature.name)
     assert error.file == str(feature / "state.yaml")

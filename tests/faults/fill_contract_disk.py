@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import Failed, HoldfastError
-from holdfast.formats.mirror.contract import acknowledgment, create, history, layout, registry, update
+from holdfast.formats.mirror.contract import acknowledgment, feature_dirs, feature_files, history, layout, registry
 from holdfast.formats.mirror.contract.check import examine
 from holdfast.formats.mirror.contract.restore import restore
 
@@ -63,8 +63,8 @@ def attempts(root: str, spec: str) -> dict[str, Callable[[], object]]:
     line: dict[str, Any] = {"timestamp": "2026-11-15T10:01:00Z", "command": "x" * 5000,
             "x-holdfast": {"hash": "h", "writer": "w", "seq": 1}}  # fmt: skip
     return {
-        "create": lambda: create.create(root, document(SECOND)),
-        "update": lambda: update.update(root, document(FIRST, 1, "y" * 9000), [line]),
+        "create": lambda: feature_dirs.create(root, document(SECOND)),
+        "update": lambda: feature_files.update(root, document(FIRST, 1, "y" * 9000), [line]),
         "register": lambda: registry.put(root, {**document(FIRST, 1)["entry"], "note": "z" * 9000}),
         "acknowledge": lambda: acknowledgment.acknowledge(root, spec, "agent", now=0),
     }
@@ -78,7 +78,7 @@ def main() -> None:
     spec = place / "spec.md"
     spec.write_text("# Rules\n")
     root = disk / ".ai-session"
-    create.create(str(root), document(FIRST))
+    feature_dirs.create(str(root), document(FIRST))
     fill(disk)
     for number in range(1000):
         try:
@@ -103,7 +103,7 @@ def main() -> None:
     if [name for name in os.listdir(root) if name.startswith(".creating-")]:
         wrong.append("a temporary directory is left")
     subprocess.run(["mount", "-o", f"remount,{relief}", str(disk)], check=True)
-    create.settle(str(root))
+    feature_dirs.settle(str(root))
     wrong += [finding.detail for finding in examine(str(root))]
     for attempt in attempts(str(root), str(spec)).values():
         attempt()

@@ -45,19 +45,19 @@ def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
 WRITE = textwrap.dedent("""
     import json, sys
     from holdfast.core.errors import HoldfastError
-    from holdfast.formats.mirror.contract import create, update
+    from holdfast.formats.mirror.contract import feature_dirs, feature_files
     from tests.faults.fill_contract_disk import FIRST, SECOND, document
     said = []
     for attempt in (
-        lambda: create.create(sys.argv[1], document(SECOND)),
-        lambda: update.update(sys.argv[1], document(FIRST, 1), [{"command": "x"}]),
+        lambda: feature_dirs.create(sys.argv[1], document(SECOND)),
+        lambda: feature_files.update(sys.argv[1], document(FIRST, 1), [{"command": "x"}]),
     ):
         try:
             attempt()
             said.append("done")
         except HoldfastError as error:
             said.append([error.kind, error.operation, error.feature_id])
-    files = update.read(sys.argv[1], FIRST)
+    files = feature_files.read(sys.argv[1], FIRST)
     said.append([files.state is not None, files.plan is not None])
     print(json.dumps(said))
 """)
@@ -68,11 +68,11 @@ def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
     """Writing is refused in words and nothing changes; reading works."""
     if not checks_permissions(tmp_path / "probe"):
         pytest.skip("this system lets every process write everywhere")
-    from holdfast.formats.mirror.contract import create
+    from holdfast.formats.mirror.contract import feature_dirs
     from tests.faults.fill_contract_disk import FIRST, SECOND, document
 
     root = tmp_path / ".ai-session"
-    create.create(str(root), document(FIRST))
+    feature_dirs.create(str(root), document(FIRST))
     before = tree(root)
     for path in (root / FIRST, root):
         path.chmod(0o500)

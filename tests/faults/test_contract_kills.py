@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.formats.mirror.contract import create, history, layout, registry
+from holdfast.formats.mirror.contract import feature_dirs, history, layout, registry
 from holdfast.formats.mirror.contract.check import examine
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.formats.text.read import read_yaml
@@ -39,7 +39,7 @@ WORK = textwrap.dedent("""
     from holdfast.formats.contract.history import line as written
     from holdfast.formats import registry as formats  # loaded before anything is counted
     from holdfast.formats.text import yaml
-    from holdfast.formats.mirror.contract import create, history, layout, update
+    from holdfast.formats.mirror.contract import feature_dirs, history, layout, feature_files
 
     root, last, features, lines_each = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(), int(sys.argv[4])
     calls = 0
@@ -89,12 +89,12 @@ WORK = textwrap.dedent("""
     for name in ("open", "write", "fsync", "rename", "mkdir", "rmdir", "unlink", "ftruncate"):
         counted(name)
     for name in features:
-        create.settle(root)
+        feature_dirs.settle(root)
         if not os.path.lexists(layout.feature(root, name).path):
-            create.create(root, document(name, 0))
+            feature_dirs.create(root, document(name, 0))
         print("made", name, flush=True)
         for number in range(1, lines_each + 1):
-            update.update(root, document(name, number), [ready[name][number - 1]])
+            feature_files.update(root, document(name, number), [ready[name][number - 1]])
             print("line", name, number, flush=True)
     print("calls", calls, flush=True)
 """)
@@ -143,7 +143,7 @@ def judge(root: Path, told: list[list[str]], *, killed: bool = False) -> None:
     if not root.exists():
         assert told == []
         return
-    create.settle(str(root))
+    feature_dirs.settle(str(root))
     features = [feature.id for feature in layout.features(str(root))]
     assert sorted(str(entry["feature_id"]) for entry in registry.entries(str(root))) == features
     visible = {name for name in os.listdir(root) if not name.startswith(".")}
@@ -159,7 +159,7 @@ def judge(root: Path, told: list[list[str]], *, killed: bool = False) -> None:
         assert name in features
         if kind == "line":
             lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
-            assert int(number[0]) in [history.event_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
+            assert int(number[0]) in [history.mark_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
     for feature in layout.features(str(root)):
         assert set(os.listdir(feature.path)) >= {
             "artifacts",
@@ -226,5 +226,5 @@ def test_killed_at_any_time_while_others_go_on(tmp_path: Path) -> None:
         judge(root, told[:-1])
         for name in FEATURES:
             lines = [item for _, item in history.read(layout.feature(str(root), name).history)]
-            numbers = [history.event_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
+            numbers = [history.mark_of(line).seq for line in lines if isinstance(line, dict)]  # type: ignore[union-attr]
             assert sorted(numbers) == [*range(1, LINES + 1)]

@@ -54,7 +54,7 @@ def in_step(keeper: Keeper, project: Path) -> None:
     state = keeper.state(session.id)
     for name, path in (("orchestrator", ORCHESTRATOR), ("timer", TIMER), ("craft", f"{CRAFT}/{session.id}.json")):
         assert json.loads((project / path).read_text()) == shown(state, registry.named(name)), name
-    assert [mirrored.trouble for mirrored in keeper.mirrors.status()] == [None] * 4
+    assert [mirrored.failure for mirrored in keeper.mirrors.status()] == [None] * 4
     (feature,) = [path for path in (project / ".ai-session").iterdir() if path.is_dir()]
     hashes = [json.loads(line)["x-holdfast"]["hash"] for line in (feature / "history.jsonl").read_text().splitlines()]
     assert hashes == [event.hash for event in keeper.events(session.id)]
@@ -91,7 +91,7 @@ def test_a_folder_that_is_none(
     assert session.document().notes[0].text == "on"
     assert any(name in sentence and "could not be written" in sentence for sentence in keeper.notices)
     (mirror,) = keeper.mirrors.status()
-    assert mirror.trouble
+    assert mirror.failure
     check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert (check.status, name in check.detail) == ("warning", True)
     assert list(outside.iterdir()) == []
@@ -99,7 +99,7 @@ def test_a_folder_that_is_none(
     keeper.notices.clear()
     assert session.document().notes[0].text == "on"
     (mirror,) = keeper.mirrors.status()
-    assert (mirror.trouble, bool(mirror.paths), keeper.notices) == (None, True, [])
+    assert (mirror.failure, bool(mirror.paths), keeper.notices) == (None, True, [])
 
 
 def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, outside: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_link_planted_later_is_not_followed(keeper: Keeper, project: Path, out
     session.decide("Brick")
     session.document()
     assert snapshot(outside) == before
-    assert len([mirrored for mirrored in keeper.mirrors.status() if mirrored.trouble]) == 4
+    assert len([mirrored for mirrored in keeper.mirrors.status() if mirrored.failure]) == 4
     for folder in (".claude", ".craft", ".ai-session"):
         (project / folder).unlink()
         os.rename(project / f"{folder}-away", project / folder)
@@ -152,7 +152,7 @@ def test_something_else_where_a_mirrored_file_belongs(
     session.note("on")
     assert session.document().notes[0].text == "on"
     assert any("could not be written" in sentence for sentence in keeper.notices)
-    assert [bool(mirrored.trouble) for mirrored in keeper.mirrors.status()].count(True) == 1
+    assert [bool(mirrored.failure) for mirrored in keeper.mirrors.status()].count(True) == 1
     assert snapshot(outside) == before
     if (project / path).is_dir() and not (project / path).is_symlink():
         (project / path).rmdir()
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_written(folder: str, keeper: Keeper, project: P
     try:
         session.note("on")
         assert session.document().notes[0].text == "on"
-        assert any(mirrored.trouble for mirrored in keeper.mirrors.status())
+        assert any(mirrored.failure for mirrored in keeper.mirrors.status())
     finally:
         (project / folder).chmod(0o700)
     session.note("free")
@@ -198,7 +198,7 @@ def test_a_disk_that_fails_every_write(keeper: Keeper, project: Path, monkeypatc
         patch.setattr(os, "write", full)
         session.decide("Brick")
         assert [decision.chosen for decision in session.document().decisions] == ["Brick"]
-        assert all(mirrored.trouble for mirrored in keeper.mirrors.status())
+        assert all(mirrored.failure for mirrored in keeper.mirrors.status())
         after = {path: data for path, data in snapshot(project).items() if not path.endswith(".lock")}
         assert after == {path: data for path, data in before.items() if not path.endswith(".lock")}
     session.decide("Stone")
@@ -233,7 +233,7 @@ with Keeper.open(str(disk), home=str(place / "home")) as keeper:
     chosen = [one.chosen for one in session.document().decisions]
     after = json.loads((disk / ".claude/orchestrator-session.json").read_text())
     print(json.dumps([told, json.loads(before)["decisions_made"], chosen, after["decisions_made"][0]["decision"],
-                      [one.trouble for one in keeper.mirrors.status()], keeper.notices]))
+                      [one.failure for one in keeper.mirrors.status()], keeper.notices]))
 """
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True, text=True

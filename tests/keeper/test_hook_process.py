@@ -230,15 +230,15 @@ def test_the_version_a_copy_was_made_from_is_found(keeper: Keeper, session: Sess
     random.Random(4).shuffle(events)
     for version in seen(keeper, session, name):
         edited: Document = {**version, "x-own": {"note": "mine"}}
-        assert base_version.nearest(events, rules, edited) == version
-        assert base_version.nearest(events, rules, version) == version
+        assert base_version.nearest_version(events, rules, edited) == version
+        assert base_version.nearest_version(events, rules, version) == version
 
 
 def test_of_equally_near_versions_the_latest_counts(keeper: Keeper, session: SessionHandle) -> None:
     """Two that look alike are the same to whoever copied one; what happened since must not be asked of them."""
     rules = registry.named("timer")
     work(keeper, session, 3)
-    found = base_version.nearest(list(keeper.store().events(session.id)), rules, {})
+    found = base_version.nearest_version(list(keeper.store().events(session.id)), rules, {})
     assert found is not None
     near = [
         version for version in seen(keeper, session, "timer")
@@ -250,13 +250,13 @@ def test_of_equally_near_versions_the_latest_counts(keeper: Keeper, session: Ses
 def test_only_the_last_versions_are_looked_at(
     keeper: Keeper, session: SessionHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base_version, "MOST", 5)
+    monkeypatch.setattr(base_version, "MAX_VERSIONS", 5)
     work(keeper, session, 24)
     rules = registry.named("orchestrator")
     every = seen(keeper, session, "orchestrator")
     events = list(keeper.store().events(session.id))
-    assert base_version.nearest(events, rules, every[-5]) == every[-5]
-    assert base_version.nearest(events, rules, every[2]) in every[-5:]
+    assert base_version.nearest_version(events, rules, every[-5]) == every[-5]
+    assert base_version.nearest_version(events, rules, every[2]) in every[-5:]
 
 
 def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, session: SessionHandle) -> None:
@@ -267,9 +267,12 @@ def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, sessio
     assert kept is not None
     hear(keeper, session.id, TimedEvent(session.state().updated_at, kept))
     events = list(keeper.store().events(session.id))
-    assert base_version.nearest(events, rules, {**before, "x-own": "kept", "new": 1}) == {**before, "x-own": "kept"}
-    assert base_version.nearest(events, rules, {**before, "new": 1}) == before
+    assert base_version.nearest_version(events, rules, {**before, "x-own": "kept", "new": 1}) == {
+        **before,
+        "x-own": "kept",
+    }
+    assert base_version.nearest_version(events, rules, {**before, "new": 1}) == before
 
 
 def test_without_events_there_is_no_version() -> None:
-    assert base_version.nearest([], registry.named("timer"), {}) is None
+    assert base_version.nearest_version([], registry.named("timer"), {}) is None

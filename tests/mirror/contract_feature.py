@@ -10,7 +10,7 @@ from holdfast.core.fold import fold
 from holdfast.core.fold import read_data as data_of
 from holdfast.formats import registry as formats
 from holdfast.formats.contract.history import line
-from holdfast.formats.mirror.contract import create, registry
+from holdfast.formats.mirror.contract import feature_dirs, registry
 from holdfast.formats.mirror.contract.check import examine
 from holdfast.formats.text.read import read_yaml
 
@@ -42,7 +42,7 @@ class Feature:
         ]
         self.root = root
         self.id = str(self.document["state"]["feature_id"])  # type: ignore[index,call-overload]
-        create.create(str(root), self.document, history=self.lines)
+        feature_dirs.create(str(root), self.document, history=self.lines)
 
     def path(self, name: str) -> Path:
         return self.root / self.id / name

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused
-from holdfast.formats.mirror.contract import acknowledgment, create
+from holdfast.formats.mirror.contract import acknowledgment, feature_dirs
 
 NOW = 1_794_000_000_000
 SPEC = "# Rules\n\n**Version**: 1.0\n\n## Files\n\n```yaml\n# no heading\nversion: 9.9\n```\n\n### Small ones\n"
@@ -278,7 +278,7 @@ def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec
     tasks: list[Any] = [{"task_id": "a", "status": "completed"}, {"task_id": "b", "status": "in_progress"}]
     for name in ("login-2026-11-15", "search-2026-11-15"):
         times = {"started_at": "2026-11-15T10:00:00Z"}
-        create.create(str(root), {
+        feature_dirs.create(str(root), {
             "state": {"version": "1.0", "feature_id": name, "current_state": {
                 "active_task": "b", "model_in_use": "opus", **times, "last_updated": "2026-11-15T11:00:00Z"}},
             "plan": {"feature": {"id": name, "name": "N", "description": "D", "created_at": times["started_at"]},

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Keeper
 from holdfast.formats.contract.history import events_of
 from holdfast.formats.mirror.contract import registry
-from holdfast.formats.mirror.contract.history_index import Present
+from holdfast.formats.mirror.contract.history import PresentEvents
 from holdfast.formats.mirror.contract.restore import restore
 from holdfast.workspace.followers import Check
 from tests.mirror.contract_feature import NOW, Feature, doubtful, loaded, mendable
@@ -56,7 +56,7 @@ def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -
     """The last of a writer leaves no gap of its own, but whoever went on from it names it."""
     events = events_of(json.loads(line) for line in feature.path("history.jsonl").read_text().splitlines())
     later = msgspec.structs.replace(events[0], writer="other", seq=1, seen=(events[-1].head,))
-    present = Present()
+    present = PresentEvents()
     for event in (*events[:-1], later):
         present.add(event)
     found = present.lacking()

@@ -77,7 +77,7 @@ def test_bad_lines_are_told_with_their_number(path: str) -> None:
 
 def test_reading_has_a_limit(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     history.append(path, [line(1)])
-    monkeypatch.setattr(history, "LIMIT", 10)
+    monkeypatch.setattr(history, "MAX_SIZE", 10)
     with pytest.raises(Invalid, match="larger than"):
         list(history.read(path))
 

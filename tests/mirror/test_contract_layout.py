@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
-from holdfast.formats.mirror.contract import create, layout, registry, update, yaml_files
+from holdfast.formats.mirror.contract import feature_dirs, feature_files, layout, registry, yaml_files
 from holdfast.formats.text.read import read_yaml
 from holdfast.machine import files
 
@@ -62,7 +62,7 @@ def ids(root: Path) -> list[object]:
 
 
 def test_a_feature_has_every_file_of_the_contract(root: Path) -> None:
-    made = create.create(str(root), document(), history=[{"command": "plan"}])
+    made = feature_dirs.create(str(root), document(), history=[{"command": "plan"}])
     assert names(root) == ["README.md", "active-features.yaml", ID]
     assert sorted(os.listdir(root / ID)) == ["artifacts", "history.jsonl", "implementation-plan.yaml", "state.yaml"]
     assert loaded(Path(made.state)) == document()["state"]
@@ -75,7 +75,7 @@ def test_a_feature_has_every_file_of_the_contract(root: Path) -> None:
 def test_what_is_made_is_private(root: Path) -> None:
     old = os.umask(0)
     try:
-        create.create(str(root), document())
+        feature_dirs.create(str(root), document())
     finally:
         os.umask(old)
     for path in [root, *root.rglob("*")]:
@@ -86,13 +86,13 @@ def test_what_is_made_is_private(root: Path) -> None:
 def test_a_readme_that_is_there_stays(root: Path) -> None:
     root.mkdir()
     (root / "README.md").write_text("Ours.\n")
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     assert (root / "README.md").read_text() == "Ours.\n"
 
 
 def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
-    create.create(str(root), document())
-    update.update(str(root), document(), [{"command": "x"}])
+    feature_dirs.create(str(root), document())
+    feature_files.update(str(root), document(), [{"command": "x"}])
     subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
     told = subprocess.run(
         ["git", "-C", str(root.parent), "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True
@@ -110,16 +110,16 @@ def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
 )  # fmt: skip
 def test_what_is_no_feature_id_makes_nothing(root: Path, name: str) -> None:
     with pytest.raises(Invalid) as caught:
-        create.create(str(root), document(name))
+        feature_dirs.create(str(root), document(name))
     assert caught.value.operation == "create"
     assert not root.exists()
 
 
 def test_a_second_feature_of_the_same_id_is_refused(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     before = {path: path.read_bytes() for path in root.rglob("*.yaml")}
     with pytest.raises(Conflict) as caught:
-        create.create(str(root), document(at="2026-11-15T11:00:00Z"))
+        feature_dirs.create(str(root), document(at="2026-11-15T11:00:00Z"))
     assert (caught.value.operation, caught.value.feature_id, caught.value.file) == ("create", ID, str(root / ID))
     assert {path: path.read_bytes() for path in root.rglob("*.yaml")} == before
 
@@ -129,19 +129,19 @@ def test_an_id_that_only_the_registry_knows_is_taken_too(root: Path) -> None:
     root.mkdir()
     registry.put(str(root), document()["entry"])
     with pytest.raises(Conflict):
-        create.create(str(root), document())
+        feature_dirs.create(str(root), document())
     assert not (root / ID).exists()
-    create.create(str(root), document(), known=True)
+    feature_dirs.create(str(root), document(), known=True)
     assert ids(root) == [ID]
 
 
 def test_a_registry_nobody_merged_stops_a_creation_before_anything_is_made(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     path = root / "active-features.yaml"
     torn = f"<<<<<<< HEAD\n{path.read_text()}=======\nactive_features: []\n>>>>>>> other\n"
     path.write_text(torn)
     with pytest.raises(Conflict, match="merge"):
-        create.create(str(root), document("other-2026-11-15"))
+        feature_dirs.create(str(root), document("other-2026-11-15"))
     assert path.read_text() == torn
     assert names(root) == ["README.md", "active-features.yaml", ID]
 
@@ -152,7 +152,7 @@ def test_a_creation_that_cannot_be_registered_is_undone(root: Path, monkeypatch:
 
     monkeypatch.setattr(registry, "put", full)
     with pytest.raises(Failed) as caught:
-        create.create(str(root), document())
+        feature_dirs.create(str(root), document())
     assert (caught.value.operation, caught.value.feature_id) == ("create", ID)
     assert names(root) == ["README.md"]
     assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
@@ -173,14 +173,14 @@ def test_a_creation_that_fails_at_any_write_leaves_nothing(
             raise Failed("the disk is full", operation="write", file=path)
         real(path, data, **more)
 
-    for module in (create, yaml_files, layout):
+    for module in (feature_dirs, yaml_files, layout):
         monkeypatch.setattr(module, "write_atomic", write)
     with pytest.raises(Failed):
-        create.create(str(root), document())
+        feature_dirs.create(str(root), document())
     assert set(names(root)) <= {"README.md"}
     assert [name for name in os.listdir(root) if name.startswith((".creating-", ".holdfast-"))] == []
     monkeypatch.undo()
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     assert ids(root) == [ID]
 
 
@@ -188,21 +188,21 @@ def test_a_creation_that_fails_at_any_write_leaves_nothing(
 
 
 def test_a_creation_that_died_before_its_directory_had_a_name_is_undone(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     dead = root / ".creating-0123"
     (dead / "artifacts").mkdir(parents=True)
     (dead / "state.yaml").write_text("half")
     (dead / ".holdfast-00.tmp").write_text("half")
-    assert len(create.settle(str(root))) == 1
+    assert len(feature_dirs.settle(str(root))) == 1
     assert not dead.exists()
-    assert create.settle(str(root)) == []
+    assert feature_dirs.settle(str(root)) == []
 
 
 def test_a_creation_that_died_before_its_entry_is_completed(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     (root / "active-features.yaml").unlink()
     (root / ID / ".unregistered").write_text(json.dumps(document(status="paused")["entry"]))
-    assert create.settle(str(root)) == [f"Feature {ID} was made but not yet listed: it is now."]
+    assert feature_dirs.settle(str(root)) == [f"Feature {ID} was made but not yet listed: it is now."]
     assert registry.entries(str(root)) == [document(status="paused")["entry"]]
     assert not (root / ID / ".unregistered").exists()
 
@@ -211,15 +211,15 @@ def test_what_somebody_else_put_into_a_temporary_is_not_removed(root: Path) -> N
     root.mkdir()
     (root / ".creating-0123").mkdir()
     (root / ".creating-0123" / "thesis.doc").write_text("keep")
-    assert create.settle(str(root)) == []
+    assert feature_dirs.settle(str(root)) == []
     assert (root / ".creating-0123" / "thesis.doc").read_text() == "keep"
 
 
 def test_settling_an_unmerged_registry_leaves_it_alone(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     (root / "active-features.yaml").write_text("<<<<<<< a\n=======\n>>>>>>> b\n")
     (root / ID / ".unregistered").write_text(json.dumps(document()["entry"]))
-    assert "cannot be listed" in create.settle(str(root))[0]
+    assert "cannot be listed" in feature_dirs.settle(str(root))[0]
     assert (root / ID / ".unregistered").exists()
     assert (root / "active-features.yaml").read_text() == "<<<<<<< a\n=======\n>>>>>>> b\n"
 
@@ -228,10 +228,10 @@ def test_settling_an_unmerged_registry_leaves_it_alone(root: Path) -> None:
 
 CREATE = textwrap.dedent("""
     import json, sys
-    from holdfast.formats.mirror.contract import create
+    from holdfast.formats.mirror.contract import feature_dirs
     name = f"feature-{sys.argv[2]}-2026-11-15"
     document = json.loads(sys.argv[3].replace("add-login-2026-11-15", name))
-    create.create(sys.argv[1], document)
+    feature_dirs.create(sys.argv[1], document)
 """)
 
 
@@ -243,7 +243,7 @@ def test_fifty_processes_create_a_feature_each(root: Path) -> None:
     expected = sorted(f"feature-{number}-2026-11-15" for number in range(50))
     assert sorted(map(str, ids(root))) == expected
     assert names(root) == sorted(["README.md", "active-features.yaml", *expected])
-    assert create.settle(str(root)) == []
+    assert feature_dirs.settle(str(root)) == []
     assert [name for name in os.listdir(root) if name.endswith(".tmp")] == []
 
 
@@ -269,7 +269,7 @@ def test_others_entries_comments_and_keys_survive(root: Path) -> None:
 
 
 def test_an_entry_that_says_nothing_new_writes_nothing(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     before = (root / "active-features.yaml").stat()
     registry.put(str(root), document()["entry"])
     after = (root / "active-features.yaml").stat()
@@ -277,7 +277,7 @@ def test_an_entry_that_says_nothing_new_writes_nothing(root: Path) -> None:
 
 
 def test_last_active_never_goes_back(root: Path) -> None:
-    create.create(str(root), document(at="2026-11-15T10:00:00Z"))
+    feature_dirs.create(str(root), document(at="2026-11-15T10:00:00Z"))
     registry.put(str(root), document(at="2026-11-15T08:00:00Z", status="paused")["entry"])
     assert registry.entry(str(root), ID) == document(at="2026-11-15T10:00:00Z", status="paused")["entry"]
     registry.put(str(root), document(at="2026-11-15T12:30:00+02:00")["entry"])
@@ -285,7 +285,7 @@ def test_last_active_never_goes_back(root: Path) -> None:
 
 
 def test_nothing_leads_back_from_completed(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     for status in ("paused", "active", "paused", "completed"):
         registry.put(str(root), document(status=status)["entry"])
     with pytest.raises(Refused) as caught:
@@ -322,11 +322,11 @@ def test_an_empty_list_is_a_registry(root: Path, text: str) -> None:
 
 
 def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     later = document(at="2026-11-15T11:00:00Z", status="paused")
     later["plan"]["feature"]["name"] = "Log in"
-    update.update(str(root), later, [{"command": "pause"}])
-    found = update.read(str(root), ID)
+    feature_files.update(str(root), later, [{"command": "pause"}])
+    found = feature_files.read(str(root), ID)
     assert found.state is not None
     assert found.plan is not None
     assert (found.state.value, found.plan.value) == (later["state"], later["plan"])
@@ -335,18 +335,18 @@ def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
 
 
 def test_last_updated_never_goes_back(root: Path) -> None:
-    create.create(str(root), document(at="2026-11-15T10:00:00Z"))
-    update.update(str(root), document(at="2020-01-01T00:00:00Z"))
-    found = update.read(str(root), ID)
+    feature_dirs.create(str(root), document(at="2026-11-15T10:00:00Z"))
+    feature_files.update(str(root), document(at="2020-01-01T00:00:00Z"))
+    found = feature_files.read(str(root), ID)
     assert found.state is not None
     assert found.state.value == document(at="2026-11-15T10:00:00Z")["state"]
 
 
 def test_comments_in_a_state_survive_an_update(root: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     path = root / ID / "state.yaml"
     path.write_text("# mine\n" + path.read_text() + "reviewer: bo # asked\n")
-    update.update(str(root), document(at="2026-11-15T11:00:00Z"))
+    feature_files.update(str(root), document(at="2026-11-15T11:00:00Z"))
     text = path.read_text()
     assert "# mine\n" in text
     assert "reviewer: bo # asked" in text
@@ -355,14 +355,14 @@ def test_comments_in_a_state_survive_an_update(root: Path) -> None:
 
 def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) -> None:
     with pytest.raises(NotFound):
-        update.update(str(root), document())
-    create.create(str(root), document())
+        feature_files.update(str(root), document())
+    feature_dirs.create(str(root), document())
     with pytest.raises(NotFound) as missing:
-        update.update(str(root), document("other-2026-11-15"))
+        feature_files.update(str(root), document("other-2026-11-15"))
     assert missing.value.feature_id == "other-2026-11-15"
     (root / ID / "implementation-plan.yaml").write_text("feature: [\n")
     with pytest.raises(Damaged):
-        update.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
+        feature_files.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
     assert (root / ID / "history.jsonl").read_text() == ""
     assert loaded(root / ID / "state.yaml") == document()["state"]
 
@@ -374,11 +374,11 @@ def everything(root: Path) -> list[HoldfastError]:
     """What each way of writing says."""
     said: list[HoldfastError] = []
     for attempt in (
-        lambda: create.create(str(root), document()),
-        lambda: update.update(str(root), document(), [{"command": "x"}]),
-        lambda: create.settle(str(root)),
+        lambda: feature_dirs.create(str(root), document()),
+        lambda: feature_files.update(str(root), document(), [{"command": "x"}]),
+        lambda: feature_dirs.settle(str(root)),
         lambda: registry.put(str(root), document()["entry"]),
-        lambda: update.read(str(root), ID),
+        lambda: feature_files.read(str(root), ID),
     ):
         try:
             attempt()
@@ -412,12 +412,12 @@ def test_a_file_in_the_way_stays(root: Path) -> None:
 
 
 def test_a_linked_file_is_not_written_through(root: Path, tmp_path: Path) -> None:
-    create.create(str(root), document())
+    feature_dirs.create(str(root), document())
     for name in ("state.yaml", "implementation-plan.yaml", "history.jsonl"):
         secret = tmp_path / name
         secret.write_text("version: 1\n")
         (root / ID / name).unlink()
         (root / ID / name).symlink_to(secret)
         with pytest.raises(Refused):
-            update.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
+            feature_files.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
         assert secret.read_text() == "version: 1\n"

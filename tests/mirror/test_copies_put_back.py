@@ -223,4 +223,4 @@ def test_torn_craft_file_is_said_to_be_set_aside_once_when_its_session_is_writte
     (kept,) = project.rejected()
     assert project.file(kept).read_text() == torn
     (mirrored,) = keeper.mirrors.status()
-    assert (mirrored.held, mirrored.changed_outside) == ({}, False)
+    assert (mirrored.left_alone, mirrored.changed_outside) == ({}, False)

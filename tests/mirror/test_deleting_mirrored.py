@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.formats.contract.fields import OWN
-from holdfast.formats.mirror.contract import erase, layout, registry
+from holdfast.formats.mirror.contract import feature_dirs, layout, registry
 from tests.support.mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 FOREIGN = {
@@ -170,7 +170,7 @@ def test_a_line_that_a_crash_cut_off_is_ours_by_its_beginning() -> None:
     torn = b'{"timestamp":"2026-11-15T10:00:00Z","command":"note.added","arguments":"unspeak'
     theirs = json.dumps(FOREIGN).encode()
     other = b'{"timestamp":"2026-11-15T10:00:00Z","command":"make","arg'
-    assert erase.others(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
+    assert feature_dirs.foreign_lines(b"\n".join([own, torn, theirs, other])) == theirs + b"\n" + other
 
 
 def test_a_line_added_in_the_very_moment_stays(
@@ -179,7 +179,7 @@ def test_a_line_added_in_the_very_moment_stays(
     """Between our reading and the rename somebody appends, who knows no lock."""
     session = keeper.start(SECRET)
     feature = layout.Feature(project.feature().name, str(project.feature()))
-    real, line = erase.others, json.dumps(FOREIGN) + "\n"
+    real, line = feature_dirs.foreign_lines, json.dumps(FOREIGN) + "\n"
     calls: list[bytes] = []
 
     def late(raw: bytes) -> bytes:
@@ -189,7 +189,7 @@ def test_a_line_added_in_the_very_moment_stays(
                 file.write(line)
         return real(raw)
 
-    monkeypatch.setattr(erase, "others", late)
+    monkeypatch.setattr(feature_dirs, "foreign_lines", late)
     keeper.delete(session.id, force=True)
     assert Path(feature.history).read_text() == line
 

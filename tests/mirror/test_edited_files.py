@@ -341,7 +341,7 @@ def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
     project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something recorded while files are written is written before the lock is let go, whatever the clock says."""
-    memory, root = keeper.mirrors.memory, str(project.path)
+    memory, root = keeper.mirrors.stored, str(project.path)
     turns: list[int] = []
     settle = mirror_settle._settle
 
@@ -356,7 +356,7 @@ def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
 
 
 def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, keeper: Keeper) -> None:
-    memory, root = keeper.mirrors.memory, str(project.path)
+    memory, root = keeper.mirrors.stored, str(project.path)
     memory.ask(root)
     with open(memory.place(root) + ".asked", "ab") as file:
         file.write(b"." * (1 << 17))

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.times import parse_time
-from holdfast.formats.mirror.contract import registry, update, yaml_files
+from holdfast.formats.mirror.contract import feature_files, registry, yaml_files
 from holdfast.machine import files
 from tests.support.mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
@@ -267,7 +267,7 @@ def test_a_key_added_while_state_was_written_stays(
     document["entry"] = registry.entry(root, project.feature().name)
     document["state"]["current_state"] = {**document["state"]["current_state"], "model_in_use": "opus"}
     done = _meddling(monkeypatch, str(path), lambda text: text + 'reviewer: "Grace"\n')
-    update.update(root, document)
+    feature_files.update(root, document)
     assert done
     assert 'reviewer: "Grace"' in path.read_text()
     assert 'model_in_use: "opus"' in path.read_text()

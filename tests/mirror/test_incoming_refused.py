@@ -160,8 +160,8 @@ def test_a_strangers_file_in_a_folder_of_ours_is_left_alone(
     keeper.notices.clear()
     session.note("again")
     assert keeper.notices == []
-    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.held]
-    assert list(mirror.held) == [f"{CRAFT}/notes.json"]
+    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.left_alone]
+    assert list(mirror.left_alone) == [f"{CRAFT}/notes.json"]
     assert project.rejected() == []
 
 

@@ -206,17 +206,17 @@ def test_an_edit_that_leaves_no_trace_in_the_fingerprint_is_noticed(
 ) -> None:
     """Same size, same times, same inode, as within one tick of the clock: a young entry is read again."""
     before = project.file(ORCHESTRATOR).read_text()
-    kept = keeper.mirrors.memory.tree(keeper.place.root).files["orchestrator"][ORCHESTRATOR].print
-    assert kept.young
-    real = fingerprint.look
+    kept = keeper.mirrors.stored.tree(keeper.place.root).files["orchestrator"][ORCHESTRATOR].print
+    assert kept.is_young
+    real = fingerprint.take
 
-    def frozen(path: str, now: int) -> fingerprint.Print | None:
+    def frozen(path: str, now: int) -> fingerprint.Fingerprint | None:
         found = real(path, now)
         if path == str(project.file(ORCHESTRATOR)) and found is not None:
-            return fingerprint.Print(kept.inode, kept.size, kept.changed, kept.touched, kept.at)
+            return fingerprint.Fingerprint(kept.inode, kept.size, kept.changed, kept.touched, kept.at)
         return found
 
-    monkeypatch.setattr(fingerprint, "look", frozen)
+    monkeypatch.setattr(fingerprint, "take", frozen)
     assert before.count('"default"') == 1
     project.write(ORCHESTRATOR, before.replace('"default"', '"release"'))
     assert session.document().mode == "release"
@@ -259,7 +259,7 @@ def test_one_stat_a_file_and_nothing_read_when_nothing_changed(
     finally:
         watched.remove(opened)
     assert read == []
-    tree = keeper.mirrors.memory.tree(keeper.place.root)
+    tree = keeper.mirrors.stored.tree(keeper.place.root)
     mirrored = {str(project.file(path)) for name in formats for path in tree.files[name]}
     folders = {str(project.file(path)) for path in (HISTORY, CRAFT, ".ai-session")} if formats == FORMATS else set()
     assert set(looked) == mirrored | folders
@@ -311,7 +311,7 @@ def test_what_died_before_writing_is_made_good_by_the_next_look(
     session.document()  # so that no file is looked at for its youth alone
     with monkeypatch.context() as patch:
         patch.setattr(Mirrors, "write", lambda _: None)
-        patch.setattr(Mirrors, "absorb", lambda _: None)
+        patch.setattr(Mirrors, "collect", lambda _: None)
         if verb == "note":
             session.decide("Brick")
         elif verb == "stop":

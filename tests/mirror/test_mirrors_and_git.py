@@ -145,8 +145,8 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     assert project.file(ORCHESTRATOR).read_text() == text
     assert any(ORCHESTRATOR in sentence and "left alone" in sentence for sentence in keeper.notices)
     assert [note.text for note in session.document().notes] == ["going on"]
-    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.held]
-    assert list(mirror.held) == [ORCHESTRATOR]
+    (mirror,) = [mirrored for mirrored in keeper.mirrors.status() if mirrored.left_alone]
+    assert list(mirror.left_alone) == [ORCHESTRATOR]
     assert mirror.changed_outside
     check = next(check for check in keeper.doctor()[0] if check.name == "mirrors")
     assert check.status == "warning"
@@ -161,7 +161,7 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     assert found.goal in ("Burn the shop", "Sell the shop")
     values = {value.value for conflict in found.conflicts for value in conflict.values} | {found.goal}
     assert "Burn the shop" in values
-    assert not any(mirrored.held for mirrored in keeper.mirrors.status())
+    assert not any(mirrored.left_alone for mirrored in keeper.mirrors.status())
     assert project.rejected() == []
     project.in_step(keeper)
 
@@ -177,7 +177,7 @@ def test_a_rebase_that_stopped_is_left_alone(project: Project, keeper: Keeper) -
     git(project.path, "checkout", "-q", "-f", "other")
     git(project.path, "rebase", "--quit", check=False)
     keeper.session(name).note("gone on")
-    assert not any(mirrored.held for mirrored in keeper.mirrors.status())
+    assert not any(mirrored.left_alone for mirrored in keeper.mirrors.status())
     assert keeper.session(name).document().notes[-1].text == "gone on"
 
 

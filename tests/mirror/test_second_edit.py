@@ -258,7 +258,7 @@ def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
     """Then an edit is at worst a conflict too many; no words are lost, and nothing breaks."""
     timed.write("Words 0")
     is_plain(timed, "Words 0")
-    memory = timed.keeper.mirrors.memory
+    memory = timed.keeper.mirrors.stored
     tree = memory.tree(timed.keeper.place.root)
     assert tree.lines[timed.name][timed.session.id]
     tree.lines = {timed.name: {timed.session.id: ["0" * 64]}}
@@ -272,13 +272,13 @@ def test_what_is_remembered_can_be_lost(timed: Edited, clock: Clock) -> None:
 
 def test_what_is_remembered_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
     """Of many edits only so much is remembered, and still each is one."""
-    monkeypatch.setattr(read_back, "MOST", 4)
+    monkeypatch.setattr(read_back, "MAX_VERSIONS", 4)
     edited = Edited(tmp_path, "orchestrator", clock)
     with edited.keeper as keeper:
         for number in range(9):
             edited.write(f"Words {number}")
             is_plain(edited, f"Words {number}")
-            lines = keeper.mirrors.memory.tree(keeper.place.root).lines["orchestrator"]
+            lines = keeper.mirrors.stored.tree(keeper.place.root).lines["orchestrator"]
             assert len(lines[edited.session.id]) <= 4
 
 
@@ -343,7 +343,7 @@ def test_three_edits_in_a_row_while_something_follows(edited: Edited) -> None:
         state = edited.keeper.store().state(edited.session.id)
         assert state is not None
         assert state.last is not None
-        tree = edited.keeper.mirrors.memory.tree(edited.keeper.place.root)
+        tree = edited.keeper.mirrors.stored.tree(edited.keeper.place.root)
         settled = tree.files[edited.name][edited.path].as_of == state.last[3]
         return settled and edited.words(view.session(state, state.updated_at)) == words
 

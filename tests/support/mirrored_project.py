@@ -15,7 +15,7 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
 from holdfast.formats.export import exported
-from holdfast.formats.mirror.contract.read import gathered
+from holdfast.formats.mirror.contract.feature_files import gathered
 from holdfast.formats.validate import Validator
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
@@ -90,13 +90,13 @@ class Project:
 
     def in_step(self, keeper: Keeper, formats: tuple[str, ...] = FORMATS) -> None:
         """Every mirrored file says what an export says, nothing is missing, and `validate` has no objections."""
-        tree = keeper.mirrors.memory.tree(str(keeper.place.root))
+        tree = keeper.mirrors.stored.tree(str(keeper.place.root))
         root = Path(keeper.place.root)
         current = keeper.store().current(str(keeper.place.root))
         expected: dict[Path, object] = {}
         for name in formats:
             rules = registry.named(name)
-            assert tree.trouble.get(name) is None
+            assert tree.failures.get(name) is None
             for session in tree.sessions.get(name, ()):
                 state = keeper.store().state(session)
                 assert state is not None

@@ -216,7 +216,7 @@ class Call:
             for sentence in self._keeper.notices:
                 self.note(sentence)
             self._keeper.notices.clear()
-            self._keeper.mirrors.note_told()
+            self._keeper.mirrors.mark_reported()
 
     def asks(self) -> bool:
         """Whether there is a person to ask."""

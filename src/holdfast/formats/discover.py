@@ -159,7 +159,7 @@ def _source(path: str, name: str | None) -> FoundDocument | UnreadFile:
     try:
         feature = _feature_of(path)
         if feature is not None and name in (None, "contract") and _is_contracts(path, feature, name):
-            from holdfast.formats.mirror.contract.read import gathered
+            from holdfast.formats.mirror.contract.feature_files import gathered
 
             return FoundDocument(path, registry.named("contract"), gathered(feature), [])
         document = read_document(read_limited(path, LIMIT, what=_WHAT), path)

@@ -12,7 +12,7 @@ from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats.base import Document, Format, FormatNote
 from holdfast.formats.contract import ContractFormat
-from holdfast.formats.mirror.contract import create, layout
+from holdfast.formats.mirror.contract import feature_dirs, layout
 from holdfast.formats.mirror.contract.yaml_files import Mapping
 from holdfast.formats.stored_remainder import shown
 from holdfast.machine import files
@@ -27,7 +27,7 @@ def put_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] = 
     """Make the feature in the directory at `path`; `lines` are its history beside what the document has."""
     others = document.get("history")
     told = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
-    feature = create.create(path, _whole(document), history=[*told, *lines])
+    feature = feature_dirs.create(path, _whole(document), history=[*told, *lines])
     return [feature.state, feature.plan, feature.history, layout.registry(path)]
 
 

@@ -22,8 +22,8 @@ from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.discover import FoundDocument, sources
 from holdfast.formats.import_context import import_context
-from holdfast.formats.mirror.base_version import OLDER, is_older, nearest
-from holdfast.formats.mirror.merge_edits import absorb
+from holdfast.formats.mirror.base_version import OLDER, is_older, nearest_version
+from holdfast.formats.mirror.edits import merge_edit
 from holdfast.formats.stored_remainder import keep, shown
 from holdfast.formats.text.json import written
 from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
@@ -72,11 +72,11 @@ def take_in(
             if of_project:
                 _refuse_other_project(ws, transaction.state(session))
             told = list(store.events(session))
-            base = nearest(told, rules, document)
+            base = nearest_version(told, rules, document)
             if is_older(document, base, rules):
                 return ImportedDocument(session, False, 0, 0, [*notes, FormatNote((), OLDER)])
-            taken = absorb(
-                ws.recorder, transaction, session, document, rules, base=base, ground=here,
+            taken = merge_edit(
+                ws.recorder, transaction, session, document, rules, base=base, context=here,
                 known={event.key for event in told},
             )  # fmt: skip
             events, conflicts = taken.events, taken.conflicts

@@ -241,10 +241,10 @@ def _single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile
     path = os.path.join(ws.place.root, *SINGLE[name])
     try:
         refuse_links(ws.place.root, "/".join(SINGLE[name]))
-        seen = fingerprint.look(path, 0)
+        seen = fingerprint.take(path, 0)
     except HoldfastError:
         return  # a link, or no file: nothing that is followed
-    if seen is None or (mirrors_of(ws).memory.exists() and _is_ours(ws, path, seen.size)):
+    if seen is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, seen.size)):
         return
     file = ProjectFile(name, path, seen.changed // 1_000_000)
     if thorough or seen.size <= _LARGE:
@@ -257,16 +257,16 @@ def _is_ours(ws: Workspace, path: str, size: int) -> bool:
     """Whether it is as a mirror left it that was switched off since."""
     from holdfast.formats.mirror import fingerprint
 
-    if size > fingerprint.LIMIT:
+    if size > fingerprint.MAX_SIZE:
         return False
-    return mirrors_of(ws).memory.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path)))
+    return mirrors_of(ws).stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path)))
 
 
 def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
     """The file that a mirror could not read and moved away, until somebody works on a session here: whoever has
     started afresh since, or had a session that was restored, has no question about it any more.
     """
-    rejected = mirrors_of(ws).memory.tree(ws.place.root).rejected.get(name, [])
+    rejected = mirrors_of(ws).stored.tree(ws.place.root).rejected.get(name, [])
     if not rejected:
         return
     last = rejected[-1]
@@ -345,7 +345,7 @@ def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
 def _telling_more(ws: Workspace, name: str, path: str) -> Iterator[ProjectFile]:
     """A file of a session that the store knows, where it tells more than that, and no mirror left it so."""
     size = _size(path, name)
-    if size > _LARGE or (mirrors_of(ws).memory.exists() and _is_ours(ws, path, size)):
+    if size > _LARGE or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, size)):
         return
     found = _examined(ws, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
     yield from (file for file in found if file.known is not None and file.error is None)
@@ -367,7 +367,7 @@ def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
     from holdfast.formats import registry
     from holdfast.formats.convert import state_of
     from holdfast.formats.import_context import import_context
-    from holdfast.formats.mirror.contract.read import gathered
+    from holdfast.formats.mirror.contract.feature_files import gathered
     from holdfast.formats.recover import contents_of
     from holdfast.formats.text.read import LIMIT, read
     from holdfast.machine.files import read_limited

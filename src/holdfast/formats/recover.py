@@ -192,7 +192,7 @@ def _with_rest_of_feature(own: dict[str, Json], what: Meant, path: str, *, cut: 
     """State or plan of a feature, with what its other file and the registry say; as it is where it is neither."""
     from holdfast.formats.contract import fields as words
     from holdfast.formats.mirror.contract import yaml_files
-    from holdfast.formats.mirror.contract.read import entry_of
+    from holdfast.formats.mirror.contract.feature_files import entry_of
 
     if _kind_in_feature(path) != what.kind:
         return own
@@ -243,7 +243,7 @@ def _more(
     """The document of what the log and the file know together, where the file knows more."""
     from holdfast.formats.import_context import configured
     from holdfast.formats.merge import merged
-    from holdfast.formats.mirror.base_version import nearest
+    from holdfast.formats.mirror.base_version import nearest_version
     from holdfast.formats.stored_remainder import shown as shown_in
 
     store = ws.existing_store()
@@ -253,7 +253,7 @@ def _more(
     rules = configured(rules, here.models)
     ours = shown_in(state, rules)
     # Without the version it was made from, everything that has happened since would count as said by the file.
-    together = merged(nearest(list(store.events(session)), rules, said), ours, said, rules)
+    together = merged(nearest_version(list(store.events(session)), rules, said), ours, said, rules)
     try:
         if not together.clashes and not rules.changes(ours, together.document, state, here):
             return None

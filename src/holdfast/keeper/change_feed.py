@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from holdfast.core.errors import HoldfastError
-from holdfast.formats.mirror.work_trees import Everywhere
+from holdfast.formats.mirror.work_trees import MirroredTrees
 from holdfast.workspace import spool
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class ChangeFeed:
     def _watch(self, ws: Workspace) -> None:
         """For as long as the store and the settings are the same files: a repair replaces the store."""
         opened = _opened(ws)
-        trees = Everywhere(ws)
+        trees = MirroredTrees(ws)
         watch, listener = FolderWatch({}), StoreListener()
         examined: int | None = None
         version: int | None = None
@@ -229,7 +229,7 @@ class ChangeFeed:
         return now
 
 
-def _collect(ws: Workspace, trees: Everywhere) -> None:
+def _collect(ws: Workspace, trees: MirroredTrees) -> None:
     for workspace in (ws, *trees.trees.values()):
         # Whatever is wrong with what others left, the next command there says so; following goes on.
         with contextlib.suppress(Exception):
@@ -243,7 +243,7 @@ def _has_news(ws: Workspace, store: Store | None, version: int | None) -> bool:
     return waits or (store is not None and store.version() != version)
 
 
-def _folders(ws: Workspace, trees: Everywhere) -> Iterable[str]:
+def _folders(ws: Workspace, trees: MirroredTrees) -> Iterable[str]:
     home, store = ws.home, ws.address.path
     own = {home.path, home.mirrors, os.path.join(home.path, spool.DIRECTORY)}
     return own | set(trees.folders) | (set() if store is None else {os.path.dirname(store)})

@@ -10,7 +10,7 @@ from holdfast.core.times import format_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.formats.mirror.mirrors import Mirrored
+    from holdfast.formats.mirror.mirrors import MirrorStatus
 
 # ── mirror ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -56,7 +56,7 @@ def _report_mirrors(call: Call, line: str | None, changed: Container[str] = ()) 
     call.tell_of_mirrors()
 
 
-def _mirror_document(mirrored: Mirrored) -> dict[str, object]:
+def _mirror_document(mirrored: MirrorStatus) -> dict[str, object]:
     return {
         "format": mirrored.format,
         "paths": mirrored.paths,
@@ -66,12 +66,12 @@ def _mirror_document(mirrored: Mirrored) -> dict[str, object]:
             {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": format_time(bad.at)}
             for bad in mirrored.rejected
         ],
-        "held": [{"path": path, "reason": reason} for path, reason in mirrored.held.items()],
-        "trouble": mirrored.trouble,
+        "held": [{"path": path, "reason": reason} for path, reason in mirrored.left_alone.items()],
+        "trouble": mirrored.failure,
     }
 
 
-def _paint_mirrors(paint: Paint, mirrors: list[Mirrored], line: str | None, *, quiet: bool) -> Painted:
+def _paint_mirrors(paint: Paint, mirrors: list[MirrorStatus], line: str | None, *, quiet: bool) -> Painted:
     if quiet:
         return Painted("")
     lines = [] if line is None else [paint.plain(line)]
@@ -92,10 +92,10 @@ def _paint_mirrors(paint: Paint, mirrors: list[Mirrored], line: str | None, *, q
             lines.append(paint.dim(f"  and {len(mirrored.paths) - len(shown)} more"))
         if mirrored.changed_outside:
             lines.append(paint.yellow("  somebody else changed it"))
-        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.held.items()]
+        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.left_alone.items()]
         lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in mirrored.rejected]
-        if mirrored.trouble is not None:
-            lines.append(paint.red(f"  could not be written: {mirrored.trouble}"))
+        if mirrored.failure is not None:
+            lines.append(paint.red(f"  could not be written: {mirrored.failure}"))
     return Painted("\n".join(lines))
 
 

@@ -94,12 +94,12 @@ def _root(ws: Workspace) -> str:
 
 
 def _features(root: str) -> tuple[list[FeatureSummary], list[str]]:
-    from holdfast.formats.mirror.contract import create, registry
+    from holdfast.formats.mirror.contract import feature_dirs, registry
 
     problems: list[str] = []
     entries: list[dict[str, Json]] = []
     try:
-        create.settle(root)
+        feature_dirs.settle(root)
         entries = registry.entries(root)
     except HoldfastError as error:
         problems.append(error.message)
@@ -109,13 +109,13 @@ def _features(root: str) -> tuple[list[FeatureSummary], list[str]]:
 
 
 def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> FeatureSummary:
-    from holdfast.formats.mirror.contract import update
+    from holdfast.formats.mirror.contract import feature_files
 
     status, last = _text(entry.get("status")), _text(entry.get("last_active"))
     if not there:
         return FeatureSummary(name, status, last_active=last, trouble="its directory is missing")
     try:
-        files = update.read(root, name)
+        files = feature_files.read(root, name)
     except HoldfastError as error:
         return FeatureSummary(name, status, last_active=last, trouble=error.message)
     now = files.state.value.get("current_state") if files.state else None

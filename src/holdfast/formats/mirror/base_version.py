@@ -1,12 +1,21 @@
-"""Earlier versions of a session's document: which one somebody else's copy was made from.
+"""Which version of a session's document an edited copy was made from, and which tasks the edit left out.
 
-Every version a mirror wrote is the rendering of the log as it was at some event, so versions need not be stored:
-they are folded again, the last ones only, when a file that someone changed asks for it.
+Every version a mirror wrote is the log rendered as of some event, so versions need not be stored: the last ones are
+folded again when a changed file asks for them.
+
+A program reads a file just before it writes it. So a task left out of the pending list was left out on purpose,
+unless something shows that the writer had read an earlier version without it. Leaving out anything else removes
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from functools import reduce
+from operator import and_
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
@@ -19,13 +28,17 @@ from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import at, covers
 from holdfast.formats.entries import named, same
 from holdfast.formats.merge import distance
-from holdfast.formats.mirror.moved_tasks import PENDING, Remembered, without_taken_out
 from holdfast.formats.stored_remainder import shown
 
+PENDING: Final = "pending_tasks"
+COMPLETED: Final = "completed_work"
+# Words that say nothing about which task is meant, and how many letters of a word count: "tests" is "testing".
+_SHORT: Final = 4
+_STEM: Final = 5
 # An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
-MOST: Final = 200
+MAX_VERSIONS: Final = 200
 # How far two machines' clocks may be apart.
-_APART: Final = 10 * MINUTE
+_MAX_CLOCK_SKEW: Final = 10 * MINUTE
 
 
 class Version(NamedTuple):
@@ -35,15 +48,15 @@ class Version(NamedTuple):
     line: tuple[str, ...]
 
 
-def nearest(
+def nearest_version(
     events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool] | None = None
 ) -> Document | None:
     """The version nearest to what somebody wrote, as `made_from` finds it."""
-    found = made_from(events, rules, theirs, stood)
-    return None if found is None else found.document
+    version = find_base(events, rules, theirs, stood)
+    return None if version is None else version.document
 
 
-def made_from(
+def find_base(
     events: Sequence[Event],
     rules: Format,
     theirs: Document,
@@ -63,12 +76,12 @@ def made_from(
     ordered = in_log_order(events)
     if not ordered:
         return None
-    last = ordered[-MOST:]
+    last = ordered[-MAX_VERSIONS:]
     wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {
         event.hash for event in last
     }
     state = State(session=ordered[0].session)
-    words = _words(ordered, rules, theirs, line)
+    words = _last_edit(ordered, rules, theirs, line)
     is_before_words = words is not None
     moment = _moment(theirs, rules)
     has_other_moment = words is not None and moment != _moment(words.document, rules)
@@ -76,20 +89,20 @@ def made_from(
     least = -1
     for event in ordered:
         apply(state, event)
-        found: list[Version] = []
+        versions: list[Version] = []
         if words is not None and event.hash == line[-1]:
             is_before_words = False
-            found.append(words)
+            versions.append(words)
         if event.hash in wanted and state.created_at is not None:
-            found.append(Version(shown(state, rules), (event.hash,)))
-        for version in found:
-            far = distance(without_taken_out(version.document, theirs), theirs, rules)
+            versions.append(Version(shown(state, rules), (event.hash,)))
+        for version in versions:
+            difference = distance(without_removed(version.document, theirs), theirs, rules)
             is_read = has_other_moment and moment == _moment(version.document, rules)
             if is_before_words and not is_read:
                 continue
-            if least < 0 or far < least:
-                near, least = [], far
-            if far == least:
+            if least < 0 or difference < least:
+                near, least = [], difference
+            if difference == least:
                 near.append(version)
     if not near:
         return None
@@ -108,10 +121,10 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
     if base is None or rules.written_at is None:
         return False
     try:
-        said, known = (parse_time(str(entry.get(rules.written_at))) for entry in (theirs, base))
+        written, known = (parse_time(str(entry.get(rules.written_at))) for entry in (theirs, base))
     except Invalid:
         return False
-    return said < known - _APART and any(
+    return written < known - _MAX_CLOCK_SKEW and any(
         {name for name, _ in named(entries, (key,), rules.identities)}
         - {name for name, _ in named(_listed(theirs, key), (key,), rules.identities)}
         for key in base
@@ -127,26 +140,28 @@ def _listed(document: Document, key: str) -> list[Json]:
 OLDER: Final = "it is an older version of the session than the one that is known here: nothing was taken from it"
 
 
-def remembered(
+def known_versions(
     events: Sequence[Event], rules: Format, stood: Callable[[str], bool], line: Sequence[str]
-) -> Remembered:
+) -> KnownVersions:
     """The versions that somebody may have read before they wrote, as for `made_from`."""
     ordered = in_log_order(events)
-    words = _words(ordered, rules, None, line)
-    wanted = {*[event.hash for event in ordered if stood(event.hash)][-MOST:]}
+    words = _last_edit(ordered, rules, None, line)
+    wanted = {*[event.hash for event in ordered if stood(event.hash)][-MAX_VERSIONS:]}
     state = State(session=ordered[0].session)
     older: list[Document] = []
-    found: list[Document] = []
+    later: list[Document] = []
     for event in ordered:
         apply(state, event)
         if words is not None and event.hash == line[-1]:
-            older, found = found, [words.document]
+            older, later = later, [words.document]
         if event.hash in wanted and state.created_at is not None:
-            found.append(shown(state, rules))
-    return Remembered(older, found or [shown(state, rules)])
+            later.append(shown(state, rules))
+    return KnownVersions(older, later or [shown(state, rules)])
 
 
-def _words(ordered: Sequence[Event], rules: Format, theirs: Document | None, line: Sequence[str]) -> Version | None:
+def _last_edit(
+    ordered: Sequence[Event], rules: Format, theirs: Document | None, line: Sequence[str]
+) -> Version | None:
     """What somebody last wrote: the version they had, and of what happened since only what came from them.
 
     With `theirs`, which they wrote next, only what they departed from in that too.
@@ -163,12 +178,12 @@ def _words(ordered: Sequence[Event], rules: Format, theirs: Document | None, lin
     assert had is not None
     last = shown(state, rules)
     is_whole = theirs is None or (len(line) > 1 and line[-2] == line[-1])
-    words = _gone_on(had, last, last if is_whole else theirs, rules, ())
+    words = _edited_parts(had, last, last if is_whole else theirs, rules, ())
     assert isinstance(words, dict)
     return Version(words, tuple(line))
 
 
-def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) -> Json:
+def _edited_parts(had: Json, words: Json, theirs: Json, rules: Format, place: Place) -> Json:
     """What stands where they departed from the version they had; elsewhere that version: what their words led to
     (the time of the last message, say) they need not have written themselves.
     """
@@ -176,14 +191,14 @@ def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) 
         return had
     if isinstance(had, dict) and isinstance(words, dict) and isinstance(theirs, dict):
         return {
-            key: _gone_on(had.get(key), word, theirs.get(key), rules, (*place, key))
+            key: _edited_parts(had.get(key), word, theirs.get(key), rules, (*place, key))
             for key, word in words.items()
             if key in had or key in theirs
         }
     if isinstance(had, list) and isinstance(words, list) and isinstance(theirs, list):
         before, there = (dict(named(side, place, rules.identities)) for side in (had, theirs))
         return [
-            _gone_on(before.get(name), item, there.get(name), rules, (*place, name))
+            _edited_parts(before.get(name), item, there.get(name), rules, (*place, name))
             for name, item in named(words, place, rules.identities)
             if name in before or name in there
         ]
@@ -193,3 +208,141 @@ def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) 
 def _moment(version: Document, rules: Format) -> list[Json]:
     """What a version says that each version says for itself."""
     return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
+
+
+# ── tasks taken out of the pending list ──────────────────────────────────────────────────────────────────
+
+
+class MovedTask(NamedTuple):
+    """A task that was taken out: its text, and the text of the completed entry that it became; None if dropped."""
+
+    text: str
+    became: str | None
+
+
+class KnownVersions(NamedTuple):
+    """The versions of a document that an edit of it may have been made from, the latest last."""
+
+    # Than what the writer last wrote.
+    older: Sequence[Document] = ()
+    later: Sequence[Document] = ()
+
+
+class RemovedTasks(NamedTuple):
+    moved: list[MovedTask]
+    # The texts of those that stay pending, since their writer may not have read of them.
+    kept: list[str]
+
+
+def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> RemovedTasks:
+    """What became of the tasks that an edit left out. `ours` is what is true now."""
+    left_out = pending(ours) - pending(theirs)
+    added = list((_completed(theirs) - _completed(ours)).elements())
+    bases = _bases(theirs, ours, versions, rules)
+    lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
+    removed = lacking[-1]
+    # Whoever speaks of a task has read of it.
+    read = {text for entry in added if removed and _speaks_of(entry, text := _closest(entry, removed))}
+    certain = reduce(and_, [each for each in lacking if read <= each.keys()])
+    untouched = any(_written_at(base, rules) == _written_at(theirs, rules) for base in bases)
+    stale = not bases or bases[-1] is not versions.later[-1]
+    # Also where every entry that was added is explained without the tasks that only some of the versions had.
+    if stale or (len(added) <= certain.total() and (added or untouched)):
+        removed = certain
+    done = {_plain(entry) for entry in added}
+    kept = [text for text in (left_out - removed).elements() if _plain(text) not in done]
+    return RemovedTasks(list(_paired(list(removed.elements()), added)), kept)
+
+
+def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
+    """The versions that explain an edit best, the latest last. Which tasks it left out makes no difference.
+
+    One that is older than what the writer last wrote counts only where it explains more than all that came later.
+    """
+    candidates = [version for part in versions for version in part if _explains(version, theirs, ours, rules)]
+    # Those that say when they were written as theirs still does, if any does: who copies seldom changes that.
+    candidates = [
+        version for version in candidates if _written_at(version, rules) == _written_at(theirs, rules)
+    ] or candidates
+    distances = [distance(without_removed(version, theirs), theirs, rules) for version in candidates]
+    least = min(distances, default=0)
+    nearest = [version for version, away in zip(candidates, distances, strict=True) if away == least]
+    later = {id(version) for version in versions.later}
+    return [version for version in nearest if id(version) in later] or nearest
+
+
+def without_removed(version: Document, theirs: Document) -> Document:
+    """A version without the pending tasks that theirs lacks: leaving one out says nothing about what was read."""
+    lacking = pending(version) - pending(theirs)
+    if not lacking:
+        return version
+    kept: list[Json] = []
+    for entry in _entries(version, PENDING):
+        if isinstance(entry, str) and lacking[entry]:
+            lacking[entry] -= 1
+        else:
+            kept.append(entry)
+    return {**version, PENDING: kept}
+
+
+def _written_at(version: Document, rules: Format) -> Json:
+    return None if rules.written_at is None else version.get(rules.written_at)
+
+
+def _explains(version: Document, theirs: Document, ours: Document, rules: Format) -> bool:
+    """Whether somebody who had read just this version could have written theirs: they know nothing that is newer."""
+    return all(_names(theirs, key, rules) & _names(ours, key, rules) <= _names(version, key, rules) for key in theirs)
+
+
+def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
+    """As many as were added are completed, the closest text first; the rest is dropped."""
+    left, entries = list(texts), list(added)
+    for text in texts:
+        same = next((entry for entry in entries if _plain(entry) == _plain(text)), None)
+        if same is not None:  # known by its words already
+            left.remove(text)
+            entries.remove(same)
+    while left and entries:
+        text, entry = max(((text, entry) for text in left for entry in entries), key=lambda pair: _likeness(*pair))
+        left.remove(text)
+        entries.remove(entry)
+        yield MovedTask(text, entry)
+    yield from (MovedTask(text, None) for text in left)
+
+
+def _closest(entry: str, texts: Iterable[str]) -> str:
+    return max(texts, key=lambda text: _likeness(text, entry))
+
+
+def _likeness(text: str, entry: str) -> tuple[int, float]:
+    return len(_stems(text) & _stems(entry)), SequenceMatcher(None, _plain(text), _plain(entry)).ratio()
+
+
+def _speaks_of(entry: str, text: str) -> bool:
+    return _plain(entry) == _plain(text) or bool(_stems(entry) & _stems(text))
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:_STEM] for word in re.findall(r"\w+", text.casefold()) if len(word) >= _SHORT}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def pending(document: Document) -> Counter[str]:
+    return Counter(text for text in _entries(document, PENDING) if isinstance(text, str))
+
+
+def _completed(document: Document) -> Counter[str]:
+    entries = (entry.get("task") if isinstance(entry, dict) else entry for entry in _entries(document, COMPLETED))
+    return Counter(text for text in entries if isinstance(text, str) and text.strip())
+
+
+def _names(document: Document, key: str, rules: Format) -> set[str]:
+    return {name for name, _ in named(_entries(document, key), (key,), rules.identities)}
+
+
+def _entries(document: Document, key: str) -> list[Json]:
+    value = document.get(key)
+    return value if isinstance(value, list) else []

@@ -32,19 +32,23 @@ _SHOWN = 3
 
 def mirrors(ws: Workspace, _: Store | None) -> Check:
     ws.collect()
-    found = mirrors_of(ws).status()
+    statuses = mirrors_of(ws).status()
     unkept = _unkept(ws)
-    if not found:
+    if not statuses:
         return unkept or Check("mirrors", "ok", "nothing is mirrored here")
-    trouble = [f"{mirrored.format} cannot be written: {mirrored.trouble}" for mirrored in found if mirrored.trouble]
-    if trouble:
-        return Check("mirrors", "warning", "; ".join(trouble), "Put that right; the next command writes the files.")
-    held = [f"{path} is left alone: {reason}" for mirrored in found for path, reason in mirrored.held.items()]
-    if held:
+    failures = [
+        f"{mirrored.format} cannot be written: {mirrored.failure}" for mirrored in statuses if mirrored.failure
+    ]
+    if failures:
+        return Check("mirrors", "warning", "; ".join(failures), "Put that right; the next command writes the files.")
+    left_alone = [
+        f"{path} is left alone: {reason}" for mirrored in statuses for path, reason in mirrored.left_alone.items()
+    ]
+    if left_alone:
         return Check(
             "mirrors",
             "warning",
-            "; ".join(held[:_SHOWN]),
+            "; ".join(left_alone[:_SHOWN]),
             "Put that right, or move it away; the next command goes on.",
         )
     committed = [path for item in mirrors_of(ws).formats() for path in mirrors_of(ws).committed(item)]
@@ -53,24 +57,28 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
             "mirrors", "warning", f"git tracks {', '.join(committed)}, and the next commit takes it",
             f"git rm --cached {' '.join(committed)}",
         )  # fmt: skip
-    aside = [f"{bad.aside}: {bad.reason}" for mirrored in found for bad in mirrored.rejected if _there(ws, bad.aside)]
+    aside = [
+        f"{bad.aside}: {bad.reason}" for mirrored in statuses for bad in mirrored.rejected if _there(ws, bad.aside)
+    ]
     if aside:
         return Check(
             "mirrors", "warning", f"set aside: {'; '.join(aside[-_SHOWN:])}",
             "Look at what was set aside, take over what you need, then remove it.",
         )  # fmt: skip
-    return unkept or Check("mirrors", "ok", f"{', '.join(mirrored.format for mirrored in found)} as they should be")
+    return unkept or Check(
+        "mirrors", "ok", f"{', '.join(mirrored.format for mirrored in statuses)} as they should be"
+    )
 
 
 def _unkept(ws: Workspace) -> Check | None:
     """Session files that no mirror keeps, and that the log does not know."""
     at_work = session_history.current_session(ws) is not None
-    files_found = [file for file in project_files.files(ws, at_work=at_work) if not file.foreign]
-    if not files_found:
+    unknown_files = [file for file in project_files.files(ws, at_work=at_work) if not file.foreign]
+    if not unknown_files:
         return None
-    said = [project_files.description(file) for file in files_found[:_SHOWN]]
-    fix = project_files.options(ws, files_found[0])
-    return Check("mirrors", "warning", "; ".join(said), "; or ".join(fix))
+    descriptions = [project_files.description(file) for file in unknown_files[:_SHOWN]]
+    fix = project_files.options(ws, unknown_files[0])
+    return Check("mirrors", "warning", "; ".join(descriptions), "; or ".join(fix))
 
 
 def _there(ws: Workspace, path: str) -> bool:
@@ -84,23 +92,23 @@ def contract(ws: Workspace, store: Store | None) -> Check:
     root = layout.root_of(ws.place.root)
     if not os.path.isdir(root):
         return Check("contract", "ok", "there is no .ai-session here")
-    found = check.examine(root)
-    if not found:
+    findings = check.examine(root)
+    if not findings:
         return Check("contract", "ok", f"{root} is sound")
-    gaps = store is not None and any(finding.kind in ("lacking", "missing") for finding in found)
+    gaps = store is not None and any(finding.kind in ("lacking", "missing") for finding in findings)
     known = {feature.id for feature, _, _ in _lost_lines(root, store)} if gaps and store is not None else set[str]()
     mended = [
         finding
-        for finding in found
+        for finding in findings
         if finding.advice is None or (finding.kind == "lacking" and finding.feature in known)
     ]
-    first = mended or found
-    told = "; ".join(finding.detail for finding in first[:_SHOWN])
-    more = f"; and {len(found) - len(first[:_SHOWN])} more" if len(found) > len(first[:_SHOWN]) else ""
+    first = mended or findings
+    details = "; ".join(finding.detail for finding in first[:_SHOWN])
+    more = f"; and {len(findings) - len(first[:_SHOWN])} more" if len(findings) > len(first[:_SHOWN]) else ""
     if mended:
-        return Check("contract", "failed", told + more, REPAIR_COMMAND)
-    advice = dict.fromkeys(finding.advice for finding in found[:_SHOWN] if finding.advice is not None)
-    return Check("contract", "warning", told + more, " ".join(advice))
+        return Check("contract", "failed", details + more, REPAIR_COMMAND)
+    advice = dict.fromkeys(finding.advice for finding in findings[:_SHOWN] if finding.advice is not None)
+    return Check("contract", "warning", details + more, " ".join(advice))
 
 
 def restore_contract(ws: Workspace) -> Iterator[str]:
@@ -139,21 +147,21 @@ def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
 
 def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[Event]]]:
     """The features whose history lacks events that the store knows, and these events."""
-    from holdfast.formats.mirror.contract import history_index, layout
+    from holdfast.formats.mirror.contract import history, layout
 
     for feature in layout.kept(root):
         try:
-            lacking = history_index.recorded(feature.history).lacking
+            lacking = history.read_index(feature.history).lacking
         except HoldfastError:
             continue  # what is wrong with it is told elsewhere
-        is_gone = not os.path.lexists(feature.history)
-        if lacking is None and not is_gone:
+        is_missing = not os.path.lexists(feature.history)
+        if lacking is None and not is_missing:
             continue
         for session in store.find(feature.id):
             state = store.state(session)
             if state is None or state.aliases.get("contract") != feature.id:
                 continue
-            events = [event for event in store.events(session) if is_gone or (lacking and lacking.has(event))]
+            events = [event for event in store.events(session) if is_missing or (lacking and lacking.has(event))]
             if events:
                 yield feature, state, events
 
@@ -173,10 +181,10 @@ def _swept(ws: Workspace) -> Iterator[str]:
     folders = {os.path.dirname(inside(root, path)) for path in mirrors.paths()}
     for folder in sorted(folders):
         for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
-            found = fingerprint.look(path, 0)
-            if found is None or found.changed // 1_000_000 > ws.now() - HOUR:
+            seen = fingerprint.take(path, 0)
+            if seen is None or seen.changed // 1_000_000 > ws.now() - HOUR:
                 continue  # its writer may still be at work
-            if mirrors.memory.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
+            if mirrors.stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
                 os.unlink(path)
                 yield f"{path}, left by a writer that was killed, is removed."
             else:

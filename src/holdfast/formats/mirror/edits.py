@@ -1,26 +1,49 @@
-"""Check what somebody made of a mirrored file, more strictly than an import does.
+"""Edits of mirrored files: check them more strictly than an import would, merge them, and record what they say.
 
-An import puts right whatever can be understood. Here a program or a person changed one of our own documents: what is
-left out was not removed, what is merely spelled otherwise is understood, and what would have to be reinterpreted
-breaks the rules. The beginning of a session and the name of its file are not changed at all.
+An import repairs whatever can be understood. Here a program or a person changed one of our own documents: what is
+left out was not removed, what is merely spelled differently is understood, and what would have to be reinterpreted
+breaks the rules. The beginning of a session and the name of its file cannot be changed.
+
+A merge takes the nearest version we wrote, what is there now, and what is true now. The difference between the truth
+and the merged document is recorded, as strictly as anything a person enters. Where both sides changed one value, the
+log gets a conflict with both. What no event can say is kept for the format it came in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core.canonical import Json
+from holdfast.core import tasks
+from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Invalid
+from holdfast.core.events import ConflictDetected, TaskDropped, TaskEdited
+from holdfast.core.lifecycle import FINAL
+from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
+from holdfast.formats.base import Document, Format, ImportContext, Place, TimedEvent
+from holdfast.formats.contract.fields import without_history
 from holdfast.formats.document_paths import at, covered, covers
-from holdfast.formats.entries import named
+from holdfast.formats.entries import named, same
+from holdfast.formats.import_context import configured
+from holdfast.formats.merge import MergeConflict, merged
+from holdfast.formats.mirror.base_version import (
+    PENDING,
+    KnownVersions,
+    MovedTask,
+    RemovedTasks,
+    pending,
+    removed_tasks,
+)
+from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.text.json import written
 
 if TYPE_CHECKING:
-    from holdfast.formats.base import Document, Format, ImportContext, Place
+    from holdfast.store.interface import Transaction
+    from holdfast.workspace.recorder import Recorder
 
 # Where each format says when the session began.
 BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -32,12 +55,12 @@ BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     ),
 }  # fmt: skip
 # Lines of history are somebody's own, each by itself, and only ever added.
-_APART: Final = frozenset({"history"})
-_KEPT: Final = "_as_found"
+_NOT_COMPARED: Final = frozenset({"history"})
+_AS_FOUND: Final = "_as_found"
 # Keys that Holdfast adds itself: they follow what others write next to them.
 _OURS: Final = "x-holdfast"
 # One word that two of the formats spell in two ways.
-_TWINS: Final = {"complete": "completed"}
+_SYNONYMS: Final = {"complete": "completed"}
 
 
 class BrokenRule(NamedTuple):
@@ -50,14 +73,14 @@ class BrokenRule(NamedTuple):
 # ── what breaks the rules ────────────────────────────────────────────────────────────────────────────────
 
 
-def broken_rules(value: Json, made: Document, rules: Format, ground: ImportContext) -> BrokenRule | None:
+def broken_rules(value: Json, made: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
     """The first value that was reinterpreted, not merely respelled, to make a tidy document of what was written."""
-    return next(_Comparing(rules, ground).differences(value, made, ()), None)
+    return next(_Comparison(rules, context).differences(value, made, ()), None)
 
 
-class _Comparing:
-    def __init__(self, rules: Format, ground: ImportContext) -> None:
-        self._rules, self._ground = rules, ground
+class _Comparison:
+    def __init__(self, rules: Format, context: ImportContext) -> None:
+        self._rules, self._context = rules, context
 
     def differences(self, raw: Json, made: Json, place: Place) -> Iterator[BrokenRule]:
         if raw is None or raw == made or covered(self._rules.derived, place):
@@ -71,26 +94,28 @@ class _Comparing:
 
     def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[BrokenRule]:
         ours = [key for key in made if key.startswith(_OURS)]
-        more = [value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT)]
+        more = [
+            value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_AS_FOUND)
+        ]
         for key, value in raw.items():
-            if (not place and key in _APART) or key in ours:
+            if (not place and key in _NOT_COMPARED) or key in ours:
                 continue
             if key in made:
                 if value not in more and not set_aside(
                     key, value, made
                 ):  # else it stands there, beside the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
-            elif f"{key}{_KEPT}" in made and f"{key}{_KEPT}" not in raw and value is not None:
+            elif f"{key}{_AS_FOUND}" in made and f"{key}{_AS_FOUND}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
 
     def _of_lists(self, raw: list[Json], made: list[Json], place: Place) -> Iterator[BrokenRule]:
-        said = [item for item in raw if item not in (None, "", {}, [])]
-        if len(said) > len(made):
+        filled = [item for item in raw if item not in (None, "", {}, [])]
+        if len(filled) > len(made):
             yield BrokenRule(place, "has entries that break the rules, and would have to be left out")
             return
-        found = raw if len(raw) <= len(made) else said
+        entries = raw if len(raw) <= len(made) else filled
         names = [name for name, _ in named(made, place, self._rules.identities)]
-        for position, match in enumerate(found):
+        for position, match in enumerate(entries):
             name = names[position] if isinstance(made[position], dict) else position
             yield from self.differences(match, made[position], (*place, name))
 
@@ -110,7 +135,7 @@ class _Comparing:
         if not isinstance(raw, str) or not isinstance(made, str):
             return False
         try:
-            return timestamps.read(raw, self._ground).ms == parse_time(made)
+            return timestamps.read(raw, self._context).ms == parse_time(made)
         except Invalid:
             return False
 
@@ -123,8 +148,8 @@ def _is_within(words: str, made: Json) -> bool:
 
 def _plain(value: float | str) -> str:
     """A word without its capitals, dashes and spaces."""
-    said = re.sub(r"[\W_]+", "", str(value).casefold())
-    return _TWINS.get(said, said)
+    word = re.sub(r"[\W_]+", "", str(value).casefold())
+    return _SYNONYMS.get(word, word)
 
 
 def _number(value: float | str) -> float | None:
@@ -143,9 +168,9 @@ def _shown(value: Json) -> str:
 def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
     """A session began when it began: where a file says otherwise than every version we know."""
     for place in BEGINNINGS[rules.name]:
-        said = _moment(at(theirs, place))
-        told = {moment for entry in known if (moment := _moment(at(entry, place))) is not None}
-        if said is not None and told and said not in told:
+        begun = _moment(at(theirs, place))
+        known_beginnings = {moment for entry in known if (moment := _moment(at(entry, place))) is not None}
+        if begun is not None and known_beginnings and begun not in known_beginnings:
             return BrokenRule(place, "says when the session began, and cannot be changed")
     return None
 
@@ -169,21 +194,21 @@ def without_assumptions(
     """
     if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
-        found: dict[str, Json] = {}
+        result: dict[str, Json] = {}
         for key, value in made.items():
             if key in ours and set_aside(key, raw.get(key), made):
-                found[key] = ours[key]
+                result[key] = ours[key]
             elif raw.get(key) is not None:
-                found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
+                result[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
             elif nulls and key in raw and value is None:
-                found[key] = None
-            elif key.endswith(_KEPT) and raw.get(key.removesuffix(_KEPT)) is not None:
-                found[key] = value  # it was written where the format has no room for it
-            elif key in ours and not any(_is_said(value, other) for other in renamed):
-                found[key] = ours[key]
+                result[key] = None
+            elif key.endswith(_AS_FOUND) and raw.get(key.removesuffix(_AS_FOUND)) is not None:
+                result[key] = value  # it was written where the format has no room for it
+            elif key in ours and not any(_came_from(value, other) for other in renamed):
+                result[key] = ours[key]
             else:
-                found[key] = value
-        return found
+                result[key] = value
+        return result
     if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
         entries = named(made, place, rules.identities)
         return [
@@ -205,8 +230,8 @@ def _ours_of(
     there, theirs = dict(known), {name for name, _ in entries}
     keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
     for position, (name, _) in enumerate(entries):
-        one = raw[position] if position < len(raw) else None
-        nameless = isinstance(one, dict) and any(one.get(key) is None for key in keys)
+        entry = raw[position] if position < len(raw) else None
+        nameless = isinstance(entry, dict) and any(entry.get(key) is None for key in keys)
         if nameless and position < len(known) and known[position][0] not in theirs:
             yield known[position][1]
         else:
@@ -215,10 +240,10 @@ def _ours_of(
 
 def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
     """Whether a value was kept next to its key, which says nothing instead."""
-    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT}") == value
+    return value is not None and made.get(key) is None and made.get(f"{key}{_AS_FOUND}") == value
 
 
-def _is_said(made: Json, other: Json) -> bool:
+def _came_from(made: Json, other: Json) -> bool:
     """Whether a value came from a key of another name."""
     if made == other or type(made) is not type(other):
         return made == other
@@ -227,5 +252,196 @@ def _is_said(made: Json, other: Json) -> bool:
     return isinstance(made, list) or _moment(made) is not None
 
 
-def describe(found: BrokenRule) -> str:
-    return f"{document_paths.written(found.place)} {found.why}"
+def describe(broken: BrokenRule) -> str:
+    return f"{document_paths.written(broken.place)} {broken.why}"
+
+
+# ── merging ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class MergedEdit(NamedTuple):
+    events: int
+    conflicts: int
+    # Tasks that the document left out of its pending ones.
+    removed_tasks: RemovedTasks
+
+
+def merge_edit(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    theirs: Document,
+    rules: Format,
+    *,
+    base: Document | None,
+    context: ImportContext,
+    known: Container[str | None] = (),
+    after: Sequence[str] = (),
+    versions: Callable[[], KnownVersions] = KnownVersions,
+    edited: bool = False,
+) -> MergedEdit:
+    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
+
+    `known` are the keys of the session's events: what came in under one of them is no news. `after` are the events
+    that came of the writer's own words before: who goes back and forth says the same anew each time. `versions` are
+    those that the document may have been made from. `edited`: it is a mirrored file, changed on this device.
+    """
+    rules = configured(rules, context.models)
+    state = transaction.state(session)
+    before = state.count
+    ours = shown(state, rules)
+    lines = ours.get("history") if rules.name == "contract" else None
+    if rules.name == "contract":
+        _record_lines(recorder, transaction, session, ours, theirs, known)
+        ours, theirs = without_history(ours), without_history(theirs)
+        base = None if base is None else without_history(base)
+    source = digest(written(base or {}), written(theirs), *(name.encode() for name in after))[:32]
+    left_out = _left_out(ours, theirs, rules, versions)
+    if left_out.moved:
+        events = _of_moved(state, left_out.moved, context.now)
+        recorder.append_reported(transaction, session, events, keys=_keys(f"{rules.name}:{source}:moved"))
+        ours = shown(state, rules)
+    together = merged(base, ours, theirs, rules)
+    arranged = _arranged(together.document, base, theirs, rules, ())
+    assert isinstance(arranged, dict)
+    together = together._replace(document=arranged)
+    counted = rules.counted(ours if base is None else base, theirs, state, context)
+    if same(together.document, ours) and not together.clashes and not counted:
+        return MergedEdit(state.count - before, 0, left_out)
+    changes = rules.changes(ours, together.document, state, context)
+    changes += [event for event in counted if event not in changes]
+    conflicts = [TimedEvent(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
+    recorder.append_reported(transaction, session, [*changes, *conflicts], keys=_keys(f"{rules.name}:{source}"))
+    _keep_remainder(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
+    return MergedEdit(state.count - before, len(conflicts), left_out)
+
+
+def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callable[[], KnownVersions]) -> RemovedTasks:
+    if PENDING not in theirs or pending(ours) <= pending(theirs):
+        return RemovedTasks([], [])  # as nearly always: no version need be looked at
+    known = versions()
+    return removed_tasks(theirs, ours, known, rules) if known.later else RemovedTasks([], [])
+
+
+def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
+    """What was finished gets the words it was finished in, by which it is found among the completed ones."""
+    left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
+    for text, became in moved:
+        task = next((task for task in left if task.text == text), None)
+        if task is not None:
+            left.remove(task)
+            if became is None:
+                yield TimedEvent(now, TaskDropped(id=task.id, ref=task.ref))
+            else:
+                yield TimedEvent(state.updated_at, TaskEdited(id=task.id, ref=task.ref, text=became))
+
+
+def _keys(source: str) -> Iterator[str]:
+    """The same edit read twice, or on two machines, is one edit."""
+    number = 0
+    while True:
+        yield f"file:{source}:{number}"
+        number += 1
+
+
+def _record_lines(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    ours: Document,
+    theirs: Document,
+    known: Container[str | None],
+) -> None:
+    """Lines that others added to a history: each an event, known by what it says, and kept nowhere else."""
+    from holdfast.formats.contract.events import commands
+
+    # What an import brought is kept with its document.
+    here = {name for name, _ in commands(ours)}
+    new = {
+        key: ran
+        for name, ran in commands(theirs)
+        if name not in here and (key := f"file:contract:{name}") not in known
+    }
+    recorder.append_reported(transaction, session, new.values(), keys=iter(new))
+
+
+def _keep_remainder(
+    recorder: Recorder,
+    transaction: Transaction,
+    state: State,
+    ours: Document,
+    together: Document,
+    rules: Format,
+    lines: Json,
+    *,
+    edited: bool,
+) -> None:
+    """What their document says beyond the events. Where an event did speak, what it led to counts."""
+    now = shown(state, rules) if lines is None else without_history(shown(state, rules))
+    meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
+    assert isinstance(meant, dict)
+    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if that is
+    # not enough.
+    for everywhere in (False, True):
+        unfit = _broken_keys(meant, rules)
+        if unfit:
+            unfit = {*meant} if everywhere else unfit
+            meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
+    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
+    if rest is not None:
+        recorder.append_reported(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
+
+
+def _broken_keys(document: Document, rules: Format) -> set[str]:
+    """Where a document breaks the rules; of several files, by their own keys."""
+    return {
+        str(problem.place[0]) if problem.place else ""
+        for kind, value in rules.files(document)
+        for problem in rules.broken(value, kind)
+        if problem.severity == "error"
+    }
+
+
+def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
+    """The value with its keys in the order they have in `like`, where that is not simply the order of `base`."""
+    if isinstance(value, dict) and isinstance(like, dict):
+        was = base if isinstance(base, dict) else {}
+        inner = {
+            key: _arranged(item, was.get(key), like.get(key), rules, (*place, key)) for key, item in value.items()
+        }
+        if [key for key in was if key in like] == [key for key in like if key in was] and was:
+            return inner
+        return {**{key: inner[key] for key in like if key in inner}, **inner}
+    if isinstance(value, list) and isinstance(like, list):
+        before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
+        there = dict(named(like, place, rules.identities))
+        entries = {
+            name: _arranged(item, before.get(name), there.get(name), rules, (*place, name))
+            for name, item in named(value, place, rules.identities)
+        }
+        order = _order([*entries], [*before], [*there]) if place == (PENDING,) else entries
+        return [entries[name] for name in order]
+    return value
+
+
+def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
+    """The names in the order they have `there`, if somebody moved them or put in others before them."""
+    known, stay = set(there), set(before) & set(there)
+    unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
+    if before and there == unmoved:
+        return names
+    present = set(names)
+    order = [name for name in there if name in present]
+    for position, name in enumerate(names):
+        if name not in known:
+            order.insert(order.index(names[position - 1]) + 1 if position else 0, name)
+    return order
+
+
+def _conflict(clash: MergeConflict, rules: Format) -> ConflictDetected:
+    meaning = rules.field(clash.place, clash.theirs)
+    if meaning is None:
+        return ConflictDetected(field=document_paths.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+    field, value = meaning
+    stood = rules.field(clash.place, clash.ours)
+    return ConflictDetected(field=field, value=value, stood=None if stood is None else stood[1])

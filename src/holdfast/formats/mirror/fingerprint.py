@@ -13,12 +13,12 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Refused
 from holdfast.machine.files import read_limited
 
-LIMIT: Final = limits.MAX_DOCUMENT_SIZE  # what is larger is no session's document
+MAX_SIZE: Final = limits.MAX_DOCUMENT_SIZE  # what is larger is no session's document
 # Two writes within one tick of the file system's clock look alike.
 _TICK: Final = 20_000_000  # nanoseconds
 
 
-class Print(msgspec.Struct, frozen=True, array_like=True):
+class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     inode: int
     size: int
     changed: int
@@ -27,11 +27,11 @@ class Print(msgspec.Struct, frozen=True, array_like=True):
     at: int = 0
 
     @property
-    def young(self) -> bool:
+    def is_young(self) -> bool:
         """Taken so soon after a change that another one could hide behind it."""
         return self.at - max(self.changed, self.touched) < _TICK
 
-    def fits(self, other: Print) -> bool:
+    def matches(self, other: Fingerprint) -> bool:
         return (self.inode, self.size, self.changed, self.touched) == (
             other.inode,
             other.size,
@@ -40,24 +40,24 @@ class Print(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-def look(path: str, now: int) -> Print | None:
+def take(path: str, now: int) -> Fingerprint | None:
     """The file as it is; None when there is none. `now` in nanoseconds. Anything but a plain file is refused."""
     try:
-        found = os.lstat(path)
+        info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise Refused(
             "something other than a plain file stands where a mirrored file belongs",
             hint="Move it away; Holdfast follows no links there.",
             operation="mirror",
             file=path,
         )
-    return Print(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, now)
+    return Fingerprint(info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns, now)
 
 
 def read(path: str) -> bytes:
-    return read_limited(path, LIMIT, what="a mirrored file")
+    return read_limited(path, MAX_SIZE, what="a mirrored file")
 
 
 def hash_of(data: bytes) -> str:

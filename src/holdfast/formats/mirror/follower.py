@@ -34,7 +34,7 @@ class MirrorFollower(Follower):
 
     def collect(self, ws: Workspace) -> None:  # noqa: ARG002
         if self._mirrors is not None or self._present():
-            self.mirrors.absorb()
+            self.mirrors.collect()
 
     def committed(self, ws: Workspace, commit: WorkCommit) -> None:  # noqa: ARG002
         if self._mirrors is not None or self._present():
@@ -42,7 +42,7 @@ class MirrorFollower(Follower):
 
     def notices_shown(self, ws: Workspace) -> None:  # noqa: ARG002
         if self._mirrors is not None:
-            self._mirrors.note_told()
+            self._mirrors.mark_reported()
 
     def becoming_current(self, ws: Workspace, session: str) -> None:
         if os.path.isdir(ws.home.mirrors):
@@ -75,19 +75,19 @@ class MirrorFollower(Follower):
     def synced(self, ws: Workspace) -> None:
         """Files that say how their sessions are synced do so again, and show what came."""
         if os.path.isdir(ws.home.mirrors):
-            self.mirrors.write_travel()
+            self.mirrors.write_sync_facts()
             self.mirrors.write()
 
     def remotes_changed(self, ws: Workspace) -> None:
         """The mirrored files of every work tree on this device say so."""
         if not os.path.isdir(ws.home.mirrors):
             return
-        from holdfast.formats.mirror.work_trees import Everywhere
+        from holdfast.formats.mirror.work_trees import MirroredTrees
 
-        everywhere = Everywhere(ws)
+        everywhere = MirroredTrees(ws)
         everywhere.refresh()
         for tree in everywhere.trees.values():
-            mirrors_of(tree).write_travel()
+            mirrors_of(tree).write_sync_facts()
             tree.follow()
             for sentence in tree.notices:
                 ws.note(sentence)

@@ -18,12 +18,12 @@ _MARKERS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "AUTO_MERGE")
 
 
-def disputed(data: bytes) -> str | None:
+def unmerged_reason(data: bytes) -> str | None:
     """Why a file must be left alone for now; None when nothing stands against touching it."""
     return "it holds conflict markers" if _MARKERS.search(data) else None
 
 
-def unmerged(place: WorkTree) -> set[str]:
+def unmerged_paths(place: WorkTree) -> set[str]:
     """Paths within the work tree that git lists as unmerged."""
     if place.git_dir is None or not any(os.path.lexists(os.path.join(place.git_dir, name)) for name in _UNDER_WAY):
         # `git stash pop` leaves none of these behind, but markers in the file.
@@ -150,12 +150,12 @@ def _without_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
     kept: list[bytes] = []
     ours = False
     for line in old.splitlines(keepends=True):
-        said = line.strip().decode("utf-8", "replace")
-        if said == _WHY:
+        stripped = line.strip().decode("utf-8", "replace")
+        if stripped == _WHY:
             ours = True
             if kept and not kept[-1].strip():
                 kept.pop()
-        elif not ours or said not in lines:
+        elif not ours or stripped not in lines:
             ours = False
             kept.append(line)
     return b"".join(kept)

@@ -32,7 +32,7 @@ from holdfast.formats.text.read import read
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
 
 
-class Showing(NamedTuple):
+class ShownSession(NamedTuple):
     """A session that is shown in a work tree, and whether it is the one worked on there."""
 
     state: State
@@ -40,7 +40,7 @@ class Showing(NamedTuple):
     # Its events from a clock on, in log order.
     events: Callable[[int], Iterable[Event]] = lambda _: ()
     # How it reaches other devices; asked only when a file is written.
-    travel: Callable[[], SyncFacts | None] = lambda: None
+    sync_facts: Callable[[], SyncFacts | None] = lambda: None
     # Where its project is on this device; asked only when a file is written that says so.
     path: Callable[[], str | None] = lambda: None
 
@@ -78,9 +78,9 @@ class MirrorLayout(ABC):
     # Whether deleting its file is how another program stops the session.
     deleting_stops: ClassVar[bool] = False
     # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
-    tells_travel: ClassVar[bool] = False
+    shows_sync_facts: ClassVar[bool] = False
     # Whether a session stays in the file that another program began it in, whatever that is called.
-    keeps_names: ClassVar[bool] = False
+    keeps_file_names: ClassVar[bool] = False
     # Whether `bring_up` writes the files, or whoever asks for `wanted`.
     writes_itself: ClassVar[bool] = False
 
@@ -92,7 +92,7 @@ class MirrorLayout(ABC):
     def rules(self) -> Format:
         return registry.named(self.name)
 
-    def notes(self, showing: Showing) -> list[str]:  # noqa: ARG002
+    def notes(self, session: ShownSession) -> list[str]:  # noqa: ARG002
         """What is shown otherwise than it is, to be told once."""
         return []
 
@@ -104,7 +104,7 @@ class MirrorLayout(ABC):
     def wanted(
         self,
         root: str,
-        sessions: Sequence[Showing],
+        sessions: Sequence[ShownSession],
         left: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
@@ -150,7 +150,7 @@ class MirrorLayout(ABC):
         """The file in which a place of the document stands that `path` tells the session of."""
         return path
 
-    def may_go(self, path: str) -> bool:  # noqa: ARG002
+    def may_be_set_aside(self, path: str) -> bool:  # noqa: ARG002
         """May the file be set aside when it breaks the rules?"""
         return True
 
@@ -162,10 +162,10 @@ class MirrorLayout(ABC):
         """What of a file that was set aside goes on standing there: entries of others that can still be read."""
         return None
 
-    def bring_up(
+    def update_files(
         self,
         root: str,
-        due: Sequence[Showing],
+        due: Sequence[ShownSession],
         known: Mapping[str, WrittenFile],
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
@@ -186,9 +186,9 @@ class MirrorLayout(ABC):
         """For the same layouts: take away what is left of deleted sessions. Gives files that have changed by it."""
         raise NotImplementedError
 
-    def written(self, showing: Showing) -> tuple[Document, bytes]:
-        path = showing.path() if self.rules.located else None
-        document = shown(showing.state, self.rules, showing.travel(), path)
+    def written(self, session: ShownSession) -> tuple[Document, bytes]:
+        path = session.path() if self.rules.located else None
+        document = shown(session.state, self.rules, session.sync_facts(), path)
         return document, self.rules.write(document)
 
 
@@ -205,22 +205,22 @@ class OrchestratorLayout(MirrorLayout):
     def wanted(
         self,
         root: str,  # noqa: ARG002
-        sessions: Sequence[Showing],
+        sessions: Sequence[ShownSession],
         left: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
-        found: dict[str, WantedFile] = {}
-        stands = _standing(left)
+        wanted_files: dict[str, WantedFile] = {}
+        paths = _paths_by_version(left)
         for session in sessions:
             here = session.current and session.unfinished
-            before = stands.get((session.state.session, session.as_of, session.state.count))
+            before = paths.get((session.state.session, session.as_of, session.state.count))
             if before is not None and here == (before == self.current):
-                found[before] = WantedFile(session.state.session, None)
+                wanted_files[before] = WantedFile(session.state.session, None)
                 continue
             document, data = self.written(session)
             path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
-            found[path] = WantedFile(session.state.session, data)
-        return found
+            wanted_files[path] = WantedFile(session.state.session, data)
+        return wanted_files
 
 
 class TimerLayout(MirrorLayout):
@@ -236,7 +236,7 @@ class TimerLayout(MirrorLayout):
     def wanted(
         self,
         root: str,  # noqa: ARG002
-        sessions: Sequence[Showing],
+        sessions: Sequence[ShownSession],
         left: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
@@ -250,8 +250,8 @@ class CraftLayout(MirrorLayout):
     index = f"{folder}/index.json"
     folders = (folder,)
     indexes = (index,)
-    tells_travel = True
-    keeps_names = True
+    shows_sync_facts = True
+    keeps_file_names = True
 
     def holds(self, path: str) -> bool:
         return _is_json_in(path, self.folder) and path != self.index
@@ -259,35 +259,38 @@ class CraftLayout(MirrorLayout):
     def usual_path(self, document: Document) -> str:
         return f"{self.folder}/{safe_name(self.rules.alias(document))}.json"
 
-    def written(self, showing: Showing) -> tuple[Document, bytes]:
+    def written(self, session: ShownSession) -> tuple[Document, bytes]:
         from holdfast.formats.craft.render import as_its_program_has_it
 
-        document, _ = super().written(showing)
+        document, _ = super().written(session)
         return document, self.rules.write(as_its_program_has_it(document))
 
     def wanted(
         self,
         root: str,
-        sessions: Sequence[Showing],
+        sessions: Sequence[ShownSession],
         left: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
-        found: dict[str, WantedFile] = {}
-        stands, begun = _standing(left), {file.session: path for path, file in known.items() if file.session}
+        wanted_files: dict[str, WantedFile] = {}
+        paths, begun_in = (
+            _paths_by_version(left),
+            {file.session: path for path, file in known.items() if file.session},
+        )
         fresh: list[Row] = []
         for session in sessions:
-            before = stands.get((session.state.session, session.as_of, session.state.count))
+            before = paths.get((session.state.session, session.as_of, session.state.count))
             if before is not None:
-                found[before] = WantedFile(session.state.session, None)
+                wanted_files[before] = WantedFile(session.state.session, None)
                 continue
             document, data = self.written(session)
-            path = begun.get(session.state.session) or self.usual_path(document)
-            found[path] = WantedFile(session.state.session, data)
+            path = begun_in.get(session.state.session) or self.usual_path(document)
+            wanted_files[path] = WantedFile(session.state.session, data)
             fresh.append(_row(session.state))
-        index = self._indexed(root, sessions, found, fresh, known)
+        index = self._indexed(root, sessions, wanted_files, fresh, known)
         if index is not None:
-            found[self.index] = index
-        return found
+            wanted_files[self.index] = index
+        return wanted_files
 
     def check_index(self, path: str, data: bytes) -> None:
         from holdfast.formats.craft.index_file import entries
@@ -298,8 +301,8 @@ class CraftLayout(MirrorLayout):
     def _indexed(
         self,
         root: str,
-        sessions: Sequence[Showing],
-        found: Mapping[str, WantedFile],
+        sessions: Sequence[ShownSession],
+        wanted_files: Mapping[str, WantedFile],
         fresh: list[Row],
         known: Mapping[str, WrittenFile],
     ) -> WantedFile | None:
@@ -310,23 +313,23 @@ class CraftLayout(MirrorLayout):
         from holdfast.formats.craft.index_file import is_empty, merged
         from holdfast.formats.craft.index_file import names as names_in
 
-        names = {_id_of(path) for path in found}
-        stems = {wanted.session: _id_of(path) for path, wanted in found.items()}
+        names = {_id_of(path) for path in wanted_files}
+        stems = {wanted.session: _id_of(path) for path, wanted in wanted_files.items()}
         files = {craft_names.shown_id(session.state): stems[session.state.session] for session in sessions}
         ended = {_id_of(path) for path in known if self.holds(path)} - names
-        data, standing = self._standing_index(root)
-        listed, hashed = names_in(standing), "" if data is None else hash_of(data)
+        data, index_now = self._read_index(root)
+        listed, hashed = names_in(index_now), "" if data is None else hash_of(data)
         untouched = self.index in known and known[self.index].hash == hashed
         if not untouched or names - listed - {files[row.id] for row in fresh}:
             fresh = [_row(session.state) for session in sessions]
-        if standing and not names and listed.isdisjoint(ended) and not (untouched and is_empty(standing)):
+        if index_now and not names and listed.isdisjoint(ended) and not (untouched and is_empty(index_now)):
             return WantedFile("", None)  # others' alone
-        index = merged(standing, fresh, ended, files)
+        index = merged(index_now, fresh, ended, files)
         if is_empty(index) and (untouched or data is None):
             return None
-        return WantedFile("", data if index == standing else self.rules.write(index), hashed)
+        return WantedFile("", data if index == index_now else self.rules.write(index), hashed)
 
-    def _standing_index(self, root: str) -> tuple[bytes | None, Document]:
+    def _read_index(self, root: str) -> tuple[bytes | None, Document]:
         """The index that stands there, and what it says: nothing where it is none."""
         from holdfast.formats.craft.index_file import entries
 
@@ -343,7 +346,7 @@ class CraftLayout(MirrorLayout):
         return data, value
 
 
-def _standing(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
+def _paths_by_version(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
     """Where a session stands as of an event, and with how many."""
     return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
 
@@ -375,7 +378,7 @@ LAYOUTS: Final[dict[str, Callable[[Mapping[str, str] | None], MirrorLayout]]] = 
 }
 
 
-def layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLayout:
+def make_layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLayout:
     if name not in LAYOUTS:
         raise Invalid(f"there is no format {name[:40]!a}", hint=f"Formats are {', '.join(LAYOUTS)}.")
     return LAYOUTS[name](models)

@@ -18,28 +18,37 @@ from holdfast.formats.entries import same
 from holdfast.formats.import_ import ImportedDocument, readied, take_in
 from holdfast.formats.import_context import configured, import_context
 from holdfast.formats.merge import merged
-from holdfast.formats.mirror.base_version import MOST, OLDER, is_older, made_from, remembered
+from holdfast.formats.mirror.base_version import (
+    MAX_VERSIONS,
+    OLDER,
+    PENDING,
+    KnownVersions,
+    RemovedTasks,
+    find_base,
+    is_older,
+    known_versions,
+    pending,
+)
 from holdfast.formats.mirror.edits import (
     BrokenRule,
     broken_rules,
     describe,
+    merge_edit,
     moved_beginning,
     set_aside,
     without_assumptions,
 )
-from holdfast.formats.mirror.merge_edits import absorb
-from holdfast.formats.mirror.moved_tasks import PENDING, Remembered, TakenOut, pending
 from holdfast.formats.stored_remainder import shown as shown_as
 from holdfast.sessions.start import put_away
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
 # Formats in which every session has a file or a directory under its own id.
-_BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
+_NAMED_BY_ID: Final = frozenset({"contract", "craft"})
 # Few sessions are edited at a time in one work tree.
-_MOST_LINES: Final = 8
+_MAX_LINES: Final = 8
 # Tasks named in one notice.
-_MOST_NAMED: Final = 8
+_MAX_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -50,7 +59,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def take_file(
+def read_back(
     ws: Workspace,
     value: Json,
     rules: Format,
@@ -71,13 +80,13 @@ def take_file(
     """
     store = ws.store()
     state = None if shown is None else store.state(shown)
-    here = import_context(ws, state.project if state is not None else None)
+    context = import_context(ws, state.project if state is not None else None)
     if state is not None:
-        changed = _moment(edited, state, here.now)
-        here = here._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
-    rules = configured(rules, here.models)
+        changed = _moment(edited, state, context.now)
+        context = context._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
+    rules = configured(rules, context.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
-    tidied = rules.tidy(value, here)
+    tidied = rules.tidy(value, context)
     differing = [
         note
         for note in tidied.notes
@@ -88,37 +97,37 @@ def take_file(
         tidy, document = document, without_assumptions(value, document, ours, rules)
     assert isinstance(document, dict)
     if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
-        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current or not _names_one(value)):
+        if ours is not None and (rules.name in _NAMED_BY_ID or not made_current or not _names_session(value)):
             raise Refused(
                 "the id names the session and its file, and cannot be changed",
                 hint=f"Put it back to {rules.alias(ours)}.",
                 file=None if file_of is None else file_of(("state",)),
             )
-        taken = take_in(ws, value, rules, of_project=True)
-        return _made_current(ws, taken, rules) if made_current else taken
+        imported = take_in(ws, value, rules, of_project=True)
+        return _made_current(ws, imported, rules) if made_current else imported
     assert isinstance(tidy, dict)
     _refuse_contradictions(value, tidy, state, rules)
-    _refuse(broken_rules(value, tidy, rules, here), file_of)
+    _refuse(broken_rules(value, tidy, rules, context), file_of)
     events = list(store.events(shown))
-    said, _ = redact_document(without_assumptions(value, tidy, ours, rules, nulls=True))
-    assert isinstance(said, dict)
-    version = made_from(events, rules, said, written, lines.get(shown, ()))
+    redacted, _ = redact_document(without_assumptions(value, tidy, ours, rules, nulls=True))
+    assert isinstance(redacted, dict)
+    version = find_base(events, rules, redacted, written, lines.get(shown, ()))
     base = None if version is None else version.document
     if base is not None:
         # What was left out is as it was in the version they had: what has changed since need not fit theirs.
         document = without_assumptions(value, tidy, base, rules)
-    document, notes = readied(ws, document, rules, here)
+    document, notes = readied(ws, document, rules, context)
     if is_older(document, base, rules):
         raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
-    here = here._replace(now=changed)
+    context = context._replace(now=changed)
     guests = origin.guests(store, shown)
-    versions: Callable[[], Remembered] = partial(remembered, events, rules, written, lines.get(shown, ()))
-    if pending(ours) <= pending(said):
-        versions = Remembered  # a list that is left out as a whole removes nothing
+    versions: Callable[[], KnownVersions] = partial(known_versions, events, rules, written, lines.get(shown, ()))
+    if pending(ours) <= pending(redacted):
+        versions = KnownVersions  # a list that is left out as a whole removes nothing
     with ws.transaction(about=shown) as transaction:
-        heard = absorb(
-            ws.recorder, transaction, shown, document, rules, base=base, ground=here,
+        merged_edit = merge_edit(
+            ws.recorder, transaction, shown, document, rules, base=base, context=context,
             known={event.key for event in events if event.writer not in guests},
             after=() if version is None else version.line[1:],
             versions=versions, edited=True,
@@ -127,26 +136,30 @@ def take_file(
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(ws.place.root) == shown:
             transaction.set_current(ws.place.root, None)
     lines.pop(shown, None)
-    if version is not None and not heard.conflicts:
-        line = [*version.line, *_latest(store, shown, last, heard.events)]
-        if _stands(document, store, shown, rules):
+    if version is not None and not merged_edit.conflicts:
+        line = [*version.line, *_latest(store, shown, last, merged_edit.events)]
+        if _is_shown_as(document, store, shown, rules):
             line.append(line[-1])
-        lines[shown] = line if len(line) <= MOST else line[-1:]
-        for session in [*lines][:-_MOST_LINES]:
+        lines[shown] = line if len(line) <= MAX_VERSIONS else line[-1:]
+        for session in [*lines][:-_MAX_LINES]:
             del lines[session]
     return ImportedDocument(
-        shown, False, heard.events, heard.conflicts, [*differing, *notes, *_notes_of(heard.taken_out)]
+        shown,
+        False,
+        merged_edit.events,
+        merged_edit.conflicts,
+        [*differing, *notes, *_notes_of(merged_edit.removed_tasks)],
     )
 
 
-def _stands(document: Document, store: Store, session: str, rules: Format) -> bool:
+def _is_shown_as(document: Document, store: Store, session: str, rules: Format) -> bool:
     """Whether the session is shown just as a document has it, apart from what is computed."""
     state = store.state(session)
     now = None if state is None or state.deleted else shown_as(state, rules)
     return now is not None and same(merged(now, now, document, rules).document, now)
 
 
-def _notes_of(left_out: TakenOut) -> Iterator[FormatNote]:
+def _notes_of(left_out: RemovedTasks) -> Iterator[FormatNote]:
     dropped = [moved.text for moved in left_out.moved if moved.became is None]
     if left_out.kept:
         yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")
@@ -157,10 +170,10 @@ def _notes_of(left_out: TakenOut) -> Iterator[FormatNote]:
             yield _note([text], f"taken out of the pending tasks, done as {shorten(became, 60)!r}")
 
 
-def _note(texts: Sequence[str], what: str) -> FormatNote:
-    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
-    named = ", ".join(repr(shorten(text, 60)) for text in texts[:_MOST_NAMED])
-    return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {what}")
+def _note(texts: Sequence[str], outcome: str) -> FormatNote:
+    more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    named = ", ".join(repr(shorten(text, 60)) for text in texts[:_MAX_NAMED])
+    return FormatNote((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {outcome}")
 
 
 def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
@@ -191,18 +204,18 @@ def _latest(store: Store, session: str, last: Position | None, count: int) -> li
     ]
 
 
-def _names_one(value: Json) -> bool:
+def _names_session(value: Json) -> bool:
     """Whether a file for one session at a time names one at all."""
-    found = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
-    return any(isinstance(match, str) and match.strip() for match in found)
+    ids = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
+    return any(isinstance(name, str) and name.strip() for name in ids)
 
 
-def _refuse(found: BrokenRule | None, file_of: Callable[[Place], str] | None) -> None:
-    if found is not None:
+def _refuse(broken: BrokenRule | None, file_of: Callable[[Place], str] | None) -> None:
+    if broken is not None:
         raise Refused(
-            describe(found),
+            describe(broken),
             hint="holdfast validate lists everything that is wrong with a file.",
-            file=None if file_of is None else file_of(found.place),
+            file=None if file_of is None else file_of(broken.place),
         )
 
 
@@ -221,12 +234,12 @@ def _refuse_contradictions(value: Json, document: Document, state: State, rules:
         for task in _objects(phase.get("tasks")):
             if task.get("completed_at") is not None:
                 read[f"tasks.{task.get('task_id')}.status"] = "completed"
-    for field, said in _statuses(value, rules):
-        if field in ended and field in read and read[field] != said:
+    for field, status in _statuses(value, rules):
+        if field in ended and field in read and read[field] != status:
             kind, name, _ = field.split(".", 2)
             raise Refused(
                 f"the {kind[:-1]} {name} is {str(read[field]).replace('_', ' ')} and cannot become "
-                f"{str(said).replace('_', ' ')[:20]}",
+                f"{str(status).replace('_', ' ')[:20]}",
                 hint=f"Only reopening leads back: holdfast task reopen {name}" if kind == "tasks" else None,
             )
 
@@ -235,18 +248,18 @@ def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
     """Every agent's and task's status as a document spells it, by its canonical field."""
     if not isinstance(document, dict):
         return
-    found: list[tuple[Place, Json]] = [
+    places: list[tuple[Place, Json]] = [
         (("agents", str(entry.get("id")), "status"), entry.get("status"))
         for entry in _objects(document.get("agents"))
     ]
     plan = document.get("plan")
     for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
         place = ("plan", "phases", str(phase.get("phase_id")), "tasks")
-        found += [
+        places += [
             ((*place, str(entry.get("task_id")), "status"), entry.get("status"))
             for entry in _objects(phase.get("tasks"))
         ]
-    for where, status in found:
+    for where, status in places:
         meant = rules.field(where, status) if isinstance(status, str) else None
         if meant is not None:
             yield meant
@@ -261,22 +274,22 @@ def _moment(edited: int | None, state: State, now: int) -> int:
     return edited if edited is not None and state.time.start <= edited <= now else now
 
 
-def _made_current(ws: Workspace, taken: ImportedDocument, rules: Format) -> ImportedDocument:
+def _made_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> ImportedDocument:
     """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
     store = ws.store()
-    state = store.state(taken.session)
+    state = store.state(imported.session)
     current = store.current(ws.place.root)
     assert state is not None
-    if view.status_of(state) in FINISHED or current == taken.session or rules.name in ("craft", "contract"):
-        return taken
+    if view.status_of(state) in FINISHED or current == imported.session or rules.name in ("craft", "contract"):
+        return imported
     earlier = None if current is None else store.state(current)
     with ws.transaction() as transaction:
         unfinished = earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED
         if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
             ws.recorder.within(transaction, earlier.session, put_away)
             ws.note(
-                f"The {rules.name} file holds another session, {taken.session[:8]}, which is the current one now. "
+                f"The {rules.name} file holds another session, {imported.session[:8]}, which is the current one now. "
                 f"The one before was put away: holdfast resume {earlier.session[:8]}"
             )
-        make_current(ws, transaction, taken.session)
-    return taken
+        make_current(ws, transaction, imported.session)
+    return imported

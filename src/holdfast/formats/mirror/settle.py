@@ -21,7 +21,7 @@ from holdfast.formats.mirror import fingerprint, git_ignore
 from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links, stamp
 from holdfast.formats.mirror.state import ForeignFile, MirrorState, RemovedFile, WrittenFile
-from holdfast.formats.mirror.write import Rewriting
+from holdfast.formats.mirror.write import MirrorWriter
 from holdfast.formats.project_files import is_tracked
 from holdfast.machine import files
 from holdfast.machine.files import write_atomic
@@ -30,57 +30,57 @@ from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
-    from holdfast.formats.mirror.fingerprint import Print
+    from holdfast.formats.mirror.fingerprint import Fingerprint
     from holdfast.workspace.workspace import Workspace
 
 _OLD: Final = 60_000_000_000  # nanoseconds: others with locks of their own may be at work in a directory of ours
 # With hundreds of features, not every directory is looked into each time: the doctor does.
-_MOST_FOLDERS: Final = 64
-_LEFT: Final = "left-behind"
+_MAX_FOLDERS: Final = 64
+_LEFT_BEHIND: Final = "left-behind"
 
 
-def sweep(desk: LockedTree, one: MirrorLayout) -> None:
-    known = desk.tree.files.get(one.name, {})
-    paths = dict.fromkeys([*one.folders, *map(os.path.dirname, (*one.fixed, *known))])
-    for folder in list(paths)[:_MOST_FOLDERS]:
-        full = inside(desk.root, folder)
+def sweep(locked_tree: LockedTree, layout: MirrorLayout) -> None:
+    known = locked_tree.tree.files.get(layout.name, {})
+    paths = dict.fromkeys([*layout.folders, *map(os.path.dirname, (*layout.fixed, *known))])
+    for folder in list(paths)[:_MAX_FOLDERS]:
+        full = inside(locked_tree.root, folder)
         for path in files.temporaries(full) if os.path.isdir(full) and not os.path.islink(full) else ():
             with contextlib.suppress(OSError, HoldfastError):
-                _clear(desk, one, f"{folder}/{os.path.basename(path)}")
+                _clear(locked_tree, layout, f"{folder}/{os.path.basename(path)}")
 
 
-def _clear(desk: LockedTree, one: MirrorLayout, path: str) -> None:
-    full = inside(desk.root, path)
-    found = fingerprint.look(full, desk.nanos())
-    if found is None or found.at - max(found.changed, found.touched) < _OLD:
+def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
+    full = inside(locked_tree.root, path)
+    seen = fingerprint.take(full, locked_tree.nanos())
+    if seen is None or seen.at - max(seen.changed, seen.touched) < _OLD:
         return
     data = fingerprint.read(full)
-    if one.is_torn(_named(one, path), data) or not desk.is_news(data, None):
+    if layout.is_torn(_named(layout, path), data) or not locked_tree.is_news(data, None):
         os.unlink(full)
         return
     why = Refused("a writer that was killed had just replaced it")
-    desk.put_aside(one, f"{os.path.dirname(path)}/{_LEFT}", data, why)
+    locked_tree.keep_copy(layout, f"{os.path.dirname(path)}/{_LEFT_BEHIND}", data, why)
     os.unlink(full)
 
 
-def _named(one: MirrorLayout, path: str) -> str:
+def _named(layout: MirrorLayout, path: str) -> str:
     """A name by which its content can be read: of the kind that its folder holds."""
-    return path + (".yaml" if one.writes_itself else ".json")
+    return path + (".yaml" if layout.writes_itself else ".json")
 
 
 # Somebody who writes the file every millisecond is asked to wait, not waited for.
-_MOST_ROUNDS: Final = 5
-_MOST_TURNS: Final = 20
+_MAX_ROUNDS: Final = 5
+_MAX_TURNS: Final = 20
 # Programs that empty a file and then fill it are given this long before what they wrote counts as broken.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1, 0.15)
-_FRESH: Final = 500_000_000  # nanoseconds
-_WHAT: Final = "writing mirrored files"
+_RECENT: Final = 500_000_000  # nanoseconds
+_PURPOSE: Final = "writing mirrored files"
 _LOOK_AGAIN: Final = 0.05  # seconds
 
 
 def settle(
     ws: Workspace,
-    memory: MirrorState,
+    stored: MirrorState,
     formats: Sequence[MirrorLayout],
     tell: Callable[[str], None],
     *,
@@ -96,20 +96,20 @@ def settle(
     """
     root = ws.place.root
     try:
-        with locked(memory.lock(root), patience=0, what=_WHAT):
-            _settle_for_all(ws, memory, formats, tell, everything=everything, again=again)
+        with locked(stored.lock(root), patience=0, what=_PURPOSE):
+            _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
     except Busy:
         if not patience:
             raise
     else:
         return
-    mine = memory.ask(root)
+    mine = stored.ask(root)
     until = monotonic() + patience
-    while everything or again or memory.tree(root).served < mine:
+    while everything or again or stored.tree(root).served < mine:
         try:
-            with locked(memory.lock(root), patience=_LOOK_AGAIN, what=_WHAT):
-                if everything or again or memory.tree(root).served < mine:
-                    _settle_for_all(ws, memory, formats, tell, everything=everything, again=again)
+            with locked(stored.lock(root), patience=_LOOK_AGAIN, what=_PURPOSE):
+                if everything or again or stored.tree(root).served < mine:
+                    _settle_for_all(ws, stored, formats, tell, everything=everything, again=again)
                 return
         except Busy:
             if monotonic() > until:
@@ -118,42 +118,44 @@ def settle(
 
 def _settle_for_all(
     ws: Workspace,
-    memory: MirrorState,
+    stored: MirrorState,
     formats: Sequence[MirrorLayout],
     tell: Callable[[str], None],
     *,
     everything: bool,
     again: bool,
 ) -> None:
-    for _ in range(_MOST_TURNS):
-        before, asked = stamp(ws), memory.asked(ws.place.root)
-        desk = LockedTree(ws, memory, memory.tree(ws.place.root), tell)
-        for file in [file for layout in formats if again for file in desk.tree.files.get(layout.name, {}).values()]:
+    for _ in range(_MAX_TURNS):
+        before, asked = stamp(ws), stored.asked(ws.place.root)
+        locked_tree = LockedTree(ws, stored, stored.tree(ws.place.root), tell)
+        for file in [
+            file for layout in formats if again for file in locked_tree.tree.files.get(layout.name, {}).values()
+        ]:
             file.as_of = ""
-        _settle(desk, formats, everything=everything)
-        desk.tree.served = asked
-        memory.save(desk.tree)
+        _settle(locked_tree, formats, everything=everything)
+        locked_tree.tree.served = asked
+        stored.save(locked_tree.tree)
         # Whoever recorded something meanwhile waits to be served.
-        if (stamp(ws), memory.asked(ws.place.root)) == (before, asked):
+        if (stamp(ws), stored.asked(ws.place.root)) == (before, asked):
             break
-    memory.count_anew(desk.tree)
+    stored.count_anew(locked_tree.tree)
 
 
-def _settle(desk: LockedTree, formats: Sequence[MirrorLayout], *, everything: bool) -> None:
-    settling = _Settling(desk, formats)
-    for _ in range(_MOST_ROUNDS):
+def _settle(locked_tree: LockedTree, formats: Sequence[MirrorLayout], *, everything: bool) -> None:
+    settling = _Settlement(locked_tree, formats)
+    for _ in range(_MAX_ROUNDS):
         # What one format took in, the others must show.
         taken = [settling.settled(layout, everything=everything) for layout in formats]
         if not any(taken):
             return
 
 
-class _Settling:
-    def __init__(self, desk: LockedTree, formats: Sequence[MirrorLayout]) -> None:
-        self._desk = desk
-        self._tree = desk.tree
-        self._root = desk.root
-        self._writing = Rewriting(desk)
+class _Settlement:
+    def __init__(self, locked: LockedTree, formats: Sequence[MirrorLayout]) -> None:
+        self._locked = locked
+        self._tree = locked.tree
+        self._root = locked.root
+        self._writing = MirrorWriter(locked)
         # Path -> why it was not taken in, though it may be set aside yet: a session may belong there.
         self._left_alone: dict[str, str] = {}
         # Files that were lost with their whole folder, before another format makes that again; and those that could
@@ -163,73 +165,73 @@ class _Settling:
             for layout in formats
             for path in layout.fixed
             if layout.deleting_stops
-            and (layout.name in desk.tree.trouble or not folder_stamp(os.path.dirname(inside(desk.root, path))))
+            and (layout.name in locked.tree.failures or not folder_stamp(os.path.dirname(inside(locked.root, path))))
         }
 
-    def settled(self, one: MirrorLayout, *, everything: bool) -> bool:
+    def settled(self, layout: MirrorLayout, *, everything: bool) -> bool:
         """Take in and write one format; True when something was taken in, so that the others must be looked at."""
         tree = self._tree
         try:
-            for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
+            for path in (*layout.fixed, *(f"{folder}/-" for folder in layout.folders)):
                 refuse_links(self._root, path)
-            taken = self._take_in_all(one, everything=everything)
-            as_of = self._desk.as_of()
-            late = self._writing.write_all(one)
-            self._tell_of_left_alone(one)
-            sweep(self._desk, one)
+            taken = self._read_all(layout, everything=everything)
+            as_of = self._locked.as_of()
+            late = self._writing.write_all(layout)
+            self._report_left_alone(layout)
+            sweep(self._locked, layout)
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
-            tree.trouble[one.name] = reason
-            self._desk.tell(f"The {one.name} files could not be written: {reason}.")
+            tree.failures[layout.name] = reason
+            self._locked.tell(f"The {layout.name} files could not be written: {reason}.")
             return False
-        tree.trouble.pop(one.name, None)
-        tree.as_of[one.name] = as_of
+        tree.failures.pop(layout.name, None)
+        tree.as_of[layout.name] = as_of
         return taken or late
 
     # ── taking in ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_in_all(self, one: MirrorLayout, *, everything: bool) -> bool:
-        tree, desk = self._tree, self._desk
-        there = tree.files.setdefault(one.name, {})
-        strange = tree.strange.setdefault(one.name, {})
-        held = tree.held[one.name] = {}
-        paths = dict.fromkeys([*there, *strange, *one.fixed])
-        if everything or desk.stamps(one) != tree.listed.get(one.name, {}):
-            paths.update(dict.fromkeys(one.listed(self._root)))
-        unmerged = git_ignore.unmerged(desk.place)
+    def _read_all(self, layout: MirrorLayout, *, everything: bool) -> bool:
+        tree, locked = self._tree, self._locked
+        there = tree.files.setdefault(layout.name, {})
+        foreign = tree.foreign.setdefault(layout.name, {})
+        left_alone = tree.left_alone[layout.name] = {}
+        paths = dict.fromkeys([*there, *foreign, *layout.fixed])
+        if everything or locked.stamps(layout) != tree.listed.get(layout.name, {}):
+            paths.update(dict.fromkeys(layout.listed(self._root)))
+        unmerged = git_ignore.unmerged_paths(locked.place)
         taken = False
         for path in paths:
             if path in unmerged:
-                self._hold(held, path, "git has not merged it yet")
+                self._leave_alone(left_alone, path, "git has not merged it yet")
                 continue
-            found = fingerprint.look(inside(self._root, path), desk.nanos())
-            if found is None and one.deleting_stops and path in there and path not in self._lost:
-                found = self._look_again(path)
-                taken |= found is None and self._stop(path, there[path].session)
-            if found is None:
-                strange.pop(path, None)
+            seen = fingerprint.take(inside(self._root, path), locked.nanos())
+            if seen is None and layout.deleting_stops and path in there and path not in self._lost:
+                seen = self._wait_for(path)
+                taken |= seen is None and self._stop(path, there[path].session)
+            if seen is None:
+                foreign.pop(path, None)
                 continue
-            left = there[path].print if path in there else strange[path].print if path in strange else None
-            if not one.holds(path) or (left is not None and found.fits(left) and not left.young):
+            known = there[path].print if path in there else foreign[path].print if path in foreign else None
+            if not layout.holds(path) or (known is not None and seen.matches(known) and not known.is_young):
                 continue
-            taken |= self._take_in(one, path, found)
+            taken |= self._read_file(layout, path, seen)
         return taken
 
-    def _look_again(self, path: str) -> Print | None:
+    def _wait_for(self, path: str) -> Fingerprint | None:
         """A file that is not there: who replaces it by deleting it first gets a moment."""
         full = inside(self._root, path)
         for wait in _WAITS:
-            if self._desk.nanos() - folder_stamp(os.path.dirname(full)) >= _FRESH:
+            if self._locked.nanos() - folder_stamp(os.path.dirname(full)) >= _RECENT:
                 break
             time.sleep(wait)
-            found = fingerprint.look(full, self._desk.nanos())
-            if found is not None:
-                return found
-        return fingerprint.look(full, self._desk.nanos())
+            seen = fingerprint.take(full, self._locked.nanos())
+            if seen is not None:
+                return seen
+        return fingerprint.take(full, self._locked.nanos())
 
     def _stop(self, path: str, session: str) -> bool:
         """Pause the session whose file was deleted: that is how another program stops it. True when that was news."""
-        ws, deleted = self._desk.keeper, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
+        ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
         state = ws.store().state(session) if session else None
         if state is None or ws.store().current(self._root) != session or ws.is_read_only(session):
             return False
@@ -242,145 +244,148 @@ class _Settling:
         with ws.transaction(about=session) as transaction:
             at = min(max(deleted, transaction.state(session).updated_at), ws.now())
             ws.recorder.append_reported(transaction, session, [(at, SessionPaused(reason=FILE_DELETED))], keys=None)
-        self._desk.forget_log()
+        self._locked.forget_log()
         return True
 
-    def _hold(self, held: dict[str, str], path: str, why: str) -> None:
-        held[path] = why
-        self._desk.tell(f"{path} is left alone: {why}.")
+    def _leave_alone(self, left_alone: dict[str, str], path: str, why: str) -> None:
+        left_alone[path] = why
+        self._locked.tell(f"{path} is left alone: {why}.")
 
-    def _take_in(self, one: MirrorLayout, path: str, found: Print) -> bool:
-        tree, desk = self._tree, self._desk
-        file = tree.files[one.name].get(path)
-        if file is not None and not file.hash and found.fits(file.print):
-            file.print = found  # only ever added to: its size tells
+    def _read_file(self, layout: MirrorLayout, path: str, seen: Fingerprint) -> bool:
+        tree, locked = self._tree, self._locked
+        file = tree.files[layout.name].get(path)
+        if file is not None and not file.hash and seen.matches(file.print):
+            file.print = seen  # only ever added to: its size tells
             return False
-        data = one.content(self._root, path)
+        data = layout.content(self._root, path)
         hashed = fingerprint.hash_of(data)
         if file is not None and hashed == file.hash:
-            file.print = found
+            file.print = seen
             return False
-        if hashed in desk.taken:
-            self._taken(one, path, hashed, found)
+        if hashed in locked.read_hashes:
+            self._note_read(layout, path, hashed, seen)
             return False
-        stood = tree.strange[one.name].get(path)
-        if stood is not None and stood.hash == hashed:
-            tree.strange[one.name][path] = ForeignFile(found, stood.reason, hashed)  # as it was, and told already
+        known = tree.foreign[layout.name].get(path)
+        if known is not None and known.hash == hashed:
+            tree.foreign[layout.name][path] = ForeignFile(seen, known.reason, hashed)  # as it was, and told already
             return False
-        if desk.memory.knows(desk.place.main, hashed) and not self._may_be_put_back(one, file):
-            self._came_back(one, path, data, ForeignFile(found, "", hashed))
+        if locked.stored.knows(locked.place.main, hashed) and not self._may_be_restored_by_hand(layout, file):
+            self._note_restored(layout, path, data, ForeignFile(seen, "", hashed))
             return False
-        why = git_ignore.disputed(data)
+        why = git_ignore.unmerged_reason(data)
         if why is not None:
-            self._hold(tree.held[one.name], path, why)
+            self._leave_alone(tree.left_alone[layout.name], path, why)
             return False
         try:
-            values = self._gathered(one, path, data)
-            edited = found.changed // 1_000_000
+            values = self._documents(layout, path, data)
+            edited = seen.changed // 1_000_000
             taken = [
-                desk.record(one, where, value, made_current=path in one.fixed, edited=edited, came_in=path)
+                locked.record(layout, where, value, made_current=path in layout.fixed, edited=edited, source=path)
                 for where, value in values
             ]
         except Conflict as error:  # another file it belongs with waits for somebody to finish a merge
-            self._hold(tree.held[one.name], path, error.message)
+            self._leave_alone(tree.left_alone[layout.name], path, error.message)
             return False
         except (Invalid, Refused, Damaged) as error:
-            return self._refuse(one, path, error, ForeignFile(found, shorten(error.message, 300), hashed))
-        desk.taken.add(hashed)
-        self._taken(one, path, hashed, found)
+            return self._refuse(layout, path, error, ForeignFile(seen, shorten(error.message, 300), hashed))
+        locked.read_hashes.add(hashed)
+        self._note_read(layout, path, hashed, seen)
         return any(taken)
 
-    def _may_be_put_back(self, one: MirrorLayout, file: WrittenFile | None) -> bool:
+    def _may_be_restored_by_hand(self, layout: MirrorLayout, file: WrittenFile | None) -> bool:
         """Whether somebody who changed a file by hand may have written what stood there before: in a format whose
         files do not say when they were written, and that git never brings back.
         """
-        return one.deleting_stops and file is not None and file.session in self._tree.lines.get(one.name, {})
+        return layout.deleting_stops and file is not None and file.session in self._tree.lines.get(layout.name, {})
 
-    def _came_back(self, one: MirrorLayout, path: str, data: bytes, seen: ForeignFile) -> None:
+    def _note_restored(self, layout: MirrorLayout, path: str, data: bytes, seen: ForeignFile) -> None:
         """A checkout, a stash or somebody's copy brought an earlier version back: no edit.
 
         Where no file belongs any more, since its session has ended, it goes: the log has all of it. What git tracks
         is left as git has it.
         """
-        desk, stays = self._desk, one.writes_itself or path not in one.fixed or path in self._tree.files[one.name]
-        tracked = not stays and is_tracked(desk.keeper, inside(self._root, path))
-        if desk.tell_of_ended(one, path, data, what="left" if tracked else "written" if stays else "removed"):
-            if one.writes_itself:
-                self._make_due(one, path)
+        locked, stays = (
+            self._locked,
+            layout.writes_itself or path not in layout.fixed or path in self._tree.files[layout.name],
+        )
+        tracked = not stays and is_tracked(locked.ws, inside(self._root, path))
+        if locked.report_ended(layout, path, data, what="left" if tracked else "written" if stays else "removed"):
+            if layout.writes_itself:
+                self._make_due(layout, path)
             elif not stays and not tracked:
-                desk.taken.add(seen.hash)
-        if path not in self._tree.files[one.name]:
-            self._tree.strange[one.name][path] = seen
+                locked.read_hashes.add(seen.hash)
+        if path not in self._tree.files[layout.name]:
+            self._tree.foreign[layout.name][path] = seen
 
-    def _taken(self, one: MirrorLayout, path: str, hashed: str, found: Print) -> None:
+    def _note_read(self, layout: MirrorLayout, path: str, hashed: str, seen: Fingerprint) -> None:
         """What was taken in is no news until the file changes again."""
-        file = self._tree.files[one.name].get(path)
-        if file is None and not (one.writes_itself and path in one.fixed):
-            self._tree.strange[one.name][path] = ForeignFile(found, "", hashed)
+        file = self._tree.files[layout.name].get(path)
+        if file is None and not (layout.writes_itself and path in layout.fixed):
+            self._tree.foreign[layout.name][path] = ForeignFile(seen, "", hashed)
         elif file is None:
-            self._tree.files[one.name][path] = WrittenFile("", hashed, found, "", self._desk.keeper.now())
-        elif one.writes_itself:
-            file.print = found
+            self._tree.files[layout.name][path] = WrittenFile("", hashed, seen, "", self._locked.ws.now())
+        elif layout.writes_itself:
+            file.print = seen
             file.hash = hashed if file.hash else ""
-            self._make_due(one, path)
+            self._make_due(layout, path)
 
-    def _make_due(self, one: MirrorLayout, path: str) -> None:
+    def _make_due(self, layout: MirrorLayout, path: str) -> None:
         """What was taken in need not be what is true: the file is written again where it differs."""
-        for where, file in self._tree.files[one.name].items():
-            if file.hash and (where == path or path in one.fixed):
+        for where, file in self._tree.files[layout.name].items():
+            if file.hash and (where == path or path in layout.fixed):
                 file.as_of = ""
 
-    def _gathered(self, one: MirrorLayout, path: str, data: bytes) -> list[tuple[str, Json]]:
+    def _documents(self, layout: MirrorLayout, path: str, data: bytes) -> list[tuple[str, Json]]:
         """The documents in a file. One that makes no sense and was written just now may not be finished."""
         for wait in _WAITS:
             try:
-                return one.gather(self._root, path, data)
+                return layout.gather(self._root, path, data)
             except (Invalid, Damaged):
-                found = fingerprint.look(inside(self._root, path), self._desk.nanos())
-                if found is None or abs(found.at - found.changed) >= _FRESH:  # filled since we looked at the clock
+                seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
+                if seen is None or abs(seen.at - seen.changed) >= _RECENT:  # filled since we looked at the clock
                     raise
             time.sleep(wait)
-            data = one.content(self._root, path)
-        return one.gather(self._root, path, data)
+            data = layout.content(self._root, path)
+        return layout.gather(self._root, path, data)
 
-    def _refuse(self, one: MirrorLayout, path: str, error: HoldfastError, seen: ForeignFile) -> bool:
+    def _refuse(self, layout: MirrorLayout, path: str, error: HoldfastError, seen: ForeignFile) -> bool:
         """What breaks the rules is put aside where it stands in the place of ours; else it is somebody's own."""
-        broken = self._meant(one, error) or path
-        there = self._tree.files[one.name]
-        if not one.may_go(broken) or (broken not in there and broken not in one.fixed):
-            self._tree.strange[one.name][path] = seen
+        broken = self._file_at_fault(layout, error) or path
+        there = self._tree.files[layout.name]
+        if not layout.may_be_set_aside(broken) or (broken not in there and broken not in layout.fixed):
+            self._tree.foreign[layout.name][path] = seen
             if path in there:
                 there[path].print = seen.print  # told once
-                self._desk.tell(f"{path} is left alone: {error.message}.")
+                self._locked.tell(f"{path} is left alone: {error.message}.")
             else:
                 self._left_alone[path] = error.message
             return False
-        data = one.content(self._root, broken)
-        if one.is_shared(broken, data):
+        data = layout.content(self._root, broken)
+        if layout.is_shared(broken, data):
             # Others' entries stand in it too: they stay, a copy is put aside, and ours is written again.
-            self._desk.taken.add(fingerprint.hash_of(data))
-            self._desk.put_aside(one, broken, data, error)
-            self._taken(one, broken, fingerprint.hash_of(data), seen.print)
+            self._locked.read_hashes.add(fingerprint.hash_of(data))
+            self._locked.keep_copy(layout, broken, data, error)
+            self._note_read(layout, broken, fingerprint.hash_of(data), seen.print)
             return True
-        self._desk.set_aside(one, broken, error)
-        left = one.salvaged(broken, data)
+        self._locked.set_aside(layout, broken, error)
+        left = layout.salvaged(broken, data)
         if left is not None:
             write_atomic(inside(self._root, broken), left, within=self._root)
         return True
 
-    def _tell_of_left_alone(self, one: MirrorLayout) -> None:
+    def _report_left_alone(self, layout: MirrorLayout) -> None:
         """Of files that were not taken in, once it is known which of them had to make room."""
-        there, strange = self._tree.files[one.name], self._tree.strange[one.name]
+        there, foreign = self._tree.files[layout.name], self._tree.foreign[layout.name]
         for path, why in self._left_alone.items():
             if path in there:
-                strange.pop(path, None)  # set aside, and told
+                foreign.pop(path, None)  # set aside, and told
             else:
-                self._desk.tell(f"{path} is left alone: {why}.")
+                self._locked.tell(f"{path} is left alone: {why}.")
         self._left_alone.clear()
 
-    def _meant(self, one: MirrorLayout, error: HoldfastError) -> str | None:
+    def _file_at_fault(self, layout: MirrorLayout, error: HoldfastError) -> str | None:
         """The file an error speaks of, where one document has several."""
         if error.file is None:
             return None
         path = os.path.relpath(error.file, self._root).replace(os.sep, "/")
-        return path if one.holds(path) else None
+        return path if layout.holds(path) else None

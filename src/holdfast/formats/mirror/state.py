@@ -15,19 +15,19 @@ import msgspec
 from holdfast.core.canonical import digest
 from holdfast.core.decode import decodable
 from holdfast.core.errors import HoldfastError
-from holdfast.formats.mirror.fingerprint import Print
+from holdfast.formats.mirror.fingerprint import Fingerprint
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 
 _T = TypeVar("_T")
 
-_MOST: Final = 16 << 20
-_MOST_VERSIONS: Final = 64 << 20
+_MAX_SIZE: Final = 16 << 20
+_MAX_VERSIONS_SIZE: Final = 64 << 20
 # A quarter of a million versions; of more, the older half is forgotten.
-_MANY_VERSIONS: Final = 16 << 20
-_MANY_ASKED: Final = 1 << 16
+_TRIM_VERSIONS_AT: Final = 16 << 20
+_TRIM_ASKED_AT: Final = 1 << 16
 # Of the reasons why files were set aside, the latest are told.
-_MOST_REJECTED: Final = 20
+_MAX_REJECTED: Final = 20
 
 
 class WrittenFile(msgspec.Struct):
@@ -35,7 +35,7 @@ class WrittenFile(msgspec.Struct):
 
     session: str
     hash: str
-    print: Print
+    print: Fingerprint
     # The session's last event when it was written.
     as_of: str
     # When, for people: milliseconds.
@@ -48,7 +48,7 @@ class WrittenFile(msgspec.Struct):
 class ForeignFile(msgspec.Struct, frozen=True):
     """A file of somebody else's: how it looked, and why it was not taken in, if it was not."""
 
-    print: Print
+    print: Fingerprint
     reason: str = ""
     hash: str = ""
 
@@ -66,7 +66,7 @@ class RemovedFile(msgspec.Struct):
     """A file that another program deleted to stop its session, and whether a person has been told."""
 
     session: str
-    told: bool = False
+    reported: bool = msgspec.field(default=False, name="told")
 
 
 class MirroredTree(msgspec.Struct):
@@ -79,13 +79,13 @@ class MirroredTree(msgspec.Struct):
     sessions: dict[str, list[str]] = {}
     rejected: dict[str, list[RejectedFile]] = {}
     # format -> path -> why nothing is done with it for now
-    held: dict[str, dict[str, str]] = {}
+    left_alone: dict[str, dict[str, str]] = msgspec.field(default_factory=dict, name="held")
     # format -> directory -> when its names last changed
     listed: dict[str, dict[str, int]] = {}
     # format -> what could not be written, and why
-    trouble: dict[str, str] = {}
+    failures: dict[str, str] = msgspec.field(default_factory=dict, name="trouble")
     # format -> files in our places that we did not write, as they were when they were looked at
-    strange: dict[str, dict[str, ForeignFile]] = {}
+    foreign: dict[str, dict[str, ForeignFile]] = msgspec.field(default_factory=dict, name="strange")
     # path -> what was deleted there: the file stays away until its session goes on
     removed: dict[str, RemovedFile] = {}
     # format -> session -> what was last taken in: the event it was made as of, and those that came of it; the last
@@ -102,7 +102,7 @@ class MirroredTree(msgspec.Struct):
     served: int = 0
 
     def reject(self, name: str, rejected: RejectedFile) -> None:
-        self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MOST_REJECTED:]
+        self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MAX_REJECTED:]
 
 
 class Switch(msgspec.Struct):
@@ -150,8 +150,8 @@ class MirrorState:
         return self.place(root) + ".lock"
 
     def tree(self, root: str) -> MirroredTree:
-        found = _read(self.place(root) + ".json", MirroredTree)
-        return found if found is not None and found.root == root else MirroredTree(root=root)
+        tree = _read(self.place(root) + ".json", MirroredTree)
+        return tree if tree is not None and tree.root == root else MirroredTree(root=root)
 
     def save(self, tree: MirroredTree) -> None:
         files.make_private_dir(self.folder)
@@ -177,7 +177,7 @@ class MirrorState:
 
     def count_anew(self, tree: MirroredTree) -> None:
         """Forget who asked when it has become many. The tree first: nobody may seem served who is not."""
-        if self.asked(tree.root) > _MANY_ASKED:
+        if self.asked(tree.root) > _TRIM_ASKED_AT:
             tree.served = 0
             self.save(tree)
             os.truncate(self._asked(tree.root), 0)
@@ -200,7 +200,7 @@ class MirrorState:
         path = self._came(root)
         if not os.path.exists(path):
             return []
-        return files.read_limited(path, _MOST, what="what mirrors remember").decode("ascii", "replace").split()
+        return files.read_limited(path, _MAX_SIZE, what="what mirrors remember").decode("ascii", "replace").split()
 
     def _came(self, root: str) -> str:
         return self.place(root) + ".sessions"
@@ -216,20 +216,20 @@ class MirrorState:
             size = os.fstat(fd).st_size
         finally:
             os.close(fd)
-        if size > _MANY_VERSIONS:
-            kept = files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")[-size // 2 :]
+        if size > _TRIM_VERSIONS_AT:
+            kept = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")[-size // 2 :]
             files.write_atomic(path, kept.partition(b"\n")[2], durable=False)
 
-    def knows(self, main: str, one: str) -> bool:
+    def knows(self, main: str, hashed: str) -> bool:
         """Was this content written by a mirror of this project at some time, in whichever of its work trees?"""
-        return one in self.written(main)
+        return hashed in self.written(main)
 
     def written(self, main: str) -> frozenset[str]:
         """The hashes of everything mirrors of this project wrote, and of the events as of which they did."""
         path = self.place(main) + ".versions"
         if not os.path.exists(path):
             return frozenset()
-        raw = files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")
+        raw = files.read_limited(path, _MAX_VERSIONS_SIZE, what="the versions of mirrored files")
         return frozenset(raw.decode("ascii", "replace").split())
 
 
@@ -239,7 +239,7 @@ def _read(path: str, kind: type[_T]) -> _T | None:
         return None
     try:
         return msgspec.json.decode(
-            files.read_limited(path, _MOST, what="what mirrors remember"), type=decodable(kind)
+            files.read_limited(path, _MAX_SIZE, what="what mirrors remember"), type=decodable(kind)
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, HoldfastError):
         return None

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from holdfast.workspace.workspace import Workspace
 
-_MOST = 16 << 20
+_MAX_SIZE = 16 << 20
 
 
-class _Remembered(msgspec.Struct):
+class _TreeFile(msgspec.Struct):
     root: str
 
 
-class Everywhere:
+class MirroredTrees:
     """Keepers of the work trees with mirrors, and the folders their files are in; found again when mirrors change."""
 
     def __init__(self, ws: Workspace) -> None:
@@ -43,15 +43,15 @@ class Everywhere:
         stamp = self._stamps()
         if stamp == self._stamp:
             return
-        found: dict[str, Workspace] = {}
+        trees: dict[str, Workspace] = {}
         folders: set[str] = set()
         for root in self._all_roots([name for name, _ in stamp]):
             with contextlib.suppress(HoldfastError):
                 tree = self.trees.get(root) or self._ws.at(root)
                 if tree.place.root == root and mirrors_of(tree).formats():
-                    found[root] = tree
+                    trees[root] = tree
                     folders.update(_folders(tree))
-        self.trees, self.folders, self._stamp = found, frozenset(folders), stamp
+        self.trees, self.folders, self._stamp = trees, frozenset(folders), stamp
 
     def _stamps(self) -> tuple[tuple[str, int], ...]:
         try:
@@ -65,20 +65,20 @@ class Everywhere:
 
     def _all_roots(self, names: list[str]) -> list[str]:
         """The main work trees that mirrors were switched on in, and all that something was ever mirrored in."""
-        memory = MirrorState(self._ws.home.path)
+        stored = MirrorState(self._ws.home.path)
         for name in names:
             if name != "on.json" and name not in self._roots:
                 with contextlib.suppress(HoldfastError, msgspec.MsgspecError, UnicodeDecodeError):
                     written = files.read_limited(
-                        os.path.join(memory.folder, name), _MOST, what="what mirrors remember"
+                        os.path.join(stored.folder, name), _MAX_SIZE, what="what mirrors remember"
                     )
-                    self._roots[name] = msgspec.json.decode(written, type=decodable(_Remembered)).root
-        return sorted({*memory.switch().on, *self._roots.values()})
+                    self._roots[name] = msgspec.json.decode(written, type=decodable(_TreeFile)).root
+        return sorted({*stored.switch().on, *self._roots.values()})
 
 
 def _folders(ws: Workspace) -> Iterator[str]:
     root = ws.place.root
-    tree = mirrors_of(ws).memory.tree(root)
+    tree = mirrors_of(ws).stored.tree(root)
     for layout in mirrors_of(ws).formats():
         yield from (inside(root, folder) for folder in layout.folders)
         yield from (os.path.dirname(inside(root, path)) for path in (*layout.fixed, *tree.files.get(layout.name, ())))

@@ -18,7 +18,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats.mirror import fingerprint, git_ignore
-from holdfast.formats.mirror.layouts import MirrorLayout, Showing, WantedFile, inside
+from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside
 from holdfast.formats.mirror.locked_tree import LockedTree, refuse_links
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.machine import files
@@ -40,13 +40,13 @@ _NAMES: Final[dict[str, Callable[[State, int], str]]] = {
 }
 
 
-def give(ws: Workspace, state: State, format_name: str) -> State:
+def with_alias(ws: Workspace, state: State, format_name: str) -> State:
     """The state with an id in this format, unique in the store. Craft uses the session's own."""
     name = _NAMES.get(format_name)
     if name is None:
         return state
     if format_name in state.aliases:
-        _refuse_anothers(ws, state, format_name)
+        _refuse_alias_of_another(ws, state, format_name)
         return state
     store = ws.store()
     with store.transaction() as transaction:
@@ -61,7 +61,7 @@ def give(ws: Workspace, state: State, format_name: str) -> State:
         return transaction.state(state.session)
 
 
-def _refuse_anothers(ws: Workspace, state: State, format_name: str) -> None:
+def _refuse_alias_of_another(ws: Workspace, state: State, format_name: str) -> None:
     """Raise `Conflict` where a guest gave the session the id of another one here: its files would be written over."""
     if own_test(ws, state.session)(state.aliased_by.get(format_name, "")):
         return
@@ -79,146 +79,148 @@ def _refuse_anothers(ws: Workspace, state: State, format_name: str) -> None:
             )
 
 
-NO_PRINT: Final = fingerprint.Print(0, 0, 0, 0)
-_MOST_NOTED: Final = 50
+NO_FINGERPRINT: Final = fingerprint.Fingerprint(0, 0, 0, 0)
+_MAX_NOTED: Final = 50
 _TICK: Final = 20_000_000  # nanoseconds: names made within it may hide behind each other
 # A program that had emptied the file when we replaced it is about to fill it.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 
 
-class Rewriting:
-    def __init__(self, desk: LockedTree) -> None:
-        self._desk = desk
-        self._tree = desk.tree
-        self._root = desk.root
+class MirrorWriter:
+    def __init__(self, locked: LockedTree) -> None:
+        self._locked = locked
+        self._tree = locked.tree
+        self._root = locked.root
 
-    def write_all(self, one: MirrorLayout) -> bool:
+    def write_all(self, layout: MirrorLayout) -> bool:
         """Write what is not as it should be; True when somebody wrote in the very moment."""
-        there = self._tree.files.setdefault(one.name, {})
-        showing = self._showing(one)
-        late = self._bring_up(one, showing) if one.writes_itself else self._write_wanted(one, showing)
-        strange = self._tree.strange.setdefault(one.name, {})
-        for path in [path for path, found in strange.items() if path in there and not found.reason]:
-            del strange[path]
-        self._list(one)
+        there = self._tree.files.setdefault(layout.name, {})
+        showing = self._showing(layout)
+        late = self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
+        foreign = self._tree.foreign.setdefault(layout.name, {})
+        for path in [path for path, file in foreign.items() if path in there and not file.reason]:
+            del foreign[path]
+        self._list(layout)
         return late
 
-    def _list(self, one: MirrorLayout) -> None:
+    def _list(self, layout: MirrorLayout) -> None:
         """Remember the folders as they are, unless something came into one while we were at work."""
-        stamps, now = self._desk.stamps(one), self._desk.nanos()
+        stamps, now = self._locked.stamps(layout), self._locked.nanos()
         known = {
-            *self._tree.files[one.name],
-            *self._tree.strange.get(one.name, ()),
-            *self._tree.held.get(one.name, ()),
+            *self._tree.files[layout.name],
+            *self._tree.foreign.get(layout.name, ()),
+            *self._tree.left_alone.get(layout.name, ()),
         }
-        new = any(path not in known and one.holds(path) for path in one.listed(self._root))
+        new = any(path not in known and layout.holds(path) for path in layout.listed(self._root))
         sure = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
-        self._tree.listed[one.name] = {folder: sure[folder] if at else 0 for folder, at in stamps.items()}
+        self._tree.listed[layout.name] = {folder: sure[folder] if at else 0 for folder, at in stamps.items()}
 
     # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _write_wanted(self, one: MirrorLayout, showing: Sequence[Showing]) -> bool:
-        there = self._tree.files[one.name]
-        held = self._tree.held.get(one.name, {})
-        as_left = {path: file for path, file in there.items() if path not in held and self._is_as_left(path, file)}
-        self._check_indexes(one, {*as_left, *held})
-        wanted = self._without_removed(one, one.wanted(self._root, showing, as_left, there), showing)
-        as_of = {each.state.session: each.as_of for each in showing}
-        counts = {each.state.session: each.state.count for each in showing}
+    def _write_wanted(self, layout: MirrorLayout, showing: Sequence[ShownSession]) -> bool:
+        there = self._tree.files[layout.name]
+        left_alone = self._tree.left_alone.get(layout.name, {})
+        as_left = {
+            path: file for path, file in there.items() if path not in left_alone and self._is_as_left(path, file)
+        }
+        self._check_indexes(layout, {*as_left, *left_alone})
+        wanted = self._without_removed(layout, layout.wanted(self._root, showing, as_left, there), showing)
+        as_of = {session.state.session: session.as_of for session in showing}
+        counts = {session.state.session: session.state.count for session in showing}
         before = {*there}
         due = {
             path: want
             for path, want in wanted.items()
-            if path not in held and want.data is not None and self._is_due(there, path, want.data, want.session)
+            if path not in left_alone and want.data is not None and self._is_due(there, path, want.data, want.session)
         }
         # What somebody put there just as we would have written it is a version like those we write.
         new = [want for path, want in wanted.items() if path in due or (path in there and path not in before)]
         if new:
             hashes = [fingerprint.hash_of(want.data or b"") for want in new]
             events = dict.fromkeys(as_of[want.session] for want in new if want.session in as_of)
-            self._desk.memory.know(self._desk.place.main, [*hashes, *events])
+            self._locked.stored.know(self._locked.place.main, [*hashes, *events])
         if due:
-            self._keep_out_of_git(one)
+            self._keep_out_of_git(layout)
         late = False
         for path, want in due.items():
             data = want.data or b""
-            late |= self._put(one, path, data, want.merged)
-            self._remember(there, path, WrittenFile(want.session, fingerprint.hash_of(data), NO_PRINT, "", 0))
+            late |= self._write_file(layout, path, data, want.merged)
+            self._remember(there, path, WrittenFile(want.session, fingerprint.hash_of(data), NO_FINGERPRINT, "", 0))
         for path, want in wanted.items():
             if path in there:
                 there[path].as_of = as_of.get(want.session, "")
                 there[path].events = counts.get(want.session, 0)
-        for path in [path for path in there if path not in wanted and path not in held]:
-            late |= self._take_away(one, path, there.pop(path))
-        strange = self._tree.strange.get(one.name, {})
-        for path in one.fixed:
+        for path in [path for path in there if path not in wanted and path not in left_alone]:
+            late |= self._remove_file(layout, path, there.pop(path))
+        foreign = self._tree.foreign.get(layout.name, {})
+        for path in layout.fixed:
             # Somebody put a session there that has ended: it has been taken in, and stands in the archive.
-            found = strange.get(path)
-            if found is not None and path not in wanted and found.hash in self._desk.taken:
-                late |= self._take_away(one, path, WrittenFile("", found.hash, found.print, "", 0))
-                del strange[path]
+            foreign_file = foreign.get(path)
+            if foreign_file is not None and path not in wanted and foreign_file.hash in self._locked.read_hashes:
+                late |= self._remove_file(layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0))
+                del foreign[path]
         return late
 
-    def _check_indexes(self, one: MirrorLayout, sound: Collection[str]) -> None:
+    def _check_indexes(self, layout: MirrorLayout, sound: Collection[str]) -> None:
         """Set aside what stands in the place of an index and is none: it is written anew, and nothing is lost."""
-        for path in one.indexes:
+        for path in layout.indexes:
             full = inside(self._root, path)
-            if path in sound or fingerprint.look(full, self._desk.nanos()) is None:
+            if path in sound or fingerprint.take(full, self._locked.nanos()) is None:
                 continue
             try:
-                one.check_index(path, _finished(one, path, full))
+                layout.check_index(path, _read_finished(layout, path, full))
             except Invalid as error:
-                self._desk.set_aside(one, path, error)
+                self._locked.set_aside(layout, path, error)
 
     def _without_removed(
-        self, one: MirrorLayout, wanted: dict[str, WantedFile], showing: Sequence[Showing]
+        self, layout: MirrorLayout, wanted: dict[str, WantedFile], showing: Sequence[ShownSession]
     ) -> dict[str, WantedFile]:
         """What another program deleted to stop a session stays away until that goes on or the file is back."""
         removed = self._tree.removed
         paused = {each.state.session for each in showing if view.status_of(each.state) == "paused"}
-        for path in [path for path in removed if one.holds(path)]:
+        for path in [path for path in removed if layout.holds(path)]:
             session = removed[path].session
             stays = path in wanted and wanted[path].session == session and session in paused
-            if stays and fingerprint.look(inside(self._root, path), self._desk.nanos()) is None:
+            if stays and fingerprint.take(inside(self._root, path), self._locked.nanos()) is None:
                 del wanted[path]
             else:
                 del removed[path]
         return wanted
 
-    def _keep_out_of_git(self, one: MirrorLayout) -> None:
+    def _keep_out_of_git(self, layout: MirrorLayout) -> None:
         """At every write: somebody may have taken the line out, or made this a repository since."""
-        if not one.ignored:
+        if not layout.ignored:
             return
         try:
-            git_ignore.exclude(self._desk.place, one.ignored)
+            git_ignore.exclude(self._locked.place, layout.ignored)
         except HoldfastError as error:
-            if not git_ignore.is_in_gitignore(self._root, one.ignored):
-                self._desk.tell(f"git does not ignore {one.ignored[0]}: {error.message}.")
+            if not git_ignore.is_in_gitignore(self._root, layout.ignored):
+                self._locked.tell(f"git does not ignore {layout.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: WrittenFile) -> bool:
-        found = fingerprint.look(inside(self._root, path), self._desk.nanos())
-        return found is not None and found.fits(file.print) and not file.print.young
+        seen = fingerprint.take(inside(self._root, path), self._locked.nanos())
+        return seen is not None and seen.matches(file.print) and not file.print.is_young
 
     def _is_due(self, there: dict[str, WrittenFile], path: str, data: bytes, session: str) -> bool:
         full = inside(self._root, path)
-        file, found = there.get(path), fingerprint.look(full, self._desk.nanos())
+        file, seen = there.get(path), fingerprint.take(full, self._locked.nanos())
         hashed = fingerprint.hash_of(data)
-        if found is None:
+        if seen is None:
             return True
         if file is None:
             if fingerprint.hash_of(fingerprint.read(full)) != hashed:
                 return True
-            there[path] = WrittenFile(session, hashed, found, "", self._desk.keeper.now())
+            there[path] = WrittenFile(session, hashed, seen, "", self._locked.ws.now())
             return False
         if file.hash != hashed or file.session != session:
             return True
-        if not found.fits(file.print) or file.print.young:
+        if not seen.matches(file.print) or file.print.is_young:
             if fingerprint.hash_of(fingerprint.read(full)) != hashed:
                 return True
-            file.print = found  # touched, or young no more
+            file.print = seen  # touched, or young no more
         return False
 
-    def _put(self, one: MirrorLayout, path: str, new: bytes, merged: str) -> bool:
+    def _write_file(self, layout: MirrorLayout, path: str, new: bytes, merged: str) -> bool:
         """Write one file; what somebody wrote between our look and this moment is taken in, not lost.
 
         `merged`: the hash of what the new content of an index was merged into.
@@ -226,117 +228,120 @@ class Rewriting:
         full = inside(self._root, path)
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full), within=self._root)
-        file = self._tree.files[one.name].get(path)
+        file = self._tree.files[layout.name].get(path)
         late: list[bytes] = []
-        if not os.path.lexists(full) and _put_new(full, new, self._root):
+        if not os.path.lexists(full) and _create_file(full, new, self._root):
             return False
 
         def displaced(old: str) -> None:
             with contextlib.suppress(HoldfastError, OSError):
-                data = _finished(one, path, old)
-                if path in one.indexes:
+                data = _read_finished(layout, path, old)
+                if path in layout.indexes:
                     late.extend([data] if data.strip() and fingerprint.hash_of(data) != merged else [])
-                elif data != new and self._desk.is_news(data, None if file is None else file.hash):
+                elif data != new and self._locked.is_news(data, None if file is None else file.hash):
                     late.append(data)
 
         files.write_atomic(full, new, displaced=displaced, within=self._root)
-        if late and path in one.indexes:
+        if late and path in layout.indexes:
             files.write_atomic(full, late[0], within=self._root)  # the next round merges our entries into it
             return True
-        return bool(late) and self._take_in_late(one, path, late[0])
+        return bool(late) and self._read_late(layout, path, late[0])
 
-    def _take_away(self, one: MirrorLayout, path: str, file: WrittenFile) -> bool:
+    def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
         """A file whose session has gone elsewhere. Under another name first: it may have been written just now."""
         full = inside(self._root, path)
-        if fingerprint.look(full, self._desk.nanos()) is None:
+        if fingerprint.take(full, self._locked.nanos()) is None:
             return False
         hashed = fingerprint.hash_of(fingerprint.read(full))
-        if hashed != file.hash and hashed not in self._desk.taken:
+        if hashed != file.hash and hashed not in self._locked.read_hashes:
             return True  # the next round takes it in
         folder = os.path.dirname(full)
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
-        data = _finished(one, path, aside)
-        late = self._desk.is_news(data, file.hash) and self._take_in_late(one, path, data)
+        data = _read_finished(layout, path, aside)
+        late = self._locked.is_news(data, file.hash) and self._read_late(layout, path, data)
         os.unlink(aside)
         return late
 
-    def _take_in_late(self, one: MirrorLayout, path: str, data: bytes) -> bool:
+    def _read_late(self, layout: MirrorLayout, path: str, data: bytes) -> bool:
         try:
-            values = one.late(self._root, path, data)
-            self._desk.taken.add(fingerprint.hash_of(data))
-            news = [self._desk.record(one, where, value, made_current=path in one.fixed) for where, value in values]
+            values = layout.late(self._root, path, data)
+            self._locked.read_hashes.add(fingerprint.hash_of(data))
+            news = [
+                self._locked.record(layout, where, value, made_current=path in layout.fixed)
+                for where, value in values
+            ]
             return any(news)
         except (Invalid, Refused, Conflict) as error:
-            self._desk.put_aside(one, path, data, error)
+            self._locked.keep_copy(layout, path, data, error)
             return False
 
     # ── layouts that write themselves ────────────────────────────────────────────────────────────────────
 
-    def _bring_up(self, one: MirrorLayout, showing: Sequence[Showing]) -> bool:
-        there = self._tree.files[one.name]
-        if self._tree.held.get(one.name):
+    def _update_files(self, layout: MirrorLayout, showing: Sequence[ShownSession]) -> bool:
+        there = self._tree.files[layout.name]
+        if self._tree.left_alone.get(layout.name):
             return False
         late: list[tuple[str, bytes]] = []
 
         def displaced(path: str, old: str) -> bool:
             with contextlib.suppress(HoldfastError, OSError):
-                data = _finished(one, path, old)
-                if self._desk.is_news(data, there[path].hash if path in there else None):
+                data = _read_finished(layout, path, old)
+                if self._locked.is_news(data, there[path].hash if path in there else None):
                     late.append((path, data))
                     return True
             return False
 
-        named = one.models.get("*", "")
+        named = layout.models.get("*", "")
         complete = self._tree.model in ("", named) and all(
-            path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed
+            path in there and os.path.lexists(inside(self._root, path)) for path in layout.fixed
         )
         by_session: dict[str, list[tuple[str, WrittenFile]]] = {}
         for path, file in there.items():
             by_session.setdefault(file.session, []).append((path, file))
         due = [
-            each
-            for each in showing
-            if not complete or not self._is_shown(by_session.get(each.state.session, []), each)
+            session
+            for session in showing
+            if not complete or not self._is_shown(by_session.get(session.state.session, []), session)
         ]
-        left = one.bring_up(self._root, due, there, displaced)
+        left = layout.update_files(self._root, due, there, displaced)
         hashes = [file.hash for file in left.values() if len(file.hash) > 1]
-        self._desk.memory.know(self._desk.place.main, [*hashes, *dict.fromkeys(each.as_of for each in due)])
+        self._locked.stored.know(self._locked.place.main, [*hashes, *dict.fromkeys(session.as_of for session in due)])
         for path, file in left.items():
             self._remember(there, path, file)
         self._tree.model = named
-        self._tell_notes(one, due)
-        shown = {each.state.session for each in showing}
-        gone = {path: file for path, file in there.items() if file.session and file.session not in shown}
-        for path, file in gone.items():
+        self._tell_notes(layout, due)
+        shown = {session.state.session for session in showing}
+        removed = {path: file for path, file in there.items() if file.session and file.session not in shown}
+        for path, file in removed.items():
             if file.hash:
-                self._take_away(one, path, file)
-        if gone and not late:
-            features = {path.split("/")[1] for path, file in gone.items() if self._is_deleted(file.session)}
-            for path, file in one.erase(self._root, features, there, displaced).items() if features else ():
-                self._desk.memory.know(self._desk.place.main, [file.hash] if len(file.hash) > 1 else [])
+                self._remove_file(layout, path, file)
+        if removed and not late:
+            features = {path.split("/")[1] for path, file in removed.items() if self._is_deleted(file.session)}
+            for path, file in layout.erase(self._root, features, there, displaced).items() if features else ():
+                self._locked.stored.know(self._locked.place.main, [file.hash] if len(file.hash) > 1 else [])
                 self._remember(there, path, file)
-            for path in gone:
+            for path in removed:
                 del there[path]
-        return any([self._take_in_late(one, path, data) for path, data in late])  # noqa: C419 (each of them)
+        return any([self._read_late(layout, path, data) for path, data in late])  # noqa: C419 (each of them)
 
     def _is_deleted(self, session: str) -> bool:
-        state = self._desk.keeper.store().state(session)
+        state = self._locked.ws.store().state(session)
         return state is not None and bool(state.deleted)
 
-    def _tell_notes(self, one: MirrorLayout, due: Sequence[Showing]) -> None:
-        for note in (note for each in due for note in one.notes(each)):
+    def _tell_notes(self, layout: MirrorLayout, due: Sequence[ShownSession]) -> None:
+        for note in (note for each in due for note in layout.notes(each)):
             if note not in self._tree.noted:
-                self._tree.noted = [*self._tree.noted, note][-_MOST_NOTED:]
-                self._desk.tell(f"{note[0].upper()}{note[1:]}.")
+                self._tree.noted = [*self._tree.noted, note][-_MAX_NOTED:]
+                self._locked.tell(f"{note[0].upper()}{note[1:]}.")
 
-    def _is_shown(self, of_it: Sequence[tuple[str, WrittenFile]], each: Showing) -> bool:
-        now = self._desk.nanos()
-        return bool(of_it) and all(
-            (file.as_of, file.events) == (each.as_of, each.state.count)
-            and (found := fingerprint.look(inside(self._root, path), now)) is not None
-            and found.fits(file.print)
-            for path, file in of_it
+    def _is_shown(self, files_of: Sequence[tuple[str, WrittenFile]], session: ShownSession) -> bool:
+        now = self._locked.nanos()
+        return bool(files_of) and all(
+            (file.as_of, file.events) == (session.as_of, session.state.count)
+            and (seen := fingerprint.take(inside(self._root, path), now)) is not None
+            and seen.matches(file.print)
+            for path, file in files_of
         )
 
     # ── what is remembered ───────────────────────────────────────────────────────────────────────────────
@@ -345,52 +350,54 @@ class Rewriting:
         """How a file was left. Where it is not what we wrote by now, no fingerprint: the next look reads it."""
         full = inside(self._root, path)
         expected = file.print.size
-        found = fingerprint.look(full, self._desk.nanos())
-        if found is None:
+        seen = fingerprint.take(full, self._locked.nanos())
+        if seen is None:
             there.pop(path, None)
             return
-        ours = found.size == expected if not file.hash else fingerprint.hash_of(fingerprint.read(full)) == file.hash
-        file.print, file.at = found if ours else NO_PRINT, self._desk.keeper.now()
+        ours = seen.size == expected if not file.hash else fingerprint.hash_of(fingerprint.read(full)) == file.hash
+        file.print, file.at = seen if ours else NO_FINGERPRINT, self._locked.ws.now()
         there[path] = file
 
     # ── what is shown ────────────────────────────────────────────────────────────────────────────────────
 
-    def _showing(self, one: MirrorLayout) -> list[Showing]:
-        ws = self._desk.keeper
+    def _showing(self, layout: MirrorLayout) -> list[ShownSession]:
+        ws = self._locked.ws
         store = ws.store()
         current = store.current(self._root)
-        ids = self._tree.sessions.setdefault(one.name, [])
-        came = self._desk.memory.sessions(self._root)
-        ids += [session for session in dict.fromkeys(came[self._tree.came.get(one.name, 0) :]) if session not in ids]
-        self._tree.came[one.name] = len(came)
+        ids = self._tree.sessions.setdefault(layout.name, [])
+        came = self._locked.stored.sessions(self._root)
+        ids += [
+            session for session in dict.fromkeys(came[self._tree.came.get(layout.name, 0) :]) if session not in ids
+        ]
+        self._tree.came[layout.name] = len(came)
         if current is not None and current not in ids:
             state = store.state(current)
             if state is not None and view.status_of(state) not in FINISHED:
                 ids.append(current)
-        found: list[Showing] = []
+        shown: list[ShownSession] = []
         for session in list(ids):
-            state = self._desk.state(session)
+            state = self._locked.state(session)
             if state is None or state.created_at is None:
                 continue  # about to begin, in another process
             if state.deleted:
                 ids.remove(session)
             else:
-                known = give(ws, state, one.name)
-                self._desk.keep(known)
-                found.append(
-                    Showing(
-                        known, session == current, _events(store, session), _travel(ws, known),
+                known = with_alias(ws, state, layout.name)
+                self._locked.keep(known)
+                shown.append(
+                    ShownSession(
+                        known, session == current, _events(store, session), _sync_facts(ws, known),
                         partial(path_here, ws, known),
                     )
                 )  # fmt: skip
-        return found
+        return shown
 
 
 def _events(store: Store, session: str) -> Callable[[int], Iterator[Event]]:
     return lambda clock: store.events(session, since=clock)
 
 
-def _travel(ws: Workspace, state: State) -> Callable[[], SyncFacts | None]:
+def _sync_facts(ws: Workspace, state: State) -> Callable[[], SyncFacts | None]:
     return lambda: ws.sync_facts(state)
 
 
@@ -398,7 +405,7 @@ def _temporary(folder: str) -> str:
     return os.path.join(folder, files.temporary_name())
 
 
-def _put_new(full: str, data: bytes, root: str) -> bool:
+def _create_file(full: str, data: bytes, root: str) -> bool:
     """Put a file where there is none; False when there is one after all, or this file system cannot tell."""
     temporary = _temporary(os.path.dirname(full))
     files.write_atomic(temporary, data, within=root)
@@ -412,11 +419,11 @@ def _put_new(full: str, data: bytes, root: str) -> bool:
     return True
 
 
-def _finished(one: MirrorLayout, path: str, old: str) -> bytes:
+def _read_finished(layout: MirrorLayout, path: str, old: str) -> bytes:
     """What stood there. Somebody who had just emptied it gets a moment to fill it."""
     data = fingerprint.read(old)
     for wait in _WAITS:
-        if not one.is_torn(path, data):
+        if not layout.is_torn(path, data):
             break
         time.sleep(wait)
         data = fingerprint.read(old)

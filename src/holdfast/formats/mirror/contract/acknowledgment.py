@@ -19,7 +19,7 @@ from holdfast.machine.files import read_limited, write_atomic
 from holdfast.machine.locks import locked
 from holdfast.machine.os_errors import display_path
 
-LIMIT: Final = 4 << 20
+MAX_SIZE: Final = 4 << 20
 _HEADING: Final = "# Contract Acknowledgment"
 _FIELD: Final = re.compile(r"(Agent|Date|Contract Version|Checksum):[ \t]*(.*?)[ \t]*\Z")
 _VERSION: Final = re.compile(r"^[^\w\n]*version[^\w\n]*[:=|][^\w\n]*v?(\d+(?:\.\d+)*)", re.IGNORECASE | re.MULTILINE)
@@ -53,7 +53,7 @@ class Acknowledgment(msgspec.Struct, frozen=True):
 class _Section(NamedTuple):
     """An acknowledgment and the lines it takes in the file."""
 
-    told: Acknowledgment
+    acknowledgment: Acknowledgment
     begin: int
     end: int
 
@@ -62,7 +62,7 @@ def specification(file: str) -> Specification:
     """The given text: its version (1.0 when it names none), its checksum, its headings."""
     import hashlib
 
-    raw = read_limited(file, LIMIT, what="the specification")
+    raw = read_limited(file, MAX_SIZE, what="the specification")
     if not raw.strip():
         raise Invalid(
             f"{display_path(file)} is empty", hint="Name the text of the contract.", operation="read", file=file
@@ -77,12 +77,12 @@ def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowled
     path = layout.acknowledgment(root)
     name = _agent(agent)
     spec = specification(spec_file)
-    told = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
+    acknowledgment = Acknowledgment(name, time_text(now)[:19] + "Z", spec.version, spec.checksum)
     with layout.concerning("update", file=path):
         layout.made(root)
         with locked(layout.acknowledgment_lock(root), what=f"acknowledging for {name}"):
-            write_atomic(path, _renewed(_text(path) or "", told).encode())
-    return told
+            write_atomic(path, _renewed(_text(path) or "", acknowledgment).encode())
+    return acknowledgment
 
 
 def acknowledged(root: str) -> list[Acknowledgment]:
@@ -90,7 +90,9 @@ def acknowledged(root: str) -> list[Acknowledgment]:
     with layout.concerning("read", file=layout.acknowledgment(root)):
         if not layout.is_there(root):
             return []
-        return [section.told for section in _sections((_text(layout.acknowledgment(root)) or "").split("\n"))]
+        return [
+            section.acknowledgment for section in _sections((_text(layout.acknowledgment(root)) or "").split("\n"))
+        ]
 
 
 def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
@@ -102,30 +104,34 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
     path = layout.acknowledgment(root)
     spec = specification(spec_file)
     with layout.concerning("read", file=path):
-        found = acknowledged(root)
+        acknowledgments = acknowledged(root)
         if agent is not None:
-            found = [acknowledgment for acknowledgment in found if acknowledgment.agent == _agent(agent)]
-        if not found:
+            acknowledgments = [
+                acknowledgment for acknowledgment in acknowledgments if acknowledgment.agent == _agent(agent)
+            ]
+        if not acknowledgments:
             who = "nobody" if agent is None else f"agent {display_path(_agent(agent))}"
             raise NotFound(f"{who} has not acknowledged the contract", hint=_command(spec_file, agent))
-        for acknowledgment in found:
+        for acknowledgment in acknowledgments:
             _check(acknowledgment, spec)
-    return found
+    return acknowledgments
 
 
-def _check(told: Acknowledgment, spec: Specification) -> None:
-    again = f"Read it, then: {_command(spec.file, told.agent)}"
-    missing = [name for name in ("date", "version", "checksum") if not getattr(told, name)]
+def _check(acknowledgment: Acknowledgment, spec: Specification) -> None:
+    again = f"Read it, then: {_command(spec.file, acknowledgment.agent)}"
+    missing = [name for name in ("date", "version", "checksum") if not getattr(acknowledgment, name)]
     if missing:
-        raise Invalid(f"the acknowledgment of {display_path(told.agent)} has no {missing[0]}", hint=again)
-    if told.version != spec.version:
+        raise Invalid(f"the acknowledgment of {display_path(acknowledgment.agent)} has no {missing[0]}", hint=again)
+    if acknowledgment.version != spec.version:
         raise Refused(
-            f"{display_path(told.agent)} acknowledged version {display_path(told.version)}, "
+            f"{display_path(acknowledgment.agent)} acknowledged version {display_path(acknowledgment.version)}, "
             f"and this is version {spec.version}",
             hint=again,
         )
-    if told.checksum.lower() != spec.checksum:
-        raise Refused(f"the contract has changed since {display_path(told.agent)} acknowledged it", hint=again)
+    if acknowledgment.checksum.lower() != spec.checksum:
+        raise Refused(
+            f"the contract has changed since {display_path(acknowledgment.agent)} acknowledged it", hint=again
+        )
 
 
 def _command(spec_file: str, agent: str | None) -> str:
@@ -164,39 +170,42 @@ def _text(path: str) -> str | None:
 
 def _sections(lines: list[str]) -> list[_Section]:
     """A section reaches from its `Agent:` line over the lines that say more about it, to its sentence."""
-    found: list[_Section] = []
+    sections: list[_Section] = []
     number = 0
     while number < len(lines):
         first = _FIELD.match(lines[number])
         if first is None or first[1] != "Agent" or not first[2]:
             number += 1
             continue
-        begin, told = number, {"Agent": first[2]}
+        begin, fields = number, {"Agent": first[2]}
         number += 1
         while number < len(lines) and (more := _FIELD.match(lines[number])) is not None and more[1] != "Agent":
-            told.setdefault(more[1], more[2])
+            fields.setdefault(more[1], more[2])
             number += 1
         after = number
         while after < len(lines) and not lines[after].strip():
             after += 1
         if after < len(lines) and lines[after].startswith("I acknowledge "):
             number = after + 1
-        made = Acknowledgment(*(told.get(name, "") for name in ("Agent", "Date", "Contract Version", "Checksum")))
-        found.append(_Section(made, begin, number))
-    return found
+        made = Acknowledgment(*(fields.get(name, "") for name in ("Agent", "Date", "Contract Version", "Checksum")))
+        sections.append(_Section(made, begin, number))
+    return sections
 
 
-def _renewed(text: str, told: Acknowledgment) -> str:
+def _renewed(text: str, acknowledgment: Acknowledgment) -> str:
     lines = text.split("\n") if text.strip() else []
     section = [
-        f"Agent: {told.agent}",
-        f"Date: {told.date}",
-        f"Contract Version: {told.version}",
-        f"Checksum: {told.checksum}",
+        f"Agent: {acknowledgment.agent}",
+        f"Date: {acknowledgment.date}",
+        f"Contract Version: {acknowledgment.version}",
+        f"Checksum: {acknowledgment.checksum}",
         "",
-        f"I acknowledge that I have read and will adhere to the Session State Specification v{told.version}.",
+        (
+            "I acknowledge that I have read and will adhere to the Session State Specification "
+            f"v{acknowledgment.version}."
+        ),
     ]
-    own = [section for section in _sections(lines) if section.told.agent == told.agent]
+    own = [section for section in _sections(lines) if section.acknowledgment.agent == acknowledgment.agent]
     if own:
         lines[own[0].begin : own[0].end] = section
     else:
@@ -207,7 +216,7 @@ def _renewed(text: str, told: Acknowledgment) -> str:
 
 
 def _headings(words: str) -> list[Heading]:
-    found: list[Heading] = []
+    headings: list[Heading] = []
     fence = ""
     for line in words.splitlines():
         mark = _FENCE.match(line)
@@ -215,5 +224,5 @@ def _headings(words: str) -> list[Heading]:
             fence = "" if fence else mark[1]
         title = None if fence else _TITLE.match(line)
         if title is not None:
-            found.append(Heading(len(title[1]), title[2]))
-    return found
+            headings.append(Heading(len(title[1]), title[2]))
+    return headings

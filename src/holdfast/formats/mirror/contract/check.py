@@ -21,8 +21,8 @@ from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract import fields as words
 from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, obj
 from holdfast.formats.contract.repair_notes import number_text
-from holdfast.formats.mirror.contract import history_index, layout, rebuild, registry, yaml_files
-from holdfast.formats.mirror.contract.history_index import Faults, HistoryIndex
+from holdfast.formats.mirror.contract import history, layout, rebuild, registry, yaml_files
+from holdfast.formats.mirror.contract.history import Faults, HistoryIndex
 from holdfast.formats.mirror.contract.layout import Feature, count
 from holdfast.formats.mirror.contract.yaml_files import YamlFile
 
@@ -41,7 +41,7 @@ Kind = Literal[
     "absent",
 ]
 # What is put right; the others are left alone.
-MENDED: Final = frozenset({"missing", "folder", "damaged", "unlisted"})
+RESTORABLE: Final = frozenset({"missing", "folder", "damaged", "unlisted"})
 _SHOWN: Final = 3
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 _KNOWN: Final = frozenset({"", "1", words.VERSION, "1.0.0"})
@@ -93,11 +93,11 @@ def examine(root: str) -> list[ContractFinding]:
     with layout.concerning("read", file=root):
         if not layout.is_there(root):
             return []
-        found = [fault for feature in layout.kept(root) for fault in (*faults(root, feature), *doubts(feature))]
-        found += around(root)
+        faults_here = [fault for feature in layout.kept(root) for fault in (*faults(root, feature), *doubts(feature))]
+        faults_here += around(root)
         return [
             ContractFinding(fault.sentence(root), fault.kind, fault.feature, _ADVICE.get(fault.kind))
-            for fault in found
+            for fault in faults_here
         ]
 
 
@@ -106,13 +106,13 @@ def examine(root: str) -> list[ContractFinding]:
 
 def faults(root: str, feature: Feature) -> list[Fault]:
     """What is wrong with a feature's files."""
-    state, state_fault = _look(feature.state, feature.id, lambda one: _in_state(one, feature.id))
+    state, state_fault = _look(feature.state, feature.id, lambda file: _in_state(file, feature.id))
     version = _unknown_version(feature)
     if version is not None:
         # By rules that nobody here knows, the others may be as they should.
         why = f"is of version {shorten(version, 20)} of the contract, which Holdfast does not know"
         return [Fault(feature.state, "unknown", why, feature.id)]
-    plan, plan_fault = _look(feature.plan, feature.id, lambda one: _in_plan(one, feature))
+    plan, plan_fault = _look(feature.plan, feature.id, lambda file: _in_plan(file, feature))
     if state is not None and plan is not None:
         misfit = _misfit(root, feature, state, plan)
         if misfit is not None:
@@ -124,26 +124,26 @@ def faults(root: str, feature: Feature) -> list[Fault]:
 
 def _unknown_version(feature: Feature) -> str | None:
     try:
-        found = yaml_files.load(feature.state)
+        file = yaml_files.load(feature.state)
     except HoldfastError:
         return None
-    version = number_text(found.value.get("version")).removeprefix("v") if found is not None else ""
+    version = number_text(file.value.get("version")).removeprefix("v") if file is not None else ""
     return version if version not in _KNOWN and _NUMBER.match(version) else None
 
 
-def _in_state(found: YamlFile, feature_id: str) -> str | None:
-    named = found.value.get("feature_id", feature_id)
+def _in_state(file: YamlFile, feature_id: str) -> str | None:
+    named = file.value.get("feature_id", feature_id)
     if named != feature_id:
         return f"it is of another feature, {shorten(str(named), 60)!a}"
-    return error_of(FORMAT.problems(found.value, STATE))
+    return error_of(FORMAT.problems(file.value, STATE))
 
 
-def _in_plan(found: YamlFile, feature: Feature) -> str | None:
-    named = obj(found.value.get("feature")).get("id", feature.id)
+def _in_plan(file: YamlFile, feature: Feature) -> str | None:
+    named = obj(file.value.get("feature")).get("id", feature.id)
     if named != feature.id:
         return f"it is of another feature, {shorten(str(named), 60)!a}"
-    wrong = error_of(FORMAT.problems(found.value, PLAN))
-    if wrong is not None or any(True for _ in words.planned({"plan": found.value})):
+    wrong = error_of(FORMAT.problems(file.value, PLAN))
+    if wrong is not None or any(True for _ in words.planned({"plan": file.value})):
         return wrong
     known = rebuild.tasks_in_events(feature)
     return f"its tasks are gone, and the history knows {known}" if known else None
@@ -156,10 +156,10 @@ def _misfit(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fau
         return None
     active = words.current({"state": state.value}).get("active_task")
     try:
-        told = rebuild.rebuilt(root, feature).plan
+        plan_of_history = rebuild.rebuilt(root, feature).plan
     except HoldfastError:
-        told = {}
-    is_known = any(task.get("task_id") == active for _, task in words.planned({"plan": told}))
+        plan_of_history = {}
+    is_known = any(task.get("task_id") == active for _, task in words.planned({"plan": plan_of_history}))
     return Fault(feature.plan if is_known else feature.state, "damaged", why, feature.id)
 
 
@@ -168,11 +168,11 @@ def _look(
 ) -> tuple[YamlFile | None, Fault | None]:
     """What a file says if there is nothing wrong with it, else what is."""
     try:
-        found = yaml_files.load(path)
-        if found is None:
+        file = yaml_files.load(path)
+        if file is None:
             return None, Fault(path, "missing", "", feature_id)
-        why = wrong(found)
-        return (found, None) if why is None else (None, Fault(path, "damaged", why, feature_id))
+        why = wrong(file)
+        return (file, None) if why is None else (None, Fault(path, "damaged", why, feature_id))
     except Damaged as error:
         return None, Fault(path, "damaged", error.message, feature_id)
     except Conflict as error:
@@ -196,38 +196,38 @@ def error_of(problems: list[Problem]) -> str | None:
 def doubts(feature: Feature) -> list[Fault]:
     """What is doubtful about a history, which is never touched."""
     try:
-        found = history_index.recorded(feature.history, strict=True)
+        index = history.read_index(feature.history, strict=True)
     except HoldfastError as error:
         return [Fault(feature.history, "unreadable", error.message, feature.id)]
-    return [Fault(feature.history, kind, why, feature.id) for kind, why in _doubts(found)]
+    return [Fault(feature.history, kind, why, feature.id) for kind, why in _doubts(index)]
 
 
-def _doubts(found: HistoryIndex) -> list[tuple[Kind, str]]:
+def _doubts(index: HistoryIndex) -> list[tuple[Kind, str]]:
     made: list[tuple[Kind, str]] = []
     counted: tuple[tuple[Kind, Faults, str], ...] = (
-        ("unused", found.unreadable, "that cannot be read"),
-        ("changed", found.changed, "changed since Holdfast wrote it"),
+        ("unused", index.unreadable, "that cannot be read"),
+        ("changed", index.changed, "changed since Holdfast wrote it"),
     )
-    for kind, faults, what in counted:
+    for kind, faults, why in counted:
         if faults.number:
-            made.append((kind, f"has {count(faults.number, 'line')} {what}: {_listed(faults)}"))
-    if found.wrong.number:
-        told = count(found.wrong.number, "line")
+            made.append((kind, f"has {count(faults.number, 'line')} {why}: {_listed(faults)}"))
+    if index.wrong.number:
+        number = count(index.wrong.number, "line")
         made.append(
-            ("unused", f"has {told} that the contract does not allow: line {found.wrong.first[0]}, {found.why}")
+            ("unused", f"has {number} that the contract does not allow: line {index.wrong.first[0]}, {index.why}")
         )
-    if found.untaken is not None:
+    if index.untaken is not None:
         most = f"{limits.MAX_DOCUMENT_SIZE >> 20} MiB"
         made.append(
-            ("large", f"has more than {most} of other programs: those from line {found.untaken} on are left out")
+            ("large", f"has more than {most} of other programs: those from line {index.untaken} on are left out")
         )
-    if found.lacking is not None:
-        told = count(found.lacking.number, "event")
+    if index.lacking is not None:
+        number = count(index.lacking.number, "event")
         spans = [
             str(span.first) if span.first == span.last else f"{span.first}-{span.last}"
-            for span in found.lacking.spans
+            for span in index.lacking.spans
         ]
-        made.append(("lacking", f"lacks {told} of session {found.lacking.session[:8]}: number {', '.join(spans)}"))
+        made.append(("lacking", f"lacks {number} of session {index.lacking.session[:8]}: number {', '.join(spans)}"))
     return made
 
 
@@ -242,19 +242,21 @@ def _listed(faults: Faults) -> str:
 def around(root: str) -> list[Fault]:
     """What is wrong with the registry, or missing beside it."""
     fault = registry_fault(root)
-    found = [] if fault is None else [fault]
+    faults_here = [] if fault is None else [fault]
     if fault is None:
         named = [str(entry.get("feature_id")) for entry in registry.entries(root)]
         there = {feature.id for feature in layout.features(root)}
         path = layout.registry(root)
-        found += [Fault(path, "unlisted", "", feature.id) for feature in layout.kept(root) if feature.id not in named]
-        found += [
+        faults_here += [
+            Fault(path, "unlisted", "", feature.id) for feature in layout.kept(root) if feature.id not in named
+        ]
+        faults_here += [
             Fault(path, "absent", f"lists {name}, which has no directory here", name)
             for name in named if name not in there
         ]  # fmt: skip
     if is_bare(root):
-        found.append(Fault(layout.readme(root), "missing"))
-    return found
+        faults_here.append(Fault(layout.readme(root), "missing"))
+    return faults_here
 
 
 def is_bare(root: str) -> bool:
@@ -265,10 +267,10 @@ def is_bare(root: str) -> bool:
 
 def registry_fault(root: str) -> Fault | None:
     path = layout.registry(root)
-    _, fault = _look(path, None, lambda found: _in_registry(found, path))
+    _, fault = _look(path, None, lambda file: _in_registry(file, path))
     return None if fault is not None and fault.kind == "missing" and not layout.kept(root) else fault
 
 
-def _in_registry(found: YamlFile, path: str) -> str | None:
-    registry.listed(found, path)
-    return error_of(FORMAT.problems(found.value, REGISTRY))
+def _in_registry(file: YamlFile, path: str) -> str | None:
+    registry.listed(file, path)
+    return error_of(FORMAT.problems(file.value, REGISTRY))

@@ -1,12 +1,16 @@
-"""`history.jsonl`: one JSON object per line, only ever appended to.
+"""`history.jsonl`: one JSON object per line, only ever appended to; what it holds, and which events are missing.
 
-A line is one write at the end of the file, so that programs which know no lock cannot mix theirs with ours. What a
-crash cut off stays a bad line of its own: nothing that was written is ever changed or removed.
+Each line is one write at the end of the file, so that programs without locks cannot mix their lines with ours. What a
+crash cut off stays a bad line: nothing written is ever changed or removed.
+
+Every Holdfast event carries its number in its writer's stream, from 1, and names what its writer had seen of other
+streams. So a removed line leaves a visible gap, except at the very end.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
@@ -15,20 +19,25 @@ import msgspec
 from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Failed, Invalid, NotFound
-from holdfast.formats.contract.fields import OWN
+from holdfast.formats import document_paths
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract.fields import HISTORY, OWN
+from holdfast.formats.contract.history import carried, event_of
 from holdfast.machine.files import sync_directory
 from holdfast.machine.locks import locked
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
 
-LIMIT: Final = limits.MAX_HISTORY_SIZE
+MAX_SIZE: Final = limits.MAX_HISTORY_SIZE
 _MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
 # Stands for a line that is longer than any program writes.
 _TOO_LONG: Final = b"!\n"
-_MOST_CUT: Final = 50  # lines that were cut off within: one for each writer that was killed
+_MAX_LINE_NUMBERS: Final = 100  # kept of each kind of fault
+_MAX_CUT: Final = 50  # lines that were cut off within: one for each writer that was killed
 
 Line = dict[str, Json]
 
@@ -48,7 +57,7 @@ class WrittenEvents(NamedTuple):
 
         Every writer's events are appended in their order, so one that is there vouches for those before it.
         """
-        event = event_of(line)
+        event = mark_of(line)
         if event is None:
             return False
         if event.hash in self.hashes:
@@ -67,7 +76,7 @@ class EventMark(NamedTuple):
     seq: int
 
 
-def event_of(line: Mapping[str, Json]) -> EventMark | None:
+def mark_of(line: Mapping[str, Json]) -> EventMark | None:
     """The mark of the event a line carries; None for lines of other programs."""
     event = line.get(OWN)
     if not isinstance(event, dict):
@@ -124,16 +133,16 @@ def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorou
     there = _intact(fd) if thorough else _written(fd, _TAIL)
     if not there.whole and any(there.has(line) is None for line, _ in encoded):
         there = _written(fd, None)
-    found: list[bytes] = []
+    missing: list[bytes] = []
     hashes: set[str] = set()
     for line, data in encoded:
-        event = event_of(line)
+        event = mark_of(line)
         if there.has(line) or (event is not None and event.hash in hashes):
             continue
         if event is not None:
             hashes.add(event.hash)
-        found.append(data)
-    return found
+        missing.append(data)
+    return missing
 
 
 def _ends_well(fd: int) -> bool:
@@ -184,7 +193,7 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
         if not whole:
             next(lines, None)  # begins somewhere within a line
         for raw in lines:
-            event = event_of(_line(raw)) if _MARK in raw else None
+            event = mark_of(_line(raw)) if _MARK in raw else None
             if event is not None:
                 hashes.add(event.hash)
                 latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
@@ -193,18 +202,16 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
 
 def _intact(fd: int) -> WrittenEvents:
     """The events of those lines that are still as they were written."""
-    from holdfast.formats.contract.history import event_of as verified
-
     os.lseek(fd, 0, os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        found = (verified(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
-        return WrittenEvents(frozenset(event.hash for event in found if event is not None), {}, whole=True)
+        events = (event_of(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
+        return WrittenEvents(frozenset(event.hash for event in events if event is not None), {}, whole=True)
 
 
 def _lines_of(file: BinaryIO) -> Iterator[bytes]:
     """Every line, with its end, one at a time. Raises `Invalid` where there is more than any history has."""
-    if os.fstat(file.fileno()).st_size > LIMIT:
-        raise _too_much(f"is larger than {LIMIT >> 20} MiB")
+    if os.fstat(file.fileno()).st_size > MAX_SIZE:
+        raise _too_much(f"is larger than {MAX_SIZE >> 20} MiB")
     number = 0
     while raw := file.readline(limits.MAX_HISTORY_LINE_SIZE):
         number += 1
@@ -252,22 +259,22 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
             raise explain(error, "read", path) from error
 
 
-def told_again(path: str, numbers: Collection[int]) -> set[int]:
+def completed_later(path: str, numbers: Collection[int]) -> set[int]:
     """Which of these lines, of the first fifty, were cut off within, and stand whole further below: nothing is
     missing of them.
 
     So it looks where a writer was killed while appending, and the next one added the line anew.
     """
-    found: set[int] = set()
+    completed: set[int] = set()
     cut: dict[int, bytes] = {}
-    looked_for = set(sorted(numbers)[:_MOST_CUT])
+    looked_for = set(sorted(numbers)[:_MAX_CUT])
     fd = open_private(path, os.O_RDONLY)
     with os.fdopen(fd, "rb") as file:
         for number, raw in enumerate(_lines_of(file), 1):
-            found.update(number for number, begun in cut.items() if raw.startswith(begun) and _line(raw))
+            completed.update(number for number, begun in cut.items() if raw.startswith(begun) and _line(raw))
             if number in looked_for:
                 cut[number] = raw.rstrip(b"\r\n")
-    return found
+    return completed
 
 
 def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
@@ -282,3 +289,133 @@ def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
         if raw is _TOO_LONG:
             why = f"it is longer than {limits.MAX_HISTORY_LINE_SIZE >> 20} MiB"
     return Invalid(f"{display_path(path)}, line {number}: {why}", operation="read", file=path)
+
+
+# ── what is in it, and what is missing ───────────────────────────────────────────────────────────────────
+
+
+class EventNumbers(NamedTuple):
+    """Numbers of one writer's events, the first and the last of them included."""
+
+    writer: str
+    first: int
+    last: int
+
+
+class Lacking(NamedTuple):
+    """The events that a history lacks of its session."""
+
+    session: str
+    spans: list[EventNumbers]
+
+    @property
+    def number(self) -> int:
+        return sum(span.last - span.first + 1 for span in self.spans)
+
+    def has(self, event: Event) -> bool:
+        return event.session == self.session and any(
+            span.writer == event.writer and span.first <= event.seq <= span.last for span in self.spans
+        )
+
+
+class Faults:
+    """How many lines have a fault, and the first of them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.first: list[int] = []
+
+    def add(self, line: int) -> None:
+        self.number += 1
+        if len(self.first) < _MAX_LINE_NUMBERS:
+            self.first.append(line)
+
+
+class HistoryIndex(NamedTuple):
+    """A history as it was found. Lines are named by their number, from 1."""
+
+    unreadable: Faults  # without those that were cut off and stand whole further below
+    changed: Faults  # no longer what Holdfast wrote
+    wrong: Faults  # not what the contract wants of a line
+    why: str  # what is wrong with the first of these
+    lacking: Lacking | None
+    untaken: int | None  # the first line of another program that is beyond what is taken in
+
+
+def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
+    """What the history at a path holds; nothing when there is none. `strict` asks the contract about every line.
+
+    Line by line: a history may be large, and what is remembered of it here does not grow with it.
+    """
+    unreadable, changed, wrong = Faults(), Faults(), Faults()
+    why = ""
+    present = PresentEvents()
+    untaken: int | None = None
+    room = limits.MAX_DOCUMENT_SIZE
+    for number, line in read(path) if os.path.lexists(path) else ():
+        if isinstance(line, Invalid):
+            unreadable.add(number)
+            continue
+        if OWN in line:
+            if event_of(line) is None:
+                changed.add(number)
+            for event in carried(line):
+                present.add(event)
+        elif untaken is None:
+            room -= size_of(line)
+            untaken = number if room < 0 else None
+        # Whoever has that many wrong lines need not know of all.
+        problem = _wrong(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
+        if problem is not None:
+            why = why or problem
+            wrong.add(number)
+    if unreadable.number:
+        again = completed_later(path, unreadable.first)
+        unreadable.number -= len(again)
+        unreadable.first = [number for number in unreadable.first if number not in again]
+    return HistoryIndex(unreadable, changed, wrong, why, present.lacking(), untaken)
+
+
+def _wrong(line: Mapping[str, Json]) -> str | None:
+    if FORMAT.is_sound(msgspec.json.encode(line), HISTORY):
+        return None
+    errors = [problem for problem in FORMAT.problems(dict(line), HISTORY) if problem.severity == "error"]
+    return f"{document_paths.written(errors[0].place)} {errors[0].message}" if errors else None
+
+
+class PresentEvents:
+    """Which events are there, of each session, and the last that any of them knows of."""
+
+    def __init__(self) -> None:
+        self._sessions: Counter[str] = Counter()
+        self._numbers: dict[tuple[str, str], set[int]] = {}
+        self._tops: dict[str, dict[str, int]] = {}
+
+    def add(self, event: Event) -> None:
+        self._numbers.setdefault((event.session, event.writer), set()).add(event.seq)
+        self._sessions[event.session] += 1
+        tops = self._tops.setdefault(event.session, {})
+        for head in (event.head, *event.seen):
+            tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
+
+    def lacking(self) -> Lacking | None:
+        """What is missing of the session that most of the events are about; None when nothing is."""
+        if not self._sessions:
+            return None
+        session = self._sessions.most_common(1)[0][0]
+        spans = [
+            span
+            for writer, top in self._tops[session].items()
+            for span in _gaps(writer, self._numbers.get((session, writer), set()), top)
+        ]
+        return Lacking(session, spans) if spans else None
+
+
+def _gaps(writer: str, numbers: set[int], top: int) -> list[EventNumbers]:
+    gaps: list[EventNumbers] = []
+    expected = 1
+    for number in [*sorted(number for number in numbers if number >= 1), top + 1]:
+        if number > expected:
+            gaps.append(EventNumbers(writer, expected, number - 1))
+        expected = max(expected, number + 1)
+    return gaps

@@ -20,7 +20,7 @@ from holdfast.machine.private_paths import is_foreign, make_private_dir, refuse_
 from holdfast.machine.wall import Wall
 
 NAME: Final = ".ai-session"
-_LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
+_MAX_NAME_LENGTH: Final = 200  # file systems allow 255 bytes, and temporaries add to it
 
 _IGNORED: Final = b"# Locks and temporary files belong to this machine alone.\n.*\n!.gitignore\n"
 
@@ -101,7 +101,7 @@ def feature(root: str, feature_id: str) -> Feature:
 
 def is_id(name: str) -> bool:
     """`slug-YYYY-MM-DD`, with a day that the calendar has."""
-    return len(name) <= _LONGEST_NAME and is_feature_id(name)
+    return len(name) <= _MAX_NAME_LENGTH and is_feature_id(name)
 
 
 def checked_id(name: str) -> str:
@@ -116,8 +116,10 @@ def checked_id(name: str) -> str:
 def features(root: str) -> list[Feature]:
     """Every feature directory, by name; links are none."""
     try:
-        with os.scandir(root) as found:
-            names = sorted(entry.name for entry in found if is_id(entry.name) and entry.is_dir(follow_symlinks=False))
+        with os.scandir(root) as entries:
+            names = sorted(
+                entry.name for entry in entries if is_id(entry.name) and entry.is_dir(follow_symlinks=False)
+            )
     except OSError as error:
         raise explain(error, "list", root) from error
     return [feature(root, name) for name in names]

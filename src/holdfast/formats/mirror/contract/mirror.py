@@ -23,10 +23,10 @@ from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.contract import configured
 from holdfast.formats.contract.events import commands
 from holdfast.formats.contract.history import as_of_each, line
-from holdfast.formats.mirror.contract import create, erase, history, layout, registry, update, yaml_files
-from holdfast.formats.mirror.contract.read import foreign, gathered
-from holdfast.formats.mirror.fingerprint import Print, hash_of
-from holdfast.formats.mirror.layouts import MirrorLayout, Showing, WantedFile, inside, safe_name
+from holdfast.formats.mirror.contract import feature_dirs, feature_files, history, layout, registry, yaml_files
+from holdfast.formats.mirror.contract.feature_files import foreign_lines, gathered
+from holdfast.formats.mirror.fingerprint import Fingerprint, hash_of
+from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside, safe_name
 from holdfast.formats.mirror.state import WrittenFile
 from holdfast.formats.stored_remainder import shown
 from holdfast.formats.text.read import read, read_yaml
@@ -37,7 +37,7 @@ HOME: Final = ".ai-session"
 REGISTRY: Final = f"{HOME}/active-features.yaml"
 _STATE, _PLAN, _HISTORY = "state.yaml", "implementation-plan.yaml", "history.jsonl"
 _PARTS: Final = (_STATE, _PLAN, _HISTORY)
-_NOWHERE: Final = Print(0, 0, 0, 0)
+_NOWHERE: Final = Fingerprint(0, 0, 0, 0)
 # In the place of a hash: the next look reads the file.
 _UNSURE: Final = "?"
 # Times that are never taken back, whatever we say.
@@ -55,7 +55,7 @@ class ContractLayout(MirrorLayout):
     def rules(self) -> Format:
         return configured(self.models)
 
-    def notes(self, showing: Showing) -> list[str]:
+    def notes(self, showing: ShownSession) -> list[str]:
         note = configured(self.models).model_note(showing.state)
         return [] if note is None else [note]
 
@@ -66,7 +66,7 @@ class ContractLayout(MirrorLayout):
     def wanted(
         self,
         root: str,  # noqa: ARG002
-        sessions: Sequence[Showing],  # noqa: ARG002
+        sessions: Sequence[ShownSession],  # noqa: ARG002
         left: Mapping[str, WrittenFile],  # noqa: ARG002
         known: Mapping[str, WrittenFile],  # noqa: ARG002
     ) -> dict[str, WantedFile]:
@@ -78,7 +78,7 @@ class ContractLayout(MirrorLayout):
 
     def content(self, root: str, path: str) -> bytes:
         if path.endswith(_HISTORY):
-            return read_limited(inside(root, path), history.LIMIT, what="a history")
+            return read_limited(inside(root, path), history.MAX_SIZE, what="a history")
         return super().content(root, path)
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
@@ -89,21 +89,21 @@ class ContractLayout(MirrorLayout):
         there = {feature.id for feature in layout.features(home)}
         if there - listed and listed - there:
             raise Invalid("an entry was given the name of a feature that is not there", operation="read")
-        found: list[tuple[str, Json]] = []
+        documents: list[tuple[str, Json]] = []
         for feature in layout.features(home):
             document = _readable(feature)
             if document is not None:  # else its own files tell what is wrong with it
-                found.append((f"{HOME}/{feature.id}/{_STATE}", document))
-        return found
+                documents.append((f"{HOME}/{feature.id}/{_STATE}", document))
+        return documents
 
     def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
         """One file as it was, with the others as they are."""
         if path == REGISTRY:
             entries = _entries(data)
-            found = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
+            documents = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
             return [
                 (where, {**value, "entry": entries.get(where.split("/")[1], value.get("entry"))})
-                for where, value in found
+                for where, value in documents
             ]
         if path.endswith(_HISTORY):
             return self.gather(root, path, data)
@@ -136,21 +136,21 @@ class ContractLayout(MirrorLayout):
         entries = salvaged(text) if path == REGISTRY else []
         return yaml.written({registry.LIST: [*entries]}, over=text).encode() if entries else None
 
-    def bring_up(
+    def update_files(
         self,
         root: str,
-        due: Sequence[Showing],
+        due: Sequence[ShownSession],
         known: Mapping[str, WrittenFile],
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
         home = layout.root_of(root)
-        create.settle(home)
+        feature_dirs.settle(home)
         register = layout.registry(home)
         if _is_another(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
             return {}  # changed since it was taken in: that comes first
         _furnish(home)
         before = yaml_files.raw_of(register) or b""
-        found: dict[str, WrittenFile] = {}
+        written: dict[str, WrittenFile] = {}
         entries: dict[str, Json] = {}
         for showing in due:
             document = shown(showing.state, self.rules)
@@ -158,12 +158,12 @@ class ContractLayout(MirrorLayout):
             ours = f"{HOME}/{feature.id}/{_STATE}" in known or not os.path.lexists(feature.state)
             if not ours and _readable(feature) is None:
                 continue  # another program's, damaged or of a newer version: it is left alone
-            found.update(_brought_up(root, home, feature, document, showing, known, displaced, self.models))
+            written.update(_update_feature(root, home, feature, document, showing, known, displaced, self.models))
             entries[feature.id] = document["entry"]
         after = yaml_files.raw_of(register) or b""
         as_left = _undated(before) == _undated(after) or _only_ours(before, after, entries)
-        found[REGISTRY] = WrittenFile("", hash_of(after) if as_left else _UNSURE, _NOWHERE, "", 0)
-        return found
+        written[REGISTRY] = WrittenFile("", hash_of(after) if as_left else _UNSURE, _NOWHERE, "", 0)
+        return written
 
     def erase(
         self,
@@ -177,20 +177,20 @@ class ContractLayout(MirrorLayout):
         before = yaml_files.raw_of(register) or b""
         for name in feature_ids:
             if layout.is_id(name):
-                erase.erase(layout.feature(home, name))
-                registry.drop(home, name, _told_within(root, displaced))
+                feature_dirs.erase(layout.feature(home, name))
+                registry.drop(home, name, _within(root, displaced))
         after = yaml_files.raw_of(register) or b""
         left = known.get(REGISTRY)
         ours = left is not None and left.hash == hash_of(before) and _only_ours(before, after, {}, feature_ids)
         return {REGISTRY: WrittenFile("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)}
 
 
-def _brought_up(
+def _update_feature(
     root: str,
     home: str,
     feature: layout.Feature,
     document: Document,
-    one: Showing,
+    session: ShownSession,
     known: Mapping[str, WrittenFile],
     displaced: Callable[[str, str], bool],
     models: Mapping[str, str],
@@ -204,28 +204,32 @@ def _brought_up(
     ]
     if changed:
         return
-    told = known.get(f"{within}/{_HISTORY}")
+    known_history = known.get(f"{within}/{_HISTORY}")
     there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
-    if told is not None and told.print.size != there:
-        told = None  # somebody has added to it, or brought an earlier one back
-    if told is not None and _ends_riding(one, told):
-        told = None  # what rode along with nothing yet goes with the next line
-    lines = [*_lines(one, told, models, feature.history)]
+    if known_history is not None and known_history.print.size != there:
+        known_history = None  # somebody has added to it, or brought an earlier one back
+    if known_history is not None and _ends_riding(session, known_history):
+        known_history = None  # what rode along with nothing yet goes with the next line
+    lines = [*_lines(session, known_history, models, feature.history)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
-        create.create(home, document, history=lines, known=True)
+        feature_dirs.create(home, document, history=lines, known=True)
     else:
-        size = 0 if told is None else size + there
-        update.update(home, document, lines, displaced=_told_within(root, displaced))
+        size = 0 if known_history is None else size + there
+        feature_files.update(home, document, lines, displaced=_within(root, displaced))
     for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
         raw = yaml_files.raw_of(os.path.join(feature.path, name)) or b""
         hashed = hash_of(raw) if _says(raw, part) else _UNSURE
-        yield f"{within}/{name}", WrittenFile(one.state.session, hashed, _NOWHERE, one.as_of, 0, one.state.count)
-    last = one.state.last
+        yield (
+            f"{within}/{name}",
+            WrittenFile(session.state.session, hashed, _NOWHERE, session.as_of, 0, session.state.count),
+        )
+    last = session.state.last
     yield (
         f"{within}/{_HISTORY}",
         WrittenFile(
-            one.state.session, "", Print(0, size, 0, 0), one.as_of, 0, one.state.count, last[0] if last else 0
+            session.state.session, "", Fingerprint(0, size, 0, 0), session.as_of, 0, session.state.count,
+            last[0] if last else 0,
         ),
     )  # fmt: skip
 
@@ -253,7 +257,7 @@ def _furnish(home: str) -> None:
     layout.made(home)
     if not os.path.lexists(layout.readme(home)):
         with locked(layout.creating_lock(home), what="creating"):
-            create.furnish(home)
+            feature_dirs.furnish(home)
     if not os.path.lexists(layout.registry(home)):
         with locked(layout.registry_lock(home), what="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):
@@ -292,13 +296,13 @@ def _undated(raw: bytes) -> bytes:
     return _LAST_ACTIVE.sub(b"", raw)
 
 
-def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], gone: Collection[str] = ()) -> bool:
+def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], removed: Collection[str] = ()) -> bool:
     """Whether nothing but these entries is another in the registry, or gone from it."""
     try:
         was, now = (_entries(raw) for raw in (before, after))
     except HoldfastError:
         return False
-    others = {name: entry for name, entry in was.items() if name not in entries and name not in gone}
+    others = {name: entry for name, entry in was.items() if name not in entries and name not in removed}
     return others == {name: entry for name, entry in now.items() if name not in entries} and all(
         _holds(now.get(name), entry) for name, entry in entries.items()
     )
@@ -308,19 +312,19 @@ def _entries(raw: bytes) -> dict[str, Json]:
     value = read_yaml(raw, REGISTRY).value if raw.strip() else {}
     if not isinstance(value, dict):
         raise Invalid("it is not a list of features", operation="read")
-    found = registry.listed(yaml_files.YamlFile(value, ""), REGISTRY)
-    return {str(entry["feature_id"]): entry for entry in found}
+    entries = registry.listed(yaml_files.YamlFile(value, ""), REGISTRY)
+    return {str(entry["feature_id"]): entry for entry in entries}
 
 
-def _told_within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
-    def told(path: str, old: str) -> None:
+def _within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
+    def report(path: str, old: str) -> None:
         displaced(os.path.relpath(path, root).replace(os.sep, "/"), old)
 
-    return told
+    return report
 
 
-def _ends_riding(one: Showing, before: WrittenFile) -> bool:
-    return any(event.hash == before.as_of and _from_a_line(event) for event in one.events(before.clock))
+def _ends_riding(session: ShownSession, before: WrittenFile) -> bool:
+    return any(event.hash == before.as_of and _from_a_line(event) for event in session.events(before.clock))
 
 
 def _from_a_line(event: Event) -> bool:
@@ -328,33 +332,33 @@ def _from_a_line(event: Event) -> bool:
     return (event.key or "").startswith("file:contract:") and isinstance(event_data(event), CommandRan)
 
 
-def _told_by_others(path: str) -> Counter[bytes]:
+def _foreign_commands(path: str) -> Counter[bytes]:
     """What the lines of other programs tell, as events."""
-    return Counter(msgspec.json.encode(heard.data) for _, heard in commands({"history": foreign(path)}))
+    return Counter(msgspec.json.encode(command.data) for _, command in commands({"history": foreign_lines(path)}))
 
 
 def _lines(
-    one: Showing, before: WrittenFile | None, models: Mapping[str, str], path: str
+    session: ShownSession, before: WrittenFile | None, models: Mapping[str, str], path: str
 ) -> Iterator[dict[str, Json]]:
     """A line for every event that is not in the history yet; for all, when that is not certain.
 
     An event that was heard from a line of this very history has its line.
     """
     since = 0
-    if before is not None and before.session == one.state.session and before.clock:
-        tail = [event for event in one.events(before.clock) if event.hash != before.as_of]
-        if before.events + len(tail) == one.state.count:
+    if before is not None and before.session == session.state.session and before.clock:
+        tail = [event for event in session.events(before.clock) if event.hash != before.as_of]
+        if before.events + len(tail) == session.state.count:
             since = before.clock
     theirs: Counter[bytes] | None = None
     riding: list[Event] = []
-    due = [event for event in one.events(since) if before is None or not since or event.hash != before.as_of]
-    for event, state in as_of_each(due, one.state, lambda: one.events(0), latest=True):
+    due = [event for event in session.events(since) if before is None or not since or event.hash != before.as_of]
+    for event, state in as_of_each(due, session.state, lambda: session.events(0), latest=True):
         data = event_data(event)
         if _from_a_line(event):
-            theirs = _told_by_others(path) if theirs is None else theirs
-            said = msgspec.json.encode(data)
-            if theirs[said]:
-                theirs[said] -= 1
+            theirs = _foreign_commands(path) if theirs is None else theirs
+            encoded = msgspec.json.encode(data)
+            if theirs[encoded]:
+                theirs[encoded] -= 1
                 riding.append(event)
                 continue
         yield line(event, data, state, models, riding)

@@ -17,8 +17,8 @@ from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract import fields as words
 from holdfast.formats.contract.fields import PLAN, REGISTRY, STATE, lst, obj
 from holdfast.formats.contract.history import restored
-from holdfast.formats.mirror.contract import history, history_index, layout, registry, yaml_files
-from holdfast.formats.mirror.contract.history_index import HistoryIndex
+from holdfast.formats.mirror.contract import history, layout, registry, yaml_files
+from holdfast.formats.mirror.contract.history import HistoryIndex
 from holdfast.formats.mirror.contract.layout import Feature, count
 from holdfast.formats.mirror.contract.yaml_files import Mapping
 from holdfast.formats.timestamps import in_seconds
@@ -126,14 +126,14 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
 
 def _tasks(dated: list[_Dated]) -> list[Json]:
     """Tasks that lines name. That one was worked on is all that a line proves."""
-    found: dict[str, Mapping] = {}
+    tasks: dict[str, Mapping] = {}
     for at, line in dated:
         task = line.get("task_id")
         if not isinstance(task, str) or not task:
             continue
         words = " ".join(str(line.get(key) or "") for key in ("command", "arguments"))
         agent = line.get("agent")
-        found.setdefault(
+        tasks.setdefault(
             task,
             {
                 "task_id": task,
@@ -145,12 +145,12 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
                 "artifacts": [],
             },
         )
-    return [*found.values()]
+    return [*tasks.values()]
 
 
 def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
     """By time, each once: a merge of two branches may have mixed and doubled them. No more than a document holds."""
-    found: dict[bytes, _Dated] = {}
+    dated: dict[bytes, _Dated] = {}
     room = limits.MAX_DOCUMENT_SIZE
     for line in lines:
         written = msgspec.json.encode(line, order="sorted")
@@ -159,8 +159,8 @@ def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
             break
         at = _moment_or_none(line.get("timestamp"))
         if at is not None:
-            found.setdefault(written, _Dated(at, line))
-    return sorted(found.values(), key=lambda one: one.at)
+            dated.setdefault(written, _Dated(at, line))
+    return sorted(dated.values(), key=lambda entry: entry.at)
 
 
 def _moment_or_none(written: Json) -> int | None:
@@ -178,21 +178,21 @@ _NEW_TASK: Final[Mapping] = {
 
 def rebuilt(root: str, feature: Feature) -> FromHistory:
     """What the feature's files must have said."""
-    found = history_index.recorded(feature.history)
+    index = history.read_index(feature.history)
     state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
     begun = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
     hints: Mapping = {
         _STARTED: min((item for item in begun if _is_time(item)), key=_moment, default=None),
         "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
     }
-    told = from_history(feature.id, lambda: _lines(feature), hints)
-    if told.by_events:
-        told = told._replace(source=told.source + _uncertain(found))
-        if found.lacking is None and not found.changed.number:
-            return told
-        told = _begun(_named(told, feature.id, _has_goal(feature)), hints)
-    made_plan = _plan(told, plan)
-    return told._replace(plan=made_plan, state=_state(told, state, made_plan), entry=entry_over(told.entry, entry))
+    files = from_history(feature.id, lambda: _lines(feature), hints)
+    if files.by_events:
+        files = files._replace(source=files.source + _uncertain(index))
+        if index.lacking is None and not index.changed.number:
+            return files
+        files = _begun(_named(files, feature.id, _has_goal(feature)), hints)
+    made_plan = _plan(files, plan)
+    return files._replace(plan=made_plan, state=_state(files, state, made_plan), entry=entry_over(files.entry, entry))
 
 
 def tasks_in_events(feature: Feature) -> str | None:
@@ -206,8 +206,8 @@ def tasks_in_events(feature: Feature) -> str | None:
 
 def entry_over(base: Mapping, entry: Mapping) -> Mapping:
     """An entry of the registry with everything that another says and the contract allows."""
-    said = {key: value for key, value in entry.items() if key != "feature_id"}
-    return _over(base, said, lambda one: _is_allowed({registry.LIST: [one]}, REGISTRY))
+    values = {key: value for key, value in entry.items() if key != "feature_id"}
+    return _over(base, values, lambda entry_: _is_allowed({registry.LIST: [entry_]}, REGISTRY))
 
 
 def _lines(feature: Feature) -> Iterator[Mapping]:
@@ -222,10 +222,10 @@ def _lines(feature: Feature) -> Iterator[Mapping]:
 
 def _read(path: str) -> Mapping:
     try:
-        found = yaml_files.load(path)
+        file = yaml_files.load(path)
     except HoldfastError:
         return {}
-    return {} if found is None else found.value
+    return {} if file is None else file.value
 
 
 def _listed(root: str, feature_id: str) -> Mapping:
@@ -239,11 +239,11 @@ def _current(state: Mapping) -> Mapping:
     return obj(state.get("current_state"))
 
 
-def _over(base: Mapping, said: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+def _over(base: Mapping, values: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
     """`base` with every value of `said` that is allowed there."""
     made = base
     for _ in range(2):  # a value may only be allowed beside one that comes after it
-        for key, value in said.items():
+        for key, value in values.items():
             if made.get(key, ...) != value and is_allowed({**made, key: value}):
                 made = {**made, key: value}
     return made
@@ -253,27 +253,27 @@ def _is_allowed(value: Json, kind: str) -> bool:
     return not any(problem.severity == "error" for problem in FORMAT.problems(value, kind))
 
 
-def _state(told: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
+def _state(files: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
     tasks = {task.get("task_id") for _, task in words.planned({"plan": plan})}
 
     def allowed(now: Mapping) -> bool:
-        return now.get("active_task") in {None, *tasks} and _is_allowed({**told.state, "current_state": now}, STATE)
+        return now.get("active_task") in {None, *tasks} and _is_allowed({**files.state, "current_state": now}, STATE)
 
-    now = _current(told.state)
+    now = _current(files.state)
     if now.get("active_task") not in tasks:
         now = {**now, "active_task": None}
     now = _over(now, _current(state), allowed)
     others = {key: value for key, value in state.items() if key not in ("current_state", "feature_id", "version")}
-    return _over({**told.state, "current_state": now}, others, lambda one: _is_allowed(one, STATE))
+    return _over({**files.state, "current_state": now}, others, lambda value: _is_allowed(value, STATE))
 
 
-def _plan(told: FromHistory, plan: Mapping) -> Mapping:
+def _plan(files: FromHistory, plan: Mapping) -> Mapping:
     """The tasks of the file as far as they can be read; those that only events know of are added."""
     about = {key: value for key, value in obj(plan.get("feature")).items() if key != "id"}
     feature = _over(
-        obj(told.plan.get("feature")), about, lambda one: _is_allowed({"feature": one, "phases": []}, PLAN)
+        obj(files.plan.get("feature")), about, lambda value: _is_allowed({"feature": value, "phases": []}, PLAN)
     )
-    known = {str(task["task_id"]): (phase, task) for phase, task in words.planned({"plan": told.plan})}
+    known = {str(task["task_id"]): (phase, task) for phase, task in words.planned({"plan": files.plan})}
     phases: dict[str, Mapping] = {}
     done: set[str] = set()
     for phase, task in words.planned({"plan": plan}):
@@ -282,11 +282,11 @@ def _plan(told: FromHistory, plan: Mapping) -> Mapping:
             base = known[name][1] if name in known else {"task_id": name, "description": name, **_NEW_TASK}
             _put(phases, phase, _over(base, task, _is_task))
             done.add(name)
-    if told.by_events or not done:
+    if files.by_events or not done:
         for name, (phase, task) in known.items():
             if name not in done:
                 _put(phases, phase, task)
-    return {**told.plan, "feature": feature, "phases": [*phases.values()]}
+    return {**files.plan, "feature": feature, "phases": [*phases.values()]}
 
 
 def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
@@ -317,40 +317,40 @@ def _has_goal(feature: Feature) -> bool:
     return session is not None and bool(view.text_value(session, "goal"))
 
 
-def _named(told: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
+def _named(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
     """Without its beginning, a session has no goal: the feature's name has to do."""
     if has_goal:
-        return told
+        return files
     name = name_of(feature_id)
-    about: Mapping = {**obj(told.plan.get("feature")), "name": name, "description": name}
-    return told._replace(plan={**told.plan, "feature": about})
+    about: Mapping = {**obj(files.plan.get("feature")), "name": name, "description": name}
+    return files._replace(plan={**files.plan, "feature": about})
 
 
-def _begun(told: FromHistory, hints: Mapping) -> FromHistory:
+def _begun(files: FromHistory, hints: Mapping) -> FromHistory:
     """As early as any file says."""
     started = hints.get(_STARTED)
-    now = _current(told.state)
+    now = _current(files.state)
     if not _is_time(started) or _moment(started) >= _moment(now.get(_STARTED)):
-        return told
-    return told._replace(
-        state={**told.state, "current_state": {**now, _STARTED: started}},
-        plan={**told.plan, "feature": {**obj(told.plan.get("feature")), "created_at": started}},
-        entry={**told.entry, _STARTED: started},
+        return files
+    return files._replace(
+        state={**files.state, "current_state": {**now, _STARTED: started}},
+        plan={**files.plan, "feature": {**obj(files.plan.get("feature")), "created_at": started}},
+        entry={**files.entry, _STARTED: started},
     )
 
 
-def _uncertain(found: HistoryIndex) -> str:
+def _uncertain(index: HistoryIndex) -> str:
     """What keeps a history from being the whole truth, and what that means."""
-    said: list[str] = []
-    if found.lacking is not None:
-        said.append(f"lacks {count(found.lacking.number, 'event')}")
-    if found.changed.number:
-        said.append(f"has {count(found.changed.number, 'line')} that somebody changed")
-    lost = bool(said)
-    if found.unreadable.number:
-        said.append(f"has {count(found.unreadable.number, 'line')} that cannot be read")
+    flaws: list[str] = []
+    if index.lacking is not None:
+        flaws.append(f"lacks {count(index.lacking.number, 'event')}")
+    if index.changed.number:
+        flaws.append(f"has {count(index.changed.number, 'line')} that somebody changed")
+    lost = bool(flaws)
+    if index.unreadable.number:
+        flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
     kept = ": what stood there is not certain, and what the files still said is kept" if lost else ""
-    return f", which {' and '.join(said)}{kept}" if said else ""
+    return f", which {' and '.join(flaws)}{kept}" if flaws else ""
 
 
 def _is_time(value: Json) -> bool:

@@ -34,8 +34,8 @@ _PLAIN: Final = re.compile(
 def entries(root: str) -> list[Mapping]:
     """Every entry, in the file's order; none when there is no registry yet."""
     with layout.concerning("read", file=layout.registry(root)):
-        found = _load(root) if layout.is_there(root) else None
-        return [] if found is None else listed(found, layout.registry(root))
+        file = _load(root) if layout.is_there(root) else None
+        return [] if file is None else listed(file, layout.registry(root))
 
 
 def entry(root: str, feature_id: str) -> Mapping | None:
@@ -56,7 +56,7 @@ def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None 
         layout.checked_id(feature_id)
         layout.need(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, what=f"registering {feature_id}"):
-            yaml_files.rewrite(path, partial(_with, path, feature_id, entry), _told(path, displaced))
+            yaml_files.rewrite(path, partial(_with, path, feature_id, entry), _for_path(path, displaced))
 
 
 def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | None = None) -> None:
@@ -66,7 +66,7 @@ def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | Non
         layout.checked_id(feature_id)
         layout.need(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, what=f"removing {feature_id}"):
-            yaml_files.rewrite(path, partial(_without, path, feature_id), _told(path, displaced))
+            yaml_files.rewrite(path, partial(_without, path, feature_id), _for_path(path, displaced))
 
 
 def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> bytes | None:
@@ -75,15 +75,15 @@ def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> byte
     quick = _in_place(raw, feature_id, entry)
     if quick is not None:
         return None if quick == raw else quick
-    found = yaml_files.parsed(raw, path)
-    known = listed(found, path)
+    file = yaml_files.parsed(raw, path)
+    known = listed(file, path)
     at = next((n for n, item in enumerate(known) if item.get("feature_id") == feature_id), None)
     old = None if at is None else known[at]
     new = entry if old is None else _moved(old, entry)
     if new == old:
         return None
     changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
-    return yaml_files.written({**found.value, LIST: [*changed]}, found)
+    return yaml_files.written({**file.value, LIST: [*changed]}, file)
 
 
 def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
@@ -110,28 +110,28 @@ def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
         line = re.compile(rb"^( *(?:- )?" + key.encode() + rb": ).*$", re.MULTILINE)
         if not isinstance(new[key], str) or len(line.findall(block)) != 1:
             return None
-        said = yaml.inline(new[key]).encode()
-        block = line.sub(lambda found, said=said: found[1] + said, block)  # type: ignore[misc]
+        text = yaml.inline(new[key]).encode()
+        block = line.sub(lambda match, text=text: match[1] + text, block)  # type: ignore[misc]
     return raw[:start] + block + raw[end:]
 
 
 def _without(path: str, feature_id: str, raw: bytes | None) -> bytes | None:
-    found = None if raw is None else yaml_files.parsed(raw, path)
-    known = [] if found is None else listed(found, path)
+    file = None if raw is None else yaml_files.parsed(raw, path)
+    known = [] if file is None else listed(file, path)
     left = [item for item in known if item.get("feature_id") != feature_id]
-    if found is None or len(left) == len(known):
+    if file is None or len(left) == len(known):
         return None
-    return yaml_files.written({**found.value, LIST: [*left]}, found)
+    return yaml_files.written({**file.value, LIST: [*left]}, file)
 
 
-def _told(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
+def _for_path(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
     return None if displaced is None else partial(displaced, path)
 
 
-def listed(found: YamlFile, path: str) -> list[Mapping]:
+def listed(file: YamlFile, path: str) -> list[Mapping]:
     """The entries of a registry; raises `Damaged` when it is none."""
-    value = found.value.get(LIST)
-    if value is None and (not found.value or LIST in found.value):
+    value = file.value.get(LIST)
+    if value is None and (not file.value or LIST in file.value):
         return []
     if isinstance(value, list):
         known = [item for item in value if isinstance(item, dict) and isinstance(item.get("feature_id"), str)]
@@ -145,9 +145,9 @@ def listed(found: YamlFile, path: str) -> list[Mapping]:
     )
 
 
-def later(one: Json, other: Json) -> Json:
+def later(first: Json, second: Json) -> Json:
     """Of two times as files write them, the later; what is no time counts as long past."""
-    return one if _moment(one) > _moment(other) else other
+    return first if _moment(first) > _moment(second) else second
 
 
 def _moment(written: Json) -> int:

@@ -19,8 +19,8 @@ from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import HOUR
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import REGISTRY
-from holdfast.formats.mirror.contract import create, layout, rebuild, registry, yaml_files
-from holdfast.formats.mirror.contract.check import MENDED, Fault, error_of, faults, is_bare, registry_fault
+from holdfast.formats.mirror.contract import feature_dirs, layout, rebuild, registry, yaml_files
+from holdfast.formats.mirror.contract.check import RESTORABLE, Fault, error_of, faults, is_bare, registry_fault
 from holdfast.formats.mirror.contract.layout import Feature, count
 from holdfast.formats.mirror.contract.rebuild import FromHistory, entry_over, rebuilt
 from holdfast.formats.mirror.contract.yaml_files import Mapping
@@ -40,21 +40,21 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
     if not layout.is_there(root):
         return []
     moment = Wall().now() if now is None else now
-    said: list[str] = [] if _merging(root) else create.settle(root)
+    sentences: list[str] = [] if _merging(root) else feature_dirs.settle(root)
     for feature in layout.kept(root):
-        said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
-    said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
-    said += _guarded(partial(_restore_readme, root), "README.md")
-    said += _guarded(partial(_sweep, root, moment), "temporary files")
-    return said + ([] if _merging(root) else create.settle(root))
+        sentences += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
+    sentences += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
+    sentences += _guarded(partial(_restore_readme, root), "README.md")
+    sentences += _guarded(partial(_sweep, root, moment), "temporary files")
+    return sentences + ([] if _merging(root) else feature_dirs.settle(root))
 
 
-def _guarded(step: Callable[[], list[str]], what: str) -> list[str]:
+def _guarded(step: Callable[[], list[str]], name: str) -> list[str]:
     """One that cannot be restored must not keep the others from it."""
     try:
         return step()
     except HoldfastError as error:
-        return [f"{what} could not be restored: {error.message}."]
+        return [f"{name} could not be restored: {error.message}."]
 
 
 def _merging(root: str) -> bool:
@@ -77,25 +77,27 @@ def _sweep(root: str, now: int) -> list[str]:
 def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
     if not faults(root, feature):
         return []
-    said: list[str] = []
+    sentences: list[str] = []
     with locked(feature.lock, what=f"restoring {feature.id}"):
         for _ in range(_ROUNDS):
-            found = faults(root, feature)  # again: another process may have been quicker
-            mended = [fault for fault in found if fault.kind in MENDED]
-            if not mended:
+            faults_now = faults(root, feature)  # again: another process may have been quicker
+            restorable = [fault for fault in faults_now if fault.kind in RESTORABLE]
+            if not restorable:
                 break
-            said += [_mend(feature, fault, partial(rebuilt, root, feature), now) for fault in mended]
-    return said + [f"Left alone: {fault.sentence(root)}." for fault in found if fault.kind not in MENDED]
+            sentences += [_mend(feature, fault, partial(rebuilt, root, feature), now) for fault in restorable]
+    return sentences + [
+        f"Left alone: {fault.sentence(root)}." for fault in faults_now if fault.kind not in RESTORABLE
+    ]
 
 
-def _mend(feature: Feature, fault: Fault, told: Callable[[], FromHistory], now: int) -> str:
+def _mend(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHistory], now: int) -> str:
     if fault.kind == "folder":
         layout.make_artifacts(feature)
         return f"{feature.id}/artifacts was missing: it is there again."
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
         return f"{feature.id}/history.jsonl was missing: there is an empty one now."
-    made = told()  # while the damaged one is still there: some of it may be readable
+    made = rebuild_files()  # while the damaged one is still there: some of it may be readable
     aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
     value = made.state if fault.path == feature.state else made.plan
     write_atomic(fault.path, yaml_files.written_anew(fault.path, value))
@@ -106,8 +108,8 @@ def _mend(feature: Feature, fault: Fault, told: Callable[[], FromHistory], now: 
 def _restore_readme(root: str) -> list[str]:
     if not is_bare(root):
         return []
-    with locked(layout.creating_lock(root), patience=create.PATIENCE, what="restoring README.md"):
-        create.furnish(root)
+    with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, what="restoring README.md"):
+        feature_dirs.furnish(root)
     return ["README.md was missing: it is there again."]
 
 
@@ -116,34 +118,34 @@ def _restore_readme(root: str) -> list[str]:
 
 def _restore_registry(root: str, now: int) -> list[str]:
     fault = registry_fault(root)
-    if fault is not None and fault.kind not in MENDED:
+    if fault is not None and fault.kind not in RESTORABLE:
         return [f"Left alone: {fault.sentence(root)}."]
-    said: list[str] = []
+    sentences: list[str] = []
     if fault is not None:
         with locked(layout.registry_lock(root), patience=registry.PATIENCE, what="restoring the registry"):
-            said = _remake(root, now)
+            sentences = _remake(root, now)
     known = {entry.get("feature_id") for entry in registry.entries(root)}
     for feature in layout.kept(root):
         if feature.id not in known:
             registry.put(root, _entry(root, feature))
-            said.append(f"{feature.id} was not listed in the registry: it is now.")
-    return said
+            sentences.append(f"{feature.id} was not listed in the registry: it is now.")
+    return sentences
 
 
 def _remake(root: str, now: int) -> list[str]:
     fault = registry_fault(root)
-    if fault is None or fault.kind not in MENDED:
+    if fault is None or fault.kind not in RESTORABLE:
         return []
     path = layout.registry(root)
     raw = yaml_files.raw_of(path) or b""
-    found = _parsed(raw, path)
-    saved = salvaged(raw.decode("utf-8", "replace")) if found is None else _listed(found.value)
+    file = _parsed(raw, path)
+    saved = salvaged(raw.decode("utf-8", "replace")) if file is None else _listed(file.value)
     names = [str(entry["feature_id"]) for entry in saved]
     kept = {feature.id: feature for feature in layout.kept(root)}
     entries: dict[str, Mapping] = {}
     for name, entry in zip(names, saved, strict=True):
         # One that is listed once and as it should be stays; others are known better by their directory.
-        if names.count(name) == 1 and found is not None and _is_entry(entry):
+        if names.count(name) == 1 and file is not None and _is_entry(entry):
             entries[name] = entry
         elif name not in entries:
             entries[name] = entry_over(rebuild.from_history(name, lambda: iter(()), entry).entry, entry)
@@ -151,10 +153,12 @@ def _remake(root: str, now: int) -> list[str]:
                 entries[name] = {**entries[name], **_entry(root, kept[name])}
     entries = {**entries, **{name: _entry(root, feature) for name, feature in kept.items() if name not in entries}}
     aside = yaml_files.set_aside(path, now) if fault.kind == "damaged" else None
-    value: Mapping = {**(found.value if found else {}), registry.LIST: [*entries.values()]}
+    value: Mapping = {**(file.value if file else {}), registry.LIST: [*entries.values()]}
     write_atomic(path, yaml_files.written_anew(path, value))
-    told = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{told}"]
+    kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return [
+        f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{kept_aside}"
+    ]
 
 
 def _entry(root: str, feature: Feature) -> Mapping:
@@ -192,15 +196,15 @@ def _is_entry(entry: Mapping) -> bool:
 
 def salvaged(text: str) -> list[Mapping]:
     """The entries of a damaged registry that can be read one by one."""
-    found: list[Mapping] = []
+    entries: list[Mapping] = []
     for part in _ITEM.split(text):
         lines = textwrap.dedent(part).splitlines()
         for size in range(len(lines), max(0, len(lines) - 8), -1):
             entry = _read_entry("\n".join(lines[:size]))
             if entry is not None:
-                found.append(entry)
+                entries.append(entry)
                 break
-    return found
+    return entries
 
 
 def _read_entry(text: str) -> Mapping | None:

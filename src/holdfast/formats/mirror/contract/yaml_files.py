@@ -20,10 +20,10 @@ from holdfast.machine.files import free_name, sync_directory, write_atomic
 from holdfast.machine.os_errors import display_path, explain, retry_interrupted
 from holdfast.machine.private_paths import open_private
 
-LIMIT: Final = read.LIMIT
+MAX_SIZE: Final = read.LIMIT
 ASIDE: Final = ".rejected-"
 # Somebody who writes all the time is not waited for.
-_MOST_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 
 Mapping = dict[str, Json]
@@ -56,21 +56,21 @@ def raw_of(path: str) -> bytes | None:
     try:
         parts: list[bytes] = []
         size = 0
-        while size <= LIMIT and (part := retry_interrupted(os.read, fd, 1 << 18)):
+        while size <= MAX_SIZE and (part := retry_interrupted(os.read, fd, 1 << 18)):
             parts.append(part)
             size += len(part)
     except OSError as error:
         raise explain(error, "read", path) from error
     finally:
         os.close(fd)
-    if size > LIMIT:
-        raise _damaged(path, f"{display_path(path)} is larger than {LIMIT >> 20} MiB")
+    if size > MAX_SIZE:
+        raise _damaged(path, f"{display_path(path)} is larger than {MAX_SIZE >> 20} MiB")
     return b"".join(parts)
 
 
 def unmerged(raw: bytes) -> bool:
     """Whether git left the marks of a conflict in it."""
-    return git_ignore.disputed(raw) is not None
+    return git_ignore.unmerged_reason(raw) is not None
 
 
 def unfinished(path: str) -> Conflict:
@@ -108,12 +108,12 @@ def rewrite(
     they wrote, and `displaced` is told where that stands for a moment. With `tell_first` it is told of the file as it
     is read, too: for whoever looked at it a while ago.
     """
-    found = raw_of(path)
-    if tell_first and found is not None and displaced is not None:
+    old = raw_of(path)
+    if tell_first and old is not None and displaced is not None:
         displaced(path)
-    expected = found
-    for _ in range(_MOST_TRIES):
-        data = change(found)
+    expected = old
+    for _ in range(_MAX_TRIES):
+        data = change(old)
         if data is None:
             return
         late: list[bytes] = []
@@ -135,7 +135,7 @@ def rewrite(
         write_atomic(path, data, displaced=look)
         if not late:
             return
-        found, expected = late[0], data
+        old, expected = late[0], data
 
 
 def _finished(path: str) -> bytes | None:

@@ -1,15 +1,21 @@
-"""Making a feature: all of it or nothing.
+"""Feature directories: created whole or not at all, and erased when their session is deleted.
 
-Its directory is built under a name beginning with a dot, synced, and renamed into place; only then does the registry
-name it. Whoever dies half-way leaves either a dotted directory, which is removed, or one that carries its entry,
-which is completed: `settle` does both, and everybody who looks calls it.
+A directory is built under a name that begins with a dot, synced, and renamed into place; only then does the registry
+list it. A creator that dies half-way leaves a dotted directory, which is removed, or one that carries its registry
+entry, which is completed: `settle` does both, and everybody who reads the registry calls it.
+
+Erasing removes what Holdfast wrote and keeps what others wrote. Only here do lines leave a history: somebody asked
+for it, and Holdfast's lines hold whole events. Every step can be repeated, so the next caller finishes what a killed
+one began.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
+import re
 from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
 from typing import Final
@@ -19,16 +25,23 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid
-from holdfast.formats.mirror.contract import layout, registry, yaml_files
+from holdfast.core.events import EVENT_TYPES
+from holdfast.formats.contract.fields import OWN
+from holdfast.formats.mirror.contract import history, layout, registry, yaml_files
 from holdfast.formats.mirror.contract.layout import Feature
 from holdfast.formats.mirror.contract.yaml_files import Mapping
+from holdfast.machine import files
 from holdfast.machine.files import PREFIX, SUFFIX, sync_directory, write_atomic
 from holdfast.machine.locks import locked
 from holdfast.machine.os_errors import WINDOWS, explain
+from holdfast.machine.private_paths import open_private
 
 PATIENCE: Final = 60.0  # dozens of processes may each create a feature at the same moment
 _TEMPORARY: Final = ".creating-"
-_OWN: Final = frozenset({"state.yaml", "implementation-plan.yaml", "history.jsonl", ".unregistered"})
+_OWN_NAMES: Final = frozenset({"state.yaml", "implementation-plan.yaml", "history.jsonl", ".unregistered"})
+_MARK: Final = f'"{OWN}"'.encode()
+# How a line of ours begins: what a crash cut off has no mark yet, but words of the session.
+_BEGUN: Final = re.compile(rb'\{"timestamp":"[^"]{0,40}","command":"([a-z_.]+)"')
 _README: Final = b"""\
 # Sessions
 
@@ -43,6 +56,8 @@ This directory holds the state of work that AI agents do in this project, one di
 The files may be read and edited by people and programs; `holdfast doctor` checks them, and restores from history
 what was lost or damaged. Names that begin with a dot are locks and temporary files.
 """
+
+_objects = msgspec.json.Decoder(decodable(dict[str, Json]))
 
 
 def create(
@@ -169,7 +184,7 @@ def _undo(root: str, feature: Feature) -> None:
 def _is_untouched(path: str) -> bool:
     with contextlib.suppress(OSError):
         inside = set(os.listdir(path))
-        return inside <= _OWN | {"artifacts"} and not os.listdir(os.path.join(path, "artifacts"))
+        return inside <= _OWN_NAMES | {"artifacts"} and not os.listdir(os.path.join(path, "artifacts"))
     return False
 
 
@@ -182,10 +197,10 @@ def _unsettled(root: str) -> bool:
 
 def _temporaries(root: str) -> list[str]:
     try:
-        with os.scandir(root) as found:
+        with os.scandir(root) as entries:
             return sorted(
                 entry.path
-                for entry in found
+                for entry in entries
                 if entry.name.startswith(_TEMPORARY) and entry.is_dir(follow_symlinks=False)
             )
     except OSError as error:
@@ -194,7 +209,7 @@ def _temporaries(root: str) -> list[str]:
 
 def _settle(root: str) -> list[str]:
     removed = [path for path in _temporaries(root) if _remove(path)]
-    said = ["A feature whose creation was cut short: what there was of it is removed."] * len(removed)
+    sentences = ["A feature whose creation was cut short: what there was of it is removed."] * len(removed)
     for feature in layout.features(root):
         if not os.path.lexists(feature.unregistered):
             continue
@@ -202,12 +217,12 @@ def _settle(root: str) -> list[str]:
         try:
             if registry.entry(root, feature.id) is None and entry is not None:
                 registry.put(root, entry)
-                said.append(f"Feature {feature.id} was made but not yet listed: it is now.")
+                sentences.append(f"Feature {feature.id} was made but not yet listed: it is now.")
         except (Conflict, Damaged) as error:  # somebody else's to solve: the next who looks tries again
-            said.append(f"Feature {feature.id} was made but cannot be listed: {error.message}.")
+            sentences.append(f"Feature {feature.id} was made but cannot be listed: {error.message}.")
             continue
         _registered(feature)
-    return said
+    return sentences
 
 
 def _kept_entry(feature: Feature) -> Mapping | None:
@@ -223,7 +238,7 @@ def _remove(path: str) -> bool:
     """Remove what a creator made, by its names alone: what anybody else put there stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
-            if name in _OWN or (name.startswith(PREFIX) and name.endswith(SUFFIX)):
+            if name in _OWN_NAMES or (name.startswith(PREFIX) and name.endswith(SUFFIX)):
                 os.unlink(os.path.join(path, name))
     with contextlib.suppress(OSError):
         os.rmdir(os.path.join(path, "artifacts"))
@@ -231,3 +246,131 @@ def _remove(path: str) -> bool:
         os.rmdir(path)
         return True
     return False
+
+
+# ── erasing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def erase(feature: Feature) -> bool:
+    """Remove Holdfast's lines, and the directory if nothing of anybody else's is in it; True when it is gone.
+
+    State and plan are removed before, by whoever knows whether they are ours.
+    """
+    if not os.path.isdir(feature.path) or os.path.islink(feature.path):
+        return True
+    with layout.concerning("delete", feature_id=feature.id, file=feature.path):
+        try:
+            with locked(feature.lock, what=f"deleting {feature.id}"):
+                with locked(history.lock_of(feature.history), what="deleting lines of history"):
+                    _erase_lines(feature)
+                if _is_bare(feature):
+                    return _remove_directory(feature)
+            if not (os.path.lexists(feature.state) or os.path.lexists(feature.plan)):
+                _mark_deleted(feature)
+        except OSError as error:
+            raise explain(error, "remove", feature.path) from error
+    return False
+
+
+def foreign_lines(raw: bytes) -> bytes:
+    """The lines of a history that Holdfast did not write, as they stand."""
+    kept = bytearray()  # not a list of lines: there may be millions
+    for line in io.BytesIO(raw):
+        if line.strip() and not _is_own(line):
+            kept += line
+    return bytes(kept)
+
+
+def _is_own(line: bytes) -> bool:
+    try:
+        return OWN in _objects.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        begun = _BEGUN.match(line)
+        return _MARK in line or (begun is not None and begun[1].decode() in EVENT_TYPES)
+
+
+def _is_object(line: bytes) -> bool:
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return isinstance(_objects.decode(line), dict)
+    return False
+
+
+def _erase_lines(feature: Feature) -> None:
+    raw = _read_history(feature.history)
+    if raw is not None:
+        kept = foreign_lines(raw)
+        if not kept:
+            _remove_file(feature, feature.history)
+        elif kept != raw:
+            _replace(feature.history, raw, kept)
+    for path in files.temporaries(feature.path):
+        # Of a writer that was killed. Lines of others may be in it, from the very moment that this was.
+        if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
+            os.unlink(path)
+
+
+def _replace(path: str, raw: bytes, kept: bytes) -> None:
+    late: list[bytes] = []
+
+    def displaced(old: str) -> None:
+        stood = _read_history(old) or b""
+        late.append(foreign_lines(stood[len(raw) :] if stood.startswith(raw) else b""))
+
+    write_atomic(path, kept, displaced=displaced)
+    _append(path, b"".join(late))
+
+
+def _remove_file(feature: Feature, path: str) -> None:
+    """Under another name first: somebody who knows no lock may have added to it just now."""
+    aside = os.path.join(feature.path, files.temporary_name())
+    os.rename(path, aside)
+    late = foreign_lines(_read_history(aside) or b"")
+    if late:
+        _append(feature.history, late)
+    os.unlink(aside)
+    sync_directory(feature.path)
+
+
+def _append(path: str, lines: bytes) -> None:
+    if not lines:
+        return
+    fd = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(fd, lines)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_history(path: str) -> bytes | None:
+    if not os.path.lexists(path):
+        return None
+    return files.read_limited(path, history.MAX_SIZE, what="a history")
+
+
+def _is_bare(feature: Feature) -> bool:
+    """Is nothing in the directory but what begins with a dot, and no artifact?"""
+    inside = [name for name in os.listdir(feature.path) if not name.startswith(".")]
+    return not inside or (
+        inside == ["artifacts"] and not os.path.islink(feature.artifacts) and not os.listdir(feature.artifacts)
+    )
+
+
+def _remove_directory(feature: Feature) -> bool:
+    locks = {feature.lock, history.lock_of(feature.history), feature.unregistered, feature.deleted}
+    with contextlib.suppress(OSError):
+        if os.path.isdir(feature.artifacts):
+            os.rmdir(feature.artifacts)
+        for path in locks:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+        os.rmdir(feature.path)
+        sync_directory(os.path.dirname(feature.path))
+        return True
+    return False  # somebody keeps something there
+
+
+def _mark_deleted(feature: Feature) -> None:
+    """What is left is not to be taken for a feature that lost its files."""
+    if not os.path.lexists(feature.deleted):
+        write_atomic(feature.deleted, b"")

@@ -1,7 +1,7 @@
-"""A feature's files read and brought up to date: state and plan under one lock, then history, then the registry.
+"""The files of one feature, read as one document and brought up to date: state, plan, history, registry entry.
 
-Whatever the clock says, no time in these files goes backwards. A file that cannot be used stops the update before
-anything is written; `restoring` puts it right.
+State and plan are written under one lock, then history, then the registry. Whatever the clock says, no time in these
+files goes backwards. A file that cannot be used stops an update before anything is written; `restore` repairs it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.formats.contract.fields import OWN
 from holdfast.formats.mirror.contract import history, layout, registry, yaml_files
 from holdfast.formats.mirror.contract.layout import Feature
@@ -22,21 +24,73 @@ from holdfast.formats.mirror.contract.yaml_files import Mapping, YamlFile
 from holdfast.machine.locks import PATIENCE, locked
 
 
-class Files(NamedTuple):
+def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
+    """The composite document of a feature's directory. Raises `Invalid` when a file of it is no YAML.
+
+    With `leave_no_trace` no lock is made where there is none: for whoever only looks at other people's files.
+    """
+    root, feature_id = os.path.split(folder)
+    feature = layout.Feature(feature_id, folder)
+    document_parts: dict[str, Json] = {}
+    unlocked = leave_no_trace and not os.path.lexists(feature.lock)
+    with nullcontext() if unlocked else locked(feature.lock, shared=True, what=f"reading {feature_id}"):
+        for name, path in (("state", feature.state), ("plan", feature.plan)):
+            document = yaml_files.load(path)
+            if document is not None:
+                document_parts[name] = document.value
+        lines = foreign_lines(feature.history)
+    if not document_parts:
+        raise Invalid(f"there is neither state nor plan in {feature_id}", operation="read", file=folder)
+    entry = entry_of(root, feature_id)
+    if entry is not None:
+        document_parts["entry"] = entry
+    if lines:
+        document_parts["history"] = lines
+    return document_parts
+
+
+def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
+    """A feature's entry in the registry, if that can be read: its own files say what they say without it."""
+    try:
+        return registry.entry(root, feature_id)
+    except HoldfastError:
+        return None
+
+
+def foreign_lines(path: str) -> list[Json]:
+    """Lines that other programs wrote, up to the size of a document; Holdfast's own are events that the log has.
+
+    The file only grows, so these stay the same ones, whatever comes after them; the doctor says where they end.
+    """
+    lines: list[Json] = []
+    left = limits.MAX_DOCUMENT_SIZE
+    for _, line in history.read(path) if os.path.lexists(path) else ():
+        if isinstance(line, dict) and OWN not in line:
+            left -= history.size_of(line)
+            if left < 0:
+                break
+            lines.append(line)
+    return lines
+
+
+# ── reading and updating the files ───────────────────────────────────────────────────────────────────────
+
+
+class FeatureFiles(NamedTuple):
     """What a feature's two files say; None for one that is missing."""
 
     state: YamlFile | None
     plan: YamlFile | None
 
 
-def read(root: str, feature_id: str) -> Files:
+def read(root: str, feature_id: str) -> FeatureFiles:
     """State and plan as they belong together: not one of before and one of after an update."""
     feature = layout.feature(root, feature_id)
     with layout.concerning("read", feature_id=feature_id, file=feature.path):
         layout.need(root)
         _need(feature)
         with locked(feature.lock, shared=True, what=f"reading {feature_id}"):
-            return Files(yaml_files.load(feature.state), yaml_files.load(feature.plan))
+            return FeatureFiles(yaml_files.load(feature.state), yaml_files.load(feature.plan))
 
 
 def update(
