@@ -28,7 +28,7 @@ class Guested(Several):
         self.guests_key = self.age
         self.at("laptop")
         self.owners_key = self.age
-        self.found()
+        self.create_vault()
         self.private = str(self.session("start", "Private")["id"])
         self.shared = str(self.session("start", "Shared", "--replace")["id"])
         self.prompt("Build it")

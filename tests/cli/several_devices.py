@@ -15,7 +15,7 @@ class Several(Calling):
         super().__init__(root, monkeypatch, capsys)
         self.root = root
         # What is out of reach here stays so: trying it again need not take time.
-        monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)
+        monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
         self.folder = root / "remote"
         self.url = f"folder:{self.folder}"
         self.repository()
@@ -45,7 +45,7 @@ class Several(Calling):
         """The words of the first vault of the device we are at."""
         return str(self.document("remote", "list")["remotes"][0]["words"])
 
-    def found(self, device: str = "laptop") -> None:
+    def create_vault(self, device: str = "laptop") -> None:
         self.at(device)
         assert self.document("remote", "add", "home", self.url)["what"] == "founded"
 

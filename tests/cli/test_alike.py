@@ -13,7 +13,7 @@ from tests.cli.several_devices import Several
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
     """A session that laptop and desk both have, each with a task t1 and an agent a-1 of its own."""
     made = Several(tmp_path, monkeypatch, capsys)
-    made.found()
+    made.create_vault()
     session = str(made.session("start", "Build the shop")["id"])
     made.sync()
     made.join("desk")

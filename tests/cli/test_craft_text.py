@@ -54,7 +54,7 @@ def imported(several: Several) -> str:
 
 
 def test_project_is_the_path_on_the_device_that_looks(several: Several) -> None:
-    several.found()
+    several.create_vault()
     session = several.session("start", "Build the shop")["id"]
     several.sync()
     several.join("desktop")

@@ -14,7 +14,7 @@ from tests.cli.several_devices import Several
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
     made = Several(tmp_path, monkeypatch, capsys)
-    made.found()
+    made.create_vault()
     made.join("desk")
     return made
 

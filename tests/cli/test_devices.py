@@ -43,7 +43,7 @@ def test_show_makes_the_keys_once(several: Several) -> None:
 
 def test_show_names_the_vaults(several: Several) -> None:
     """Where this device belongs, by the words people compare."""
-    several.found()
+    several.create_vault()
     (vault,) = several.document("device", "show")["device"]["vaults"]
     assert set(vault) == {"remote", "id", "words", "status", "confirmed"}
     assert (vault["remote"], vault["status"], vault["confirmed"]) == ("home", "member", True)
@@ -52,7 +52,7 @@ def test_show_names_the_vaults(several: Several) -> None:
 
 def test_a_device_asks_and_is_let_in(several: Several) -> None:
     """It is pending on both sides, and a member once it was approved by its fingerprint, however that is written."""
-    several.found()
+    several.create_vault()
     several.at("desk")
     several.document("remote", "add", "home", several.url)
     words = several.words
@@ -71,7 +71,7 @@ def test_approving_what_cannot_be(several: Several) -> None:
     """Each reason has its code: no remote, no fingerprint, nobody who asks, one who is in, nobody who may."""
     words = several.words
     several.refused(3, "device", "approve", words)
-    several.found()
+    several.create_vault()
     several.refused(4, "device", "approve", "seven words are not enough for this one")
     several.refused(4, "device", "approve", words.rpartition("-")[0] + "-!!!")
     several.refused(3, "device", "approve", "0" * 32)
@@ -83,7 +83,7 @@ def test_approving_what_cannot_be(several: Several) -> None:
 
 def test_one_that_may_let_others_in(several: Several) -> None:
     """`--admin` gives a device that right, at once or later."""
-    several.found()
+    several.create_vault()
     several.join("desk")
     desk = several.words
     several.at("laptop")
@@ -95,7 +95,7 @@ def test_one_that_may_let_others_in(several: Several) -> None:
 
 def test_list_without_the_remote(several: Several) -> None:
     """Who belongs there is known without asking; that nobody could be asked is said aside."""
-    several.found()
+    several.create_vault()
     several.join("desk")
     several.sync("laptop")
     several.away()
@@ -115,7 +115,7 @@ def test_list_without_anything(several: Several) -> None:
 
 def test_rename_is_heard_elsewhere(several: Several) -> None:
     """The new name stands here at once, and at the others after a sync; also when the remote was away meanwhile."""
-    several.found()
+    several.create_vault()
     several.join("desk")
     several.document("device", "rename", "workbench")
     several.sync("laptop")
@@ -139,11 +139,11 @@ def test_names_that_cannot_be(several: Several) -> None:
 
 def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
     """Whoever asks to join chooses a name; no control sequence of it reaches the terminal."""
-    several.found()
+    several.create_vault()
     with Keeper.open(str(several.project), home=str(several.root / "home-evil"), device="evil") as keeper:
-        here = open_vault.here(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
-        with open_vault.place(keeper, several.url) as place:
-            signed = create_vault.existing(place)
+        here = open_vault.this_device(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
+        with open_vault.remote_at(keeper, several.url) as place:
+            signed = create_vault.read_founding(place)
             assert signed is not None
             join_vault.ask(here, place, signed)
         words = here.keys.public.words
@@ -157,7 +157,7 @@ def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
 def test_a_removed_device_is_cut_off(several: Several) -> None:
     """What it wrote before stays, what it writes afterwards reaches nobody, and it reads nothing new."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.session("resume", session)
@@ -179,7 +179,7 @@ def test_a_removed_device_is_cut_off(several: Several) -> None:
 def test_a_removed_device_comes_back(several: Several) -> None:
     """It asks again, like any other, and is let in with all that happened meanwhile."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.at("laptop")
@@ -202,7 +202,7 @@ def test_a_removed_device_comes_back(several: Several) -> None:
 def test_removing_what_cannot_be(several: Several) -> None:
     """Not the device one sits at, none that is not there, and not without the right to."""
     several.refused(3, "device", "remove", "desk")
-    several.found()
+    several.create_vault()
     several.refused(3, "device", "remove", "desk")
     several.refused(1, "device", "remove", "laptop")
     several.join("desk")
@@ -212,7 +212,7 @@ def test_removing_what_cannot_be(several: Several) -> None:
 
 def test_two_devices_of_one_name(several: Several) -> None:
     """A name that fits two is no answer: the fingerprint is."""
-    several.found()
+    several.create_vault()
     several.join("desk")
     several.join("phone")
     phone = several.words
@@ -225,7 +225,7 @@ def test_two_devices_of_one_name(several: Several) -> None:
 
 def test_a_request_can_be_declined(several: Several) -> None:
     """Whoever is not wanted disappears from the list."""
-    several.found()
+    several.create_vault()
     several.at("stranger")
     several.document("remote", "add", "home", several.url)
     words = several.words
@@ -243,7 +243,7 @@ def recover(several: Several, code: str) -> tuple[int, str]:
 def test_recovery_when_all_devices_are_gone(several: Several) -> None:
     """The code alone is on stdout; with it a new device is let in and has everything, and may let others in."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     spoken = several("device", "recovery-code")
     assert spoken.code == 0
@@ -260,7 +260,7 @@ def test_recovery_when_all_devices_are_gone(several: Several) -> None:
 
 def test_recovery_codes_that_do_not_open(several: Several) -> None:
     """Mistyped is invalid; an older one, or another vault's, is refused, and leaves no trace."""
-    several.found()
+    several.create_vault()
     older = several.document("device", "recovery-code")["recovery_code"]
     newer = several.document("device", "recovery-code")["recovery_code"]
     several.at("new")
@@ -274,7 +274,7 @@ def test_recovery_codes_that_do_not_open(several: Several) -> None:
 def test_who_may_make_a_recovery_code(several: Several) -> None:
     """Only who may let others in: a code does that."""
     several.refused(3, "device", "recovery-code")
-    several.found()
+    several.create_vault()
     several.refused(3, "device", "recovery-code", "--remote", "elsewhere")
     several.join("desk")
     several.refused(1, "device", "recovery-code")
@@ -282,7 +282,7 @@ def test_who_may_make_a_recovery_code(several: Several) -> None:
 
 def test_without_the_remote(several: Several) -> None:
     """What needs the remote says that it cannot be reached."""
-    several.found()
+    several.create_vault()
     several.away()
     several.refused(7, "device", "approve", "0" * 32)
     several.refused(7, "device", "remove", "desk")

@@ -44,7 +44,7 @@ def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.
 
 def test_a_sound_device_with_a_remote(several: Several) -> None:
     """The keys are named by their fingerprint, the remote by its address and when it was last synced."""
-    several.found()
+    several.create_vault()
     several.session("start", "Ship it")
     assert "never synced" in checks(several)["remote home"]["detail"]
     several.document("sync")
@@ -57,7 +57,7 @@ def test_a_sound_device_with_a_remote(several: Several) -> None:
 
 def test_offline_is_a_warning(several: Several) -> None:
     """A remote out of reach is nothing that is broken here."""
-    several.found()
+    several.create_vault()
     several.away()
     several("sync")
     found = checks(several)["remote home"]
@@ -68,7 +68,7 @@ def test_offline_is_a_warning(several: Several) -> None:
 
 def test_a_device_that_waits(several: Several) -> None:
     """The command that lets it in stands there, with its whole fingerprint; and what is held back."""
-    several.found()
+    several.create_vault()
     several.at("desktop")
     several.session("start", "Before")
     several.document("remote", "add", "home", several.url)
@@ -82,7 +82,7 @@ def test_a_device_that_waits(several: Several) -> None:
 
 def test_what_was_turned_away(several: Several) -> None:
     """A pack that somebody changed is named with its reason, and with what to do."""
-    several.found()
+    several.create_vault()
     several.join("desktop")
     several.session("start", "Ship it")
     several.document("sync")
@@ -93,13 +93,13 @@ def test_what_was_turned_away(several: Several) -> None:
     several.document("sync")
     found = checks(several)["remote home"]
     assert found["status"] == "warning"
-    assert "turned away of desktop" in found["detail"]
+    assert "not accepted from desktop" in found["detail"]
     assert found["fix"]
 
 
 def test_what_this_device_published_and_is_gone(several: Several) -> None:
     """Packs and heads of our own that the remote does not show any more are missed."""
-    several.found()
+    several.create_vault()
     several.session("start", "Ship it")
     several.document("sync")
     for pack in (several.folder / "p").rglob("*"):
@@ -111,21 +111,21 @@ def test_what_this_device_published_and_is_gone(several: Several) -> None:
             head.unlink()
     assert "published last is no longer there" in checks(several)["remote home"]["detail"]
     several.document("sync")
-    assert "turned away of laptop: the remote no longer shows" in checks(several)["remote home"]["detail"]
+    assert "not accepted from laptop: the remote no longer shows" in checks(several)["remote home"]["detail"]
     several.document("sync")
     assert checks(several)["remote home"]["status"] == "ok"
 
 
 def test_another_vault_in_its_place(several: Several) -> None:
     """Whoever puts a vault of their own where ours was is found out."""
-    several.found()
+    several.create_vault()
     ours = (several.folder / "vault").read_bytes()
     several.at("eve")
     several.document("remote", "add", "hers", f"folder:{several.root / 'hers'}")
     (several.folder / "vault").chmod(0o600)
     (several.folder / "vault").write_bytes((several.root / "hers" / "vault").read_bytes())
     several.at("laptop")
-    assert "another vault stands there" in checks(several)["remote home"]["detail"]
+    assert "replaced the vault" in checks(several)["remote home"]["detail"]
     (several.folder / "vault").unlink()
     found = checks(several)["remote home"]
     assert "no longer there" in found["detail"]
@@ -137,7 +137,7 @@ def test_another_vault_in_its_place(several: Several) -> None:
 
 def test_damaged_keys_are_a_failure(several: Several) -> None:
     """Keys that cannot be read, or that others can read, are said; nothing is made anew by looking."""
-    several.found()
+    several.create_vault()
     kept = home(several) / "device.json"
     whole = kept.read_bytes()
     kept.write_bytes(whole[:40])
@@ -146,7 +146,7 @@ def test_damaged_keys_are_a_failure(several: Several) -> None:
     assert kept.read_bytes() == whole[:40]
     kept.unlink()
     found = checks(several, code=6)
-    assert "is gone" in found["keys"]["detail"]
+    assert "is missing" in found["keys"]["detail"]
     assert not kept.exists()
     kept.write_bytes(whole)
     if os.name != "nt":
@@ -162,7 +162,7 @@ def test_damaged_keys_are_a_failure(several: Several) -> None:
 @pytest.mark.parametrize("name", ["remotes.json", "people.json"])
 def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
     """What cannot be read is named, and left as it is."""
-    several.found()
+    several.create_vault()
     (home(several) / name).write_text("{")
     found = checks(several, code=6)
     assert found["remotes"]["status"] == "failed"
@@ -171,7 +171,7 @@ def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
 
 def test_a_backup_holds_no_keys(several: Several) -> None:
     """What is backed up is the log: neither the device's keys nor those of any vault are in it."""
-    several.found()
+    several.create_vault()
     several.session("start", "Ship it")
     several.document("sync")
     copy = several.root / "copy.db"
@@ -191,7 +191,7 @@ def test_a_backup_holds_no_keys(several: Several) -> None:
 
 def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
     """Keys, remotes and people are the person's: taking Holdfast out of agents touches none of them."""
-    several.found()
+    several.create_vault()
     several.session("start", "Ship it")
     several.document("people", "add", "bea@example.org", several.age)
     before = {name: (home(several) / name).read_bytes() for name in ("device.json", "remotes.json", "people.json")}
@@ -202,14 +202,14 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
 
 def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
     """Entries that are gone are missed, with the command that puts them back."""
-    several.found()
+    several.create_vault()
     session = str(several.session("start", "Ship it")["id"])
     several.document("sync")
     for entry in (several.folder / "m").rglob("*"):
         if entry.is_file():
             entry.unlink()
     found = checks(several)["remote home"]
-    assert "nobody new finds in" in found["detail"]
+    assert "no new device can join" in found["detail"]
     assert "holdfast sync --put-back" in found["fix"]
     several.document("sync", "--put-back")
     assert checks(several)["remote home"]["status"] == "ok"
@@ -219,7 +219,7 @@ def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
 
 def test_a_copied_home_misses_nothing(several: Several) -> None:
     """A copy packs anew what was deleted: neither home takes that for packs that were lost."""
-    several.found()
+    several.create_vault()
     gone = str(several.session("start", "To be deleted")["id"])
     several.document("sync")
     several.session("start", "To be kept", "--replace")
@@ -241,7 +241,7 @@ def test_a_copied_home_misses_nothing(several: Several) -> None:
 def test_what_is_to_be_copied_stays_whole(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
     """No line breaks a fingerprint, and a long name does not run into what is said of it."""
     monkeypatch.setenv("COLUMNS", "60")
-    several.found()
+    several.create_vault()
     several.away()
     several("sync")
     several.back()

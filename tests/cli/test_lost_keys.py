@@ -1,4 +1,4 @@
-"""A home whose keys are gone or are others: it is said everywhere, and what was recorded meanwhile still arrives."""
+"""A home whose keys are missing or new: every surface says so, and what was recorded meanwhile still arrives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Losing(Several):
 
     def begin(self, *, admin: bool = False) -> str:
         session = str(self.session("start", "Build the shop")["id"])
-        self.found()
+        self.create_vault()
         self.sync()
         self.join("desk")
         if admin:
@@ -83,14 +83,14 @@ def test_put_aside_and_put_back(desk: Losing, *, admin: bool) -> None:
     session = desk.begin(admin=admin)
     desk.file.rename(desk.aside)
     error = desk.refused(6, "sync")
-    assert "keys are gone" in error["message"]
+    assert "keys are missing" in error["message"]
     assert f"holdfast remote add home {desk.url}" in error["hint"]
     desk.refused(6, "device", "show")
     assert not desk.file.exists()
     desk.session("note", "s5")
     assert not is_certified(desk.writer)
     assert desk.session("status")["sync"]["status"] == "error"
-    assert "keys are gone" in desk("status").out
+    assert "keys are missing" in desk("status").out
     assert desk.document("remote", "list")["remotes"][0]["status"] == "no-keys"
     assert desk.check("keys")["status"] == "failed"
     desk.aside.rename(desk.file)
@@ -138,7 +138,7 @@ def test_other_keys_are_said_everywhere(desk: Losing) -> None:
 
 def test_a_request_under_other_keys_makes_room(desk: Losing) -> None:
     """Whoever loses its keys while it waits asks again with those it has then, and only these are asked for."""
-    desk.found()
+    desk.create_vault()
     desk.at("desk")
     desk.document("remote", "add", "home", desk.url)
     desk.file.unlink()

@@ -87,7 +87,7 @@ def test_a_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> No
     assert TOKEN not in told.out + told.err
     assert [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]] == before
     cli("remote", "add", "shelf", f"folder:{cli.project.parent / 'shelf'}")
-    assert "1 secret was cut out of older events before sending: 1 github_token." in cli("sync").err
+    assert "Removed 1 secret from older events before sending: 1 github_token." in cli("sync").err
     assert shown(cli)["found"] == []
     assert "The key is [redacted:github_token]" in cli("redact", "@").out
 
@@ -113,7 +113,7 @@ def test_a_session_that_stays_here_is_said_to(cli: Calling, tmp_path: Path) -> N
     out = cli("redact", session)
     assert out.code == 0
     assert "Nothing new would leave" in out.out
-    assert "Nothing of it goes to shelf: only other projects go there." in out.err
+    assert "Nothing of it goes to shelf: only other projects are sent there." in out.err
 
 
 def test_what_is_not_there_is_not_found(cli: Calling) -> None:

@@ -44,7 +44,7 @@ def test_the_json_of_add(several: Several) -> None:
 def test_the_json_of_list(several: Several) -> None:
     """Every field is there, and changes with what happens."""
     assert several.document("remote", "list")["remotes"] == []
-    several.found()
+    several.create_vault()
     (remote,) = several.document("remote", "list")["remotes"]
     assert set(remote) >= KEYS
     assert (remote["name"], remote["url"], remote["status"]) == ("home", several.url, "member")
@@ -77,7 +77,7 @@ def test_what_is_no_remote(several: Several) -> None:
 
 def test_a_name_and_a_vault_are_taken_once(several: Several) -> None:
     """A second remote of the name, or a second name for the vault, is a conflict."""
-    several.found()
+    several.create_vault()
     several.refused(5, "remote", "add", "home", f"folder:{several.root}/other")
     several.refused(5, "remote", "add", "again", several.url)
     assert not (several.root / "other").exists()
@@ -85,7 +85,7 @@ def test_a_name_and_a_vault_are_taken_once(several: Several) -> None:
 
 def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
     """What was here before the vault was met is sent only after its words were confirmed; what is new, at once."""
-    several.found()
+    several.create_vault()
     several.at("desk")
     earlier = several.session("start", "Private thoughts")["id"]
     spoken = several("remote", "add", "home", several.url)
@@ -121,7 +121,7 @@ class Person(io.StringIO):
 
 def test_a_person_is_asked(several: Several) -> None:
     """On a terminal the words are shown, and only a yes confirms them."""
-    several.found()
+    several.create_vault()
     vault = several.vault
     several.join("desk")
     for typed, code in (("no\n", 1), ("", 1), ("yes\n", 0)):
@@ -135,7 +135,7 @@ def test_a_person_is_asked(several: Several) -> None:
 
 def test_the_code_is_asked_for(several: Several) -> None:
     """On a terminal there is a question; the code stands in no answer."""
-    several.found()
+    several.create_vault()
     code = several.document("device", "recovery-code")["recovery_code"]
     several.at("new")
     several.patch.setattr("sys.stdin", Person(f"{code}\n"))
@@ -148,7 +148,7 @@ def test_the_code_is_asked_for(several: Several) -> None:
 
 def test_the_vault_one_expects(several: Several) -> None:
     """With its words, the vault is confirmed from the start; another one is refused, and none is founded."""
-    several.found()
+    several.create_vault()
     vault = several.vault
     several.at("desk")
     several.session("start", "Private thoughts")
@@ -184,7 +184,7 @@ def test_only_this_project(several: Several) -> None:
 def test_removing_and_coming_back(several: Several) -> None:
     """What lies there stays, and the device that comes back belongs to the vault as before."""
     several.session("start", "Build the shop")
-    several.found()
+    several.create_vault()
     several.sync()
     there = sorted(path.name for path in several.folder.rglob("*"))
     spoken = several("remote", "remove", "home")
@@ -200,7 +200,7 @@ def test_removing_and_coming_back(several: Several) -> None:
 
 def test_a_damaged_list_of_remotes(several: Several) -> None:
     """It is named, and nothing is overwritten."""
-    several.found()
+    several.create_vault()
     file = several.root / "home-laptop" / "remotes.json"
     file.write_text("[{")
     several.refused(6, "remote", "list")
@@ -213,7 +213,7 @@ def test_a_damaged_list_of_remotes(several: Several) -> None:
 def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, left: str) -> None:
     """What is left of a vault is not founded upon: the way to bring it back is said, and it works."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     for gone in {"h", "m", "k", "p"} - {left}:
         shutil.rmtree(several.folder / gone)

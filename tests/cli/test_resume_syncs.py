@@ -17,7 +17,7 @@ from tests.cli.several_devices import Several
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
     """Two devices of one vault; we sit at the laptop, where a session has begun."""
     devices = Several(tmp_path, monkeypatch, capsys)
-    devices.found()
+    devices.create_vault()
     devices.join("desktop")
     devices.at("laptop")
     devices.session("start", "Ship it")
@@ -68,7 +68,7 @@ def test_offline_it_goes_on_with_what_is_here(several: Several) -> None:
     several.away()
     done = several("resume")
     assert done.code == 0
-    assert done.err == "Could not reach home; going on with what is here.\n"
+    assert done.err == "Could not reach home; continuing with what is here.\n"
     assert several.session("resume")["sync"]["status"] == "error"
 
 
@@ -83,7 +83,7 @@ def test_a_remote_that_never_answers_is_not_waited_for(several: Several, monkeyp
     monkeypatch.setattr(open_vault, "open_remote", hanging)
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
         told = background.catch_up(keeper, seconds=0.2)
-        assert told == ["Could not reach home in time; going on with what is here."]
+        assert told == ["Could not reach home in time; continuing with what is here."]
         keeper.session("@").note("the store is free meanwhile")
         answers.set()
         for thread in threading.enumerate():
@@ -100,7 +100,7 @@ def test_whatever_goes_wrong_in_it_is_a_note(several: Several, monkeypatch: pyte
     monkeypatch.setattr(open_vault, "open_remote", broken)
     done = several("resume")
     assert done.code == 0
-    assert done.err == "Not synced: the sync broke off (KeyError). Going on with what is here.\n"
+    assert done.err == "Not synced: the sync failed unexpectedly (KeyError). Continuing with what is here.\n"
     assert "KeyError" in (several.root / "home-laptop" / "errors.log").read_text()
 
 
@@ -116,7 +116,7 @@ def test_what_was_turned_away_is_noted(several: Several) -> None:
     several.at("laptop")
     done = several("resume")
     assert done.code == 0
-    assert "not taken in" in done.err
+    assert "not accepted" in done.err
     assert "holdfast doctor" in done.err
 
 

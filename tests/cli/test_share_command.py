@@ -28,7 +28,7 @@ class Sharing(Several):
         super().__init__(root, monkeypatch, capsys)
         self.private = str(self.session("start", "Private thoughts")["id"])
         self.shared = str(self.session("start", "Build the shop", "--replace")["id"])
-        self.found()
+        self.create_vault()
         self.sync()
         self.owner = self.words
         self.at("ada")
@@ -127,7 +127,7 @@ def test_read_only(sharing: Sharing) -> None:
         ("continue",),
     ):
         error = sharing.refused(1, *words)
-        assert error["hint"] == f"Go on with a copy of your own: holdfast fork {sharing.shared[:8]}", words
+        assert error["hint"] == f"Continue with a copy of your own: holdfast fork {sharing.shared[:8]}", words
     assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
     sharing.session("fork", sharing.shared)
     sharing.session("note", "mine alone")
@@ -275,7 +275,7 @@ def test_a_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
         holds = event.data is not None and event.type == "note.added" and b"swordfish" in event.data
         return EventWithSecrets(event, {"text": "[cut]"}, {"fish": 1}) if holds else None
 
-    sharing.patch.setattr(outgoing, "look", look)
+    sharing.patch.setattr(outgoing, "find_secrets", look)
     with Keeper.open(home=str(sharing.root / "home-ada")) as keeper, keeper.transaction() as transaction:
         transaction.remember(UNSEEN, b"0")
     sharing.sync("ada")

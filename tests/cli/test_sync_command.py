@@ -23,7 +23,7 @@ def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_the_json_of_sync(several: Several) -> None:
     """What was sent and received, open conflicts, and what was turned away."""
     several.session("start", "Build the shop")
-    several.found()
+    several.create_vault()
     document = several.document("sync")
     assert set(document) >= {"holdfast", "pushed", "pulled", "conflicts", "rejected"}
     assert (document["pushed"], document["pulled"], document["conflicts"], document["rejected"]) == (1, 0, 0, [])
@@ -36,7 +36,7 @@ def test_the_json_of_sync(several: Several) -> None:
 def test_one_calm_line(several: Several) -> None:
     """Sent, received, or nothing new."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     assert several("sync").out == "Sent 1.\n"
     assert several("sync").out == "Nothing new.\n"
     assert several("sync", "--quiet").out == ""
@@ -58,7 +58,7 @@ def test_one_calm_line(several: Several) -> None:
 
 def test_waiting_for_approval_is_no_error(several: Several) -> None:
     """It says what is waited for, and exits 0."""
-    several.found()
+    several.create_vault()
     several.at("desk")
     several.document("remote", "add", "home", several.url)
     spoken = several("sync")
@@ -72,7 +72,7 @@ def test_waiting_for_approval_is_no_error(several: Several) -> None:
 def test_a_remote_that_is_not_there(several: Several) -> None:
     """No remote is exit 3, one of another name too; one out of reach is exit 7, and `status` works all the same."""
     several.refused(3, "sync")
-    several.found()
+    several.create_vault()
     several.refused(3, "sync", "--remote", "elsewhere")
     several.away()
     error = several.refused(7, "sync")
@@ -86,7 +86,7 @@ def test_a_remote_that_is_not_there(several: Several) -> None:
 
 def test_one_fails_and_the_other_is_synced(several: Several) -> None:
     """What can be reached is synced before the failure is reported."""
-    several.found()
+    several.create_vault()
     several.document("remote", "add", "second", f"folder:{several.root}/second")
     several.session("start", "Build the shop")
     several.away()
@@ -108,7 +108,7 @@ def test_one_fails_and_the_other_is_synced(several: Several) -> None:
 def test_conflicts_are_counted(several: Several) -> None:
     """What two devices said without knowing of each other is told at once."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.session("resume", session)
@@ -123,7 +123,7 @@ def test_conflicts_are_counted(several: Several) -> None:
 
 def test_what_was_learned_of_is_named(several: Several) -> None:
     """The latest three sessions by what they are about, and how many more there are."""
-    several.found()
+    several.create_vault()
     several.join("desk")
     several.at("laptop")
     for number in range(5):
@@ -139,7 +139,7 @@ def test_what_was_learned_of_is_named(several: Several) -> None:
 def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
     """Which one and where is said by the sync, and once by `status` where somebody was at work on it."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.session("resume", session)
@@ -159,7 +159,7 @@ def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
 def test_a_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
     """Programs are told the same."""
     session = several.session("start", "Build the shop")["id"]
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.session("resume", session)
@@ -177,7 +177,7 @@ def test_a_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
 def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None:
     """Each is named with its reason; everything else is taken in."""
     several.session("start", "Build the shop")
-    several.found()
+    several.create_vault()
     several.sync()
     several.join("desk")
     several.at("laptop")
@@ -208,7 +208,7 @@ class Screen(io.StringIO):
 def test_a_long_sync_shows_how_far_it_is(several: Several) -> None:
     """On a terminal, and only once it has taken a moment; nothing of it is left at the end."""
     several.session("start", "Build the shop")
-    several.found()
+    several.create_vault()
     for drawn_after, drawn in ((60.0, False), (-1.0, True)):
         several.session("note", "one more")
         screen = Screen()
@@ -234,7 +234,7 @@ def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several
 def test_the_library_syncs_too(several: Several) -> None:
     """`Keeper.sync` does and says the same."""
     several.session("start", "Build the shop")
-    several.found()
+    several.create_vault()
     with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
         done = keeper.sync()
         assert (done.report.pushed, done.reached, done.failed) == (1, ["home"], {})

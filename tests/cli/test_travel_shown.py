@@ -52,7 +52,7 @@ def test_without_a_remote_a_session_goes_nowhere(several: Several) -> None:
 def test_pending_until_a_sync_and_after_every_change(several: Several) -> None:
     """What the vault does not know makes a session pending, at once and everywhere; a sync makes it synced."""
     session = several.session("start", "Ship it")["id"]
-    several.found()
+    several.create_vault()
     assert standing(several) == ("pending", "home")
     several.document("sync")
     assert standing(several) == ("synced", "home")
@@ -69,7 +69,7 @@ def test_pending_until_a_sync_and_after_every_change(several: Several) -> None:
 def test_what_another_device_wrote_is_no_news_here(several: Several) -> None:
     """A session that came from elsewhere is synced: nothing of it waits here."""
     session = several.session("start", "Ship it")["id"]
-    several.found()
+    several.create_vault()
     several.sync("laptop")
     several.join("desktop")
     several.sync("laptop", "desktop")
@@ -78,7 +78,7 @@ def test_what_another_device_wrote_is_no_news_here(several: Several) -> None:
 
 def test_a_device_that_waits_to_be_let_in(several: Several) -> None:
     """Until it is approved, everything of it is pending, and it was never synced."""
-    several.found()
+    several.create_vault()
     several.at("desktop")
     several.session("start", "Alone so far")
     several.document("remote", "add", "home", several.url)
@@ -95,7 +95,7 @@ def test_a_device_that_waits_to_be_let_in(several: Several) -> None:
 
 def test_what_is_held_back_stays_pending_until_the_vault_is_confirmed(several: Several) -> None:
     """Earlier sessions are not sent to a vault nobody has confirmed, and say so; new ones go."""
-    several.found()
+    several.create_vault()
     several.at("desktop")
     earlier = several.session("start", "Before")["id"]
     several.join("desktop")
@@ -114,7 +114,7 @@ def test_what_is_held_back_stays_pending_until_the_vault_is_confirmed(several: S
 def test_offline_is_an_error_with_its_reason_until_it_works_again(several: Several) -> None:
     """What the last attempt failed of is shown; a sync that succeeds takes it away."""
     several.session("start", "Ship it")
-    several.found()
+    several.create_vault()
     several.document("sync")
     several.away()
     assert several("sync").code == 7
@@ -133,7 +133,7 @@ def test_offline_is_an_error_with_its_reason_until_it_works_again(several: Sever
 def test_of_several_remotes_the_worst_is_shown(several: Several) -> None:
     """A session that is at one place and not at the other is not yet everywhere."""
     several.session("start", "Ship it")
-    several.found()
+    several.create_vault()
     several.document("remote", "add", "stick", f"folder:{several.root / 'stick'}")
     several.document("sync", "--remote", "home")
     assert standing(several) == ("pending", "stick")
@@ -159,7 +159,7 @@ def test_a_session_of_another_project_than_the_remotes_goes_nowhere(several: Sev
 
 def test_a_removed_device_is_told_so(several: Several) -> None:
     """Whoever was taken out of the vault sees it in `status`, as far as it can know."""
-    several.found()
+    several.create_vault()
     several.join("desktop")
     several.at("laptop")
     several.document("device", "remove", "desktop")
@@ -172,7 +172,7 @@ def test_a_removed_device_is_told_so(several: Several) -> None:
 def test_who_a_session_is_shared_with(several: Several) -> None:
     """The people it is shared with are named, on every device of the vault, until it is taken back."""
     session = several.session("start", "Ship it")["id"]
-    several.found()
+    several.create_vault()
     several.at("bea")
     key = several.age
     several.at("laptop")
@@ -194,7 +194,7 @@ def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote:
     """Without a remote nothing of teleportation is loaded; with one, still no cryptography."""
     several.session("start", "Ship it")
     if remote:
-        several.found()
+        several.create_vault()
         several.document("sync")
     code = (
         "import sys; from holdfast.cli.main import main; main(['status', '--json']);"
@@ -216,7 +216,7 @@ def test_status_loads_nothing_that_it_does_not_need(several: Several, *, remote:
 def test_the_craft_block_is_true(several: Several) -> None:
     """`export --format craft` says how the session really travels."""
     several.session("start", "Ship it")
-    several.found()
+    several.create_vault()
     found = block(several)
     assert (found["enabled"], found["encrypted"], found["storage_backend"]) == (True, True, "local")
     assert (found["sync_status"], found["last_sync"], found["devices"]) == ("pending", None, ["laptop"])
@@ -233,7 +233,7 @@ def test_the_craft_block_is_true(several: Several) -> None:
 def test_devices_are_those_that_wrote_to_it(several: Several) -> None:
     """Whoever records something in the session is one of its devices, on all of them."""
     session = several.session("start", "Ship it")["id"]
-    several.found()
+    several.create_vault()
     several.sync("laptop")
     several.join("desktop")
     several.document("resume", session)
@@ -247,7 +247,7 @@ def test_the_mirror_follows_a_sync(several: Several) -> None:
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
     assert mirrored(several)["enabled"] is False
-    several.found()
+    several.create_vault()
     several.document("note", "one")
     assert (mirrored(several)["enabled"], mirrored(several)["sync_status"]) == (True, "pending")
     events = len(several.document("log")["events"])
@@ -265,7 +265,7 @@ def test_an_edit_of_the_mirror_after_a_sync_is_taken_in(several: Several) -> Non
     """Who edits the file that a sync wrote changes what they changed; the block is ours alone."""
     several.document("mirror", "on", "craft")
     session = several.session("start", "Ship it")["id"]
-    several.found()
+    several.create_vault()
     several.document("sync")
     file = several.project / CRAFT / f"{session}.json"
     document = json.loads(file.read_text())
@@ -288,6 +288,6 @@ def test_what_came_in_goes_out_as_it_was(several: Several, tmp_path: Path) -> No
     file.write_text(json.dumps(document))
     session = several.document("import", str(file))["files"][0]["session"]
     assert several.document("export", session, "--format", "craft")["document"] == document
-    several.found()
+    several.create_vault()
     found = several.document("export", session, "--format", "craft")["document"]["teleportation"]
     assert (found["storage_backend"], found["sync_status"], found["own"]) == ("local", "pending", 1)

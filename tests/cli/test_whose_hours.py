@@ -32,7 +32,7 @@ class Guested(Several):
         super().__init__(root, monkeypatch, capsys)
         self.at("guest")
         guests_key = self.age
-        self.found()
+        self.create_vault()
         self.began = int(time.time() * 1000) - 6 * HOUR
         self.shared = str(self.session("--at", format_time(self.began), "start", "Shared", "--scope", "shared")["id"])
         self.document("people", "add", GUEST, guests_key)

@@ -31,7 +31,7 @@ class Attacked(Several):
         super().__init__(root, monkeypatch, capsys)
         self.victim = str(self.session("start", "Build the shop")["id"])
         self.session("note", "before")
-        self.found()
+        self.create_vault()
         self.sync()
         self.key = self.age
         self.evil = f"folder:{root}/evil"

@@ -54,7 +54,7 @@ URLS = (
 
 def test_hostile_words_at_every_entry_of_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes of the contract, nothing but text on the terminal, and not one file outside home and project."""
-    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
     monkeypatch.setenv("PATH", os.environ["PATH"])
     desk = Desk(tmp_path)
     desk.home.mkdir(mode=0o700)

@@ -26,7 +26,7 @@ from holdfast.store.address import Address, PostgresAddress
 from holdfast.store.interface import Store
 from holdfast.store.sqlite import SqliteStore
 from holdfast.sync import background, remote_list
-from holdfast.sync.background import Alongside
+from holdfast.sync.background import BackgroundSync
 from holdfast.workspace import spool
 from holdfast.workspace import workspace as keeping
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -169,7 +169,7 @@ def test_a_process_of_its_own_is_told_out_of_sight(
     monkeypatch.setattr(background_process, "start", start)
     monkeypatch.setattr(remote_list, "load", lambda _: ["one"])
     keeper.home.prepare()
-    background.ask(keeper)
+    background.request_sync(keeper)
     ((words, around),) = begun
     assert SECRET not in " ".join(words)
     assert around == {"HOLDFAST_STORE": URL}
@@ -180,7 +180,7 @@ def test_a_process_of_its_own_is_told_out_of_sight(
         lambda other, **_: seen.append(f"{other.address.secret} {other.environ.get('HOLDFAST_STORE')}"),
     )
     background_sync.run(str(ground.home))
-    Alongside(keeper, patient=False).outcome(10)
+    BackgroundSync(keeper, patient=False).outcome(10)
     assert seen == [f"{URL} None"] * 2
 
 

@@ -46,7 +46,7 @@ class Asked:
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])
 def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AtWork]:
-    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)  # trying again need not take time here
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)  # trying again need not take time here
     at_work = AtWork(tmp_path, request.param)
     with at_work.keeper() as keeper:
         keeper.start("Build the shop")

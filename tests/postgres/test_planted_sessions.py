@@ -56,7 +56,7 @@ def devices(team: Team, directory: Path, *, admin: str = "srv") -> Devices:
 
     found = Devices(team, OnServer(str(directory), "srv", remote), Device(str(directory), "lap", remote))
     first, second = (found.srv, found.lap) if admin == "srv" else (found.lap, found.srv)
-    join(first.found(), second)
+    join(first.create_vault(), second)
     settle([found.srv, found.lap])
     return found
 

@@ -56,14 +56,14 @@ def on_server(team: Team, directory: Path, name: str, remote: FolderRemote) -> D
 def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
     """What is recorded, edited at once, erased and deleted on either is the same on both in the end."""
     anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
-    join(anna.found(), ben)
+    join(anna.create_vault(), ben)
     for device, session in ((anna, "s1"), (ben, "s2")):
         device.start(session)
         device.note(session, "hello")
         device.record(session, AgentStarted(id="a", type="code", task="Code"), AgentCompleted(id="a"))
     settle([anna, ben])
     anna.record("s1", SessionEdited(goal="Here"))
-    ben.record("s1", SessionEdited(goal="There"))
+    ben.record("s1", SessionEdited(goal="RemoteOverview"))
     (note,) = (event for event in anna.events("s1") if event.type == "note.added")
     anna.record("s1", EventErased(hashes=(note.hash,)))
     ben.record("s2", SessionDeleted())
@@ -95,7 +95,7 @@ def test_session_of_another_member_holds_up_no_sync(
         transaction.record("s1", Draft(began, 1_800_000_000_000, "somebody"))
     theirs.close()
     ben, anna = Device(str(tmp_path), "ben", remote), on_server(team, tmp_path, "anna", remote)
-    join(ben.found(), anna)
+    join(ben.create_vault(), anna)
     ben.start("s1")
     ben.start("s2")
     settle([ben, anna])
@@ -111,7 +111,7 @@ def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
 ) -> None:
     """A member put it into the owner's session under an earlier version: her devices obey what she sends."""
     anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
-    join(anna.found(), ben)
+    join(anna.create_vault(), ben)
     anna.start("s1")
     anna.note("s1", "precious")
     (note,) = (event for event in anna.events("s1") if event.type == "note.added")
@@ -144,7 +144,7 @@ def test_two_devices_of_a_server_take_part_each_for_itself(team: Team, tmp_path:
     """Both hold the same log; whichever of them syncs, everything travels once, and nobody is at odds with it."""
     anna, abel = (on_server(team, tmp_path, name, remote) for name in ("anna", "abel"))
     ben = Device(str(tmp_path), "ben", remote)
-    join(anna.found(), ben, abel)
+    join(anna.create_vault(), ben, abel)
     for number, device in enumerate((anna, abel, ben)):
         device.start(f"s{number}")
     settle([anna, abel, ben])

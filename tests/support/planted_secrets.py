@@ -48,8 +48,8 @@ class Fleet:
     def remote(self) -> dict[str, bytes]:
         """Everything at the remote: packs as they are inside, the rest as it lies there."""
         found = {}
-        with open_vault.vault(self.laptop, remote_list.named(self.laptop.home, "shelf")) as main:
-            shares = [vault_shares.opened(main, share.vault, share.founding) for share in main.membership.shares]
+        with open_vault.vault(self.laptop, remote_list.find(self.laptop.home, "shelf")) as main:
+            shares = [vault_shares.open_share(main, share.vault, share.founding) for share in main.membership.shares]
             vaults = {f"p/{vault.tag}/": vault for vault in (main, *shares)}
             for item in main.remote.list(""):
                 data = main.remote.get(item.name, 1 << 30)
@@ -79,13 +79,13 @@ def plant(keeper: Keeper, session: str, *data: EventData) -> list[Event]:
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
     """The events that are looked through from now on."""
     looked: list[Event] = []
-    inner = outgoing.look
+    inner = outgoing.find_secrets
 
     def look(event: Event, kind_of: outgoing.KindOf) -> outgoing.EventWithSecrets | None:
         looked.append(event)
         return inner(event, kind_of)
 
-    monkeypatch.setattr(outgoing, "look", look)
+    monkeypatch.setattr(outgoing, "find_secrets", look)
     return looked
 
 

@@ -16,12 +16,12 @@ from holdfast.store.sqlite import SqliteStore
 from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
 from holdfast.sync.protocol import heads, packs
 from holdfast.sync.protocol.packs import PackedEvents
-from holdfast.sync.read_heads import look
+from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import Published
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.sync_report import SyncReport
-from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace.keys.device_keys import DeviceKeys, certified_writer, certifies
 
 
@@ -142,8 +142,8 @@ class Device:
     def writer(self) -> str:
         return self._writer
 
-    def here(self) -> ThisDevice:
-        return ThisDevice(
+    def here(self) -> LocalDevice:
+        return LocalDevice(
             keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
             is_ours=lambda writer: certifies(writer, self.keys.public.signing), vaults=lambda _: None,
@@ -154,14 +154,14 @@ class Device:
 
     # ── what a person does ───────────────────────────────────────────────────────────────────────────────
 
-    def found(self) -> Self:
+    def create_vault(self) -> Self:
         vault = create_vault.create_vault(self.here(), self.remote)
         assert vault is not None
         self.vault_id = vault.id
         return self
 
     def ask(self) -> Self:
-        signed = create_vault.existing(self.remote)
+        signed = create_vault.read_founding(self.remote)
         assert signed is not None
         self.vault_id = join_vault.ask(self.here(), self.remote, signed).id
         return self
@@ -169,7 +169,7 @@ class Device:
     def approve(self, other: Device, *, admin: bool = False) -> None:
         vault = self.vault()
         sync_vault(vault)
-        found = join_vault.requests(vault, look(self.remote.list("h/"), vault.tag).joins)
+        found = join_vault.requests(vault, read_listing(self.remote.list("h/"), vault.tag).joins)
         join_vault.approve(
             vault, next(request for request in found if request.keys.id == other.keys.public.id), admin=admin
         )
@@ -191,7 +191,7 @@ class Device:
     def revoke(self, session: str, guest: Device) -> None:
         main = self.vault()
         sync_vault(main)
-        small = vault_shares.shared(main, session)
+        small = vault_shares.find_share(main, session)
         assert small is not None
         vault_shares.uninvite(small, f"{guest.name}@example.org")
         self.sync()
@@ -284,7 +284,7 @@ def named(device: Device) -> set[str]:
     found = set()
     for vault in _vaults(device):
         vault.ask_for_wraps()
-        for listed in look(device.remote.list("h/"), vault.tag).newest.values():
+        for listed in read_listing(device.remote.list("h/"), vault.tag).newest.values():
             plain = vault.open("head", listed.name, device.remote.get(listed.name, 1 << 30), vault.candidates)
             found |= {vault.pack_name(pack.name) for pack in heads.read(plain, vault.id, listed).head.packs}
     return found
@@ -303,7 +303,7 @@ def stale(devices: Iterable[Device]) -> set[str]:
 
 def _vaults(device: Device) -> list[Vault]:
     main = device.vault()
-    return [main, *(vault_shares.opened(main, share.vault, share.founding) for share in main.membership.shares)]
+    return [main, *(vault_shares.open_share(main, share.vault, share.founding) for share in main.membership.shares)]
 
 
 def _nothing(transaction: Transaction, sessions: Iterable[str]) -> None:

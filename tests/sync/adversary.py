@@ -17,9 +17,9 @@ from holdfast.core.envelope import Event, seal
 from holdfast.core.errors import Unreachable
 from holdfast.sync.protocol import entries, heads, packs, sealing
 from holdfast.sync.protocol.entries import MembershipEntry
-from holdfast.sync.protocol.heads import Indexed
+from holdfast.sync.protocol.heads import IndexedPack
 from holdfast.sync.protocol.packs import PackedEvents
-from holdfast.sync.protocol.wraps import Wrapped, wrap
+from holdfast.sync.protocol.wraps import KeyWrap, wrap
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge
 from holdfast.sync.sync_report import SyncReport
 from holdfast.workspace.keys.device_keys import STREAM, DeviceKeys
@@ -145,15 +145,17 @@ class Insider:
         self.shelf.objects[name] = sealing.seal(key or self.key, kind, self.vault.id, name, plain, level=level)
         return name
 
-    def pack(self, plain: bytes, *, level: int = 3) -> Indexed:
+    def pack(self, plain: bytes, *, level: int = 3) -> IndexedPack:
         """A pack with these bytes in it, as a head names it."""
         short = os.urandom(20).hex()
         name = self.sealed("pack", f"p/{self.vault.tag}/{short}", plain, level=level)
         data = self.shelf.objects[name]
         push = self.own.pushes + 1
-        return Indexed(short, push, push, len(data), hashlib.sha256(data).digest())
+        return IndexedPack(short, push, push, len(data), hashlib.sha256(data).digest())
 
-    def head(self, *new: Indexed, writer: str | None = None, keys: DeviceKeys | None = None, **fields: Any) -> str:
+    def head(
+        self, *new: IndexedPack, writer: str | None = None, keys: DeviceKeys | None = None, **fields: Any
+    ) -> str:
         """A head of this device, whatever it says; in place of the one before."""
         writer = writer or self.device.writer
         self.counter = fields.pop("counter", self.counter + 1)
@@ -202,7 +204,7 @@ class Insider:
     def leave_key(self, recipient: str, keys: list[bytes], *, box: str | None = None, name: str | None = None) -> str:
         founding = self.vault.founding()
         assert founding is not None
-        blob = wrap(recipient, Wrapped(vault=self.vault.id, founding=entries.pack(founding), keys=keys, box=box))
+        blob = wrap(recipient, KeyWrap(vault=self.vault.id, founding=entries.pack(founding), keys=keys, box=box))
         where = name or f"k/{sealing.recipient_tag(recipient)}-{os.urandom(8).hex()}"
         self.shelf.objects[where] = blob
         return where
@@ -219,7 +221,7 @@ class Three:
         self.windows = {name: Window(self.shelf) for name in ("anna", "ben", "cleo")}
         self.anna, self.ben, self.cleo = (Device(directory, name, window) for name, window in self.windows.items())
         self.everybody = [self.anna, self.ben, self.cleo]
-        self.anna.found()
+        self.anna.create_vault()
         join(self.anna, self.ben, self.cleo)
         self.written: list[str] = []
         self.anna.start("s1")
@@ -270,7 +272,7 @@ def reasons(report: SyncReport) -> str:
 
 def turned(device: Device) -> str:
     """What the doctor would say."""
-    return "\n".join(item.reason for item in device.vault().memory.turned())
+    return "\n".join(item.reason for item in device.vault().memory.rejections())
 
 
 def others_hold(three: Three) -> None:

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 GUEST, OWN, ADMIN = 1, 2, 3
-Signed = tuple[bytes, bytes]
+SignedEntry = tuple[bytes, bytes]
 
 
 def entry_hash(payload: bytes) -> str:
@@ -46,9 +46,9 @@ class Verdict(NamedTuple):
     admissions: frozenset[str]
 
 
-def standing(entries: Iterable[Signed], vault: str) -> dict[str, Standing]:
+def standing(entries: Iterable[SignedEntry], vault: str) -> dict[str, Standing]:
     """What stands, in its order."""
-    copies: dict[str, list[Signed]] = {}
+    copies: dict[str, list[SignedEntry]] = {}
     for payload, signature in entries:
         copies.setdefault(entry_hash(payload), []).append((payload, signature))
     waiting = {own: msgspec.msgpack.decode(found[0][0]) for own, found in copies.items()}
@@ -79,7 +79,7 @@ def standing(entries: Iterable[Signed], vault: str) -> dict[str, Standing]:
 class Members:
     """The entries of one vault, judged. The result: `members`, `removed`, `keys`, `tips`."""
 
-    def __init__(self, entries: Iterable[Signed], vault: str) -> None:
+    def __init__(self, entries: Iterable[SignedEntry], vault: str) -> None:
         self.all = standing(entries, vault)
         self.vault = vault
         self.single = vault in self.all and self.all[vault].said["session"] is not None
@@ -136,7 +136,7 @@ class Members:
                 if said["device"] not in map(self._admits, self._of(one.follows, "found", "admit")):
                     return False
             case "share":
-                payload, signature = msgspec.msgpack.decode(said["founding"], type=Signed)
+                payload, signature = msgspec.msgpack.decode(said["founding"], type=SignedEntry)
                 inner = msgspec.msgpack.decode(payload)
                 genuine = signed_by(inner["device"]["signing"], b"holdfast entry 1\n", payload, signature)
                 if self.single or not genuine or entry_hash(payload) != said["share"]:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from tests.sync.independent_members import ADMIN, GUEST, Members, Signed, entry_hash, signed_by
+from tests.sync.independent_members import ADMIN, GUEST, Members, SignedEntry, entry_hash, signed_by
 
 pyrage = import_module("pyrage")  # it has no types
 try:
@@ -57,7 +57,7 @@ def wraps(folder: Folder, identity: str, recipient: str) -> list[dict[str, Any]]
     return [json.loads(pyrage.decrypt(data, [key])) for name, data in folder.items() if name.startswith(prefix)]
 
 
-def founding(folder: Folder) -> Signed:
+def founding(folder: Folder) -> SignedEntry:
     """The public founding entry of the main vault."""
     document = json.loads(folder["vault"])
     assert document["holdfast"] == 1
@@ -75,7 +75,7 @@ def read(folder: Folder, identity: str, recipient: str) -> dict[str, Opened]:
 
 def _vault(folder: Folder, vault: str, found: list[dict[str, Any]]) -> Opened:
     ring = {base64.b64decode(key) for entry in found for key in entry["keys"]}
-    first = msgspec.msgpack.decode(base64.b64decode(found[0]["founding"]), type=Signed)
+    first = msgspec.msgpack.decode(base64.b64decode(found[0]["founding"]), type=SignedEntry)
     assert entry_hash(first[0]) == vault
     session = msgspec.msgpack.decode(first[0])["session"]
     if session is None:
@@ -107,11 +107,11 @@ def unseal(ring: set[bytes], kind: str, vault: str, name: str, sealed: bytes) ->
     raise ValueError(f"no key opens {name}")
 
 
-def _entries(folder: Folder, vault: str, ring: set[bytes]) -> Iterator[Signed]:
+def _entries(folder: Folder, vault: str, ring: set[bytes]) -> Iterator[SignedEntry]:
     prefix = f"m/{vault_tag(vault)}/"
     for name, sealed in folder.items():
         if name.startswith(prefix):
-            signed = msgspec.msgpack.decode(unseal(ring, "entry", vault, name, sealed), type=Signed)
+            signed = msgspec.msgpack.decode(unseal(ring, "entry", vault, name, sealed), type=SignedEntry)
             assert name == prefix + tag(f"holdfast entry name\n{vault}\n{entry_hash(signed[0])}", 20)
             yield signed
 
@@ -124,7 +124,7 @@ def _heads(folder: Folder, vault: str, ring: set[bytes], members: Members) -> It
         if parts is not None and parts[1] == vault_tag(vault):
             newest[parts[2]] = max(newest.get(parts[2], (0, "")), (int(parts[3]), name))
     for life, (counter, name) in newest.items():
-        payload, signature = msgspec.msgpack.decode(unseal(ring, "head", vault, name, folder[name]), type=Signed)
+        payload, signature = msgspec.msgpack.decode(unseal(ring, "head", vault, name, folder[name]), type=SignedEntry)
         head = msgspec.msgpack.decode(payload)
         assert (head["v"], head["vault"], head["counter"]) == (1, vault, counter)
         assert tag(f"holdfast life tag\n{vault}\n{head['writer']}", 10) == life

@@ -12,7 +12,7 @@ from holdfast.sync.protocol.entries import (
     MembershipEntry,
     NewKey,
     Remove,
-    Signed,
+    SignedEntry,
     VaultFounded,
     hash_of,
     header_of,
@@ -55,7 +55,7 @@ class Acts:
             ),
         )
         self.vault = hash_of(self.founding.payload)
-        self.said: dict[str, Signed] = {self.vault: self.founding}
+        self.said: dict[str, SignedEntry] = {self.vault: self.founding}
         self.clock = 0
 
     def say(self, by: str, kind: type[MembershipEntry], *, after: Iterable[str] | None = None, **fields: Any) -> str:
@@ -64,7 +64,7 @@ class Acts:
         entry = kind(vault=self.vault, parents=tuple(sorted(set(parents))), by=id_of(by), at=self.clock, **fields)
         return self.put(sign(keys_of(by), entry))
 
-    def put(self, signed: Signed) -> str:
+    def put(self, signed: SignedEntry) -> str:
         own = hash_of(signed.payload)
         self.said[own] = signed
         return own

@@ -20,7 +20,7 @@ def devices(tmp_path: Path) -> Iterator[tuple[Device, Device, Device]]:
     """A laptop and a desktop of one person, and the guest's; one session is shared, one private."""
     shelf = Shelf()
     laptop, desktop, guest = (Device(str(tmp_path), name, shelf) for name in ("laptop", "desktop", "guest"))
-    laptop.found()
+    laptop.create_vault()
     join(laptop, desktop)
     for session in ("shared", "private"):
         laptop.start(session)

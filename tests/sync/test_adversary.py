@@ -44,7 +44,7 @@ def planted_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
     shelf = Shelf()
     anna, ben = Device(str(tmp_path), f"anna-{CANARY}", shelf), Device(str(tmp_path), f"ben-{CANARY}", shelf)
     guest = Device(str(tmp_path), f"gus-{CANARY}", shelf)
-    anna.found()
+    anna.create_vault()
     join(anna, ben)
     project = ProjectFacts(
         id=f"p-{CANARY}", name=f"project {CANARY}", path=f"/home/{CANARY}/work", remote=f"git@host:{CANARY}.git",
@@ -105,7 +105,7 @@ def test_what_a_remote_sees_is_this_and_no_more(tmp_path: Path) -> None:
 def test_the_public_object_names_nobody(tmp_path: Path) -> None:
     """The founding entry, the one thing everybody can read, holds keys, a time and a random number only."""
     shelf, _ = planted_everywhere(tmp_path)
-    signed = create_vault.existing(shelf)
+    signed = create_vault.read_founding(shelf)
     assert signed is not None
     read = msgspec.msgpack.decode(signed.payload)
     assert set(read) == {"kind", "vault", "parents", "by", "at", "device", "nonce", "box", "session"}

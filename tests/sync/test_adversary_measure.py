@@ -14,7 +14,7 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.sync.protocol import heads, packs, sealing
 from holdfast.sync.protocol.entries import Rename
-from holdfast.sync.protocol.heads import Indexed, SeenHead, WantedPushes
+from holdfast.sync.protocol.heads import IndexedPack, SeenHead, WantedPushes
 from holdfast.workspace.keys.device_keys import certified_writer
 from tests.sync.adversary import Insider, Three, Watched, others_hold, reasons
 
@@ -37,15 +37,15 @@ def insider(three: Three) -> Insider:
 def absurd() -> dict[str, dict[str, Any]]:
     digest = bytes(32)
     return {
-        "packs": {"packs": tuple(Indexed("0" * 40, n, n, 9, digest) for n in range(1, 30_001))},
+        "packs": {"packs": tuple(IndexedPack("0" * 40, n, n, 9, digest) for n in range(1, 30_001))},
         "seen": {"seen": tuple(SeenHead("0" * 20, 1, b"") for _ in range(300))},
         "wanting": {"wanting": tuple(WantedPushes("0" * 20, 1, 2) for _ in range(300))},
         "tips": {"tips": tuple(f"{n:064x}" for n in range(5_000))},
-        "a name that leads elsewhere": {"packs": (Indexed("../../../etc/passwd", 1, 1, 9, digest),)},
-        "a negative size": {"packs": (Indexed("0" * 40, 1, 1, -9, digest),)},
-        "pushes backwards": {"packs": (Indexed("0" * 40, 5, 1, 9, digest),)},
-        "pushes with a gap": {"packs": (Indexed("0" * 40, 2, 2, 9, digest),)},
-        "a short digest": {"packs": (Indexed("0" * 40, 1, 1, 9, b""),)},
+        "a name that leads elsewhere": {"packs": (IndexedPack("../../../etc/passwd", 1, 1, 9, digest),)},
+        "a negative size": {"packs": (IndexedPack("0" * 40, 1, 1, -9, digest),)},
+        "pushes backwards": {"packs": (IndexedPack("0" * 40, 5, 1, 9, digest),)},
+        "pushes with a gap": {"packs": (IndexedPack("0" * 40, 2, 2, 9, digest),)},
+        "a short digest": {"packs": (IndexedPack("0" * 40, 1, 1, 9, b""),)},
         "a time beyond time": {"at": 2**63},
         "a time before time": {"at": -1},
         "an older version": {"v": 0},
@@ -72,7 +72,7 @@ def test_an_absurd_head_is_turned_away(three: Three, insider: Insider, what: str
 def test_a_head_full_of_packs_that_are_not_there_costs_little(three: Three, insider: Insider) -> None:
     """After some that cannot be read the rest is not asked for, and Cleo's own head does not swell from it."""
     first = insider.own.pushes + 1
-    many = tuple(Indexed(os.urandom(20).hex(), n, n, 100, os.urandom(32)) for n in range(first, first + 5_000))
+    many = tuple(IndexedPack(os.urandom(20).hex(), n, n, 100, os.urandom(32)) for n in range(first, first + 5_000))
     insider.head(*many)
     three.cleo.remote = watched = Watched(three.shelf)
     report = three.cleo.sync()
@@ -129,7 +129,7 @@ def test_millions_of_tiny_events_are_counted_before_they_are_made(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 150 << 20
-    monkeypatch.setattr(packs, "MOST_EVENTS", 2_500)
+    monkeypatch.setattr(packs, "MAX_EVENTS", 2_500)
     with pytest.raises(HoldfastError, match="more events than a pack can"):
         packs.unpack(plain(1_000, 3))
 
@@ -156,5 +156,5 @@ def test_words_about_devices_that_never_were_are_not_repeated_for_ever(three: Th
     for _ in range(5):
         insider.head(seen=tuple(SeenHead(os.urandom(10).hex(), 5, bytes(8)) for _ in range(256)))
         assert "not shown" in reasons(three.cleo.sync())
-    assert len(three.cleo.vault().memory.turned()) <= 1_001
+    assert len(three.cleo.vault().memory.rejections()) <= 1_001
     others_hold(three)

@@ -45,7 +45,7 @@ def test_events_in_another_device_s_stream_are_not_taken_in(three: Three, inside
     insider.publish([forged, own, new])
     for device in (three.cleo, three.anna):
         report = device.sync()
-        assert reasons(report).count("ben: a device speaks in it for another one") == 1
+        assert reasons(report).count("ben: a device vouches in it for another one") == 1
         assert "ben's own" in device.notes("s1")
         assert not any("forged" in note for note in device.notes("s1"))
     three.written.append("ben's own")
@@ -171,7 +171,7 @@ def test_a_session_outside_a_share_does_not_come_in_through_it(three: Three, tmp
     )  # fmt: skip
     report = three.anna.sync()
     assert "it holds a session that is not shared here" in reasons(report)
-    assert "speaks in it for another one" in reasons(report)
+    assert "vouches in it for another one" in reasons(report)
     assert three.anna.notes("private") == []
     three.written.append("as a guest")
     settle([three.anna, three.cleo])

@@ -31,7 +31,7 @@ def three(tmp_path: Path) -> Iterator[Three]:
 
 def test_another_vault_in_the_place_of_ours_is_ignored_by_members(three: Three, tmp_path: Path) -> None:
     """Who belongs to a vault pinned it: another founding entry at the remote changes nothing."""
-    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
+    mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
     three.flows()
     assert {device.vault_id for device in three.everybody} == {three.anna.vault_id}
@@ -40,7 +40,7 @@ def test_another_vault_in_the_place_of_ours_is_ignored_by_members(three: Three, 
 
 def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_path: Path) -> None:
     """The vault's words differ, and until somebody lets it in the joiner sends nothing and reads nothing."""
-    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
+    mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
     three.shelf.objects["vault"] = mallory.remote.get("vault", 1 << 20)
     dora = Device(str(tmp_path), "dora", three.shelf)
     dora.start("private", "secret goal")
@@ -59,19 +59,19 @@ def test_what_is_no_vault_is_said_to_be_none(tmp_path: Path, blob: bytes) -> Non
     shelf = Shelf()
     shelf.objects["vault"] = blob
     with pytest.raises(HoldfastError):
-        create_vault.existing(shelf)
+        create_vault.read_founding(shelf)
 
 
 def test_a_founding_entry_with_an_exchanged_signature_is_refused(three: Three, tmp_path: Path) -> None:
     """The keys of one and the signature of another make no vault."""
-    mallory = Device(str(tmp_path), "mallory", Shelf()).found()
-    ours, theirs = create_vault.existing(three.shelf), create_vault.existing(mallory.remote)
+    mallory = Device(str(tmp_path), "mallory", Shelf()).create_vault()
+    ours, theirs = create_vault.read_founding(three.shelf), create_vault.read_founding(mallory.remote)
     assert ours is not None
     assert theirs is not None
     for signature in (theirs.signature, bytes(64), b""):
         three.shelf.objects["vault"] = founding_document(ours._replace(signature=signature))
         with pytest.raises(HoldfastError):
-            create_vault.existing(three.shelf)
+            create_vault.read_founding(three.shelf)
     mallory.close()
 
 
@@ -86,7 +86,7 @@ def test_a_planted_key_is_never_used_and_is_reported(three: Three) -> None:
     outsider.sealed("head", name, b"anything", key=planted)
     for _ in range(2):
         report = three.cleo.sync()
-        assert any("no member of the vault has named" in refused.reason for refused in report.rejected)
+        assert any("no member of the vault named" in refused.reason for refused in report.rejected)
     assert "no member" in turned(three.cleo)
     vault = three.cleo.vault()
     assert planted not in vault.ring()

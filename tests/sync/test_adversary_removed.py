@@ -41,7 +41,7 @@ def test_what_a_removed_device_writes_is_held_back(three: Three) -> None:
     settle([three.anna, three.cleo])
     old.publish([old.stretch("s1", certified_writer(three.ben.keys.public.signing), ["too late"])])
     for device in (three.anna, three.cleo):
-        assert "ben: it comes from a device that was removed, and is held back" in reasons(device.sync())
+        assert "ben: it comes from a removed device, and is held back" in reasons(device.sync())
         assert "removed" in turned(device)
     others_hold(three)
 
@@ -108,7 +108,7 @@ def test_a_guest_revoked_reads_nothing_new_and_writes_nothing(three: Three, tmp_
     requests = {name: three.shelf.objects[name] for name in three.names("h/join-")}
     settle([three.anna, gus, three.anna, gus])
     assert gus.vault().membership.is_member(gus.keys.public.id)
-    shared = vault_shares.shared(three.anna.vault(), "s1")
+    shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     vault_shares.uninvite(shared, "gus@example.org")
     three.anna.sync()
@@ -141,13 +141,13 @@ def test_a_guest_removed_is_not_let_in_by_its_old_request(three: Three, tmp_path
     gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
     requests = {name: three.shelf.objects[name] for name in three.names("h/join-")}
     settle([three.anna, gus, three.anna])
-    shared = vault_shares.shared(three.anna.vault(), "s1")
+    shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     device_removal.remove(shared, [gus.keys.public.id]).commit()
     three.shelf.objects |= requests
     report = three.anna.sync()
-    assert "removed asks to take part again" in reasons(report)
-    shared = vault_shares.shared(three.anna.vault(), "s1")
+    assert "removed device asks to join again" in reasons(report)
+    shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     assert not shared.membership.is_member(gus.keys.public.id)
     gus.close()
@@ -163,19 +163,19 @@ def test_proofs_are_worth_nothing_for_other_keys(three: Three, tmp_path: Path) -
     mallory = DeviceKeys.generate().public
     box = share.membership.box
     proofs = [
-        join_vault.proof_of(offer.secret, gus.keys.public),
-        join_vault.proof_of(os.urandom(32), mallory),
+        join_vault.sign_proof(offer.secret, gus.keys.public),
+        join_vault.sign_proof(os.urandom(32), mallory),
         None,
         b"",
     ]
     for number, proof in enumerate(proofs):
-        letter = join_vault._Letter(
+        letter = join_vault._RequestDocument(
             vault=share.id, signing=mallory.signing, age=mallory.age, name="mallory", at=1, proof=proof
         )
         three.shelf.objects[f"h/join-{number:032x}"] = age.encrypt(box, msgspec.json.encode(letter))
         report = three.anna.sync()
-        assert "shows no invitation" in reasons(report)
-    shared = vault_shares.shared(three.anna.vault(), "s1")
+        assert "proves no invitation" in reasons(report)
+    shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     assert not shared.membership.is_member(mallory.id)
     others_hold(three)
@@ -191,14 +191,14 @@ def test_one_invitation_lets_in_a_few_devices_only(three: Three, tmp_path: Path)
     assert offer.secret is not None
     for number in range(30):
         keys = DeviceKeys.generate().public
-        letter = join_vault._Letter(
+        letter = join_vault._RequestDocument(
             vault=share.id, signing=keys.signing, age=keys.age, name=f"g{number}", at=1,
-            proof=join_vault.proof_of(offer.secret, keys),
+            proof=join_vault.sign_proof(offer.secret, keys),
         )  # fmt: skip
         three.shelf.objects[f"h/join-{number:032x}"] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
     report = three.anna.sync()
-    assert "more devices than one person has" in reasons(report)
-    shared = vault_shares.shared(three.anna.vault(), "s1")
+    assert "more devices ask to join" in reasons(report)
+    shared = vault_shares.find_share(three.anna.vault(), "s1")
     assert shared is not None
     assert sum(member.kind == "guest" for member in shared.membership.members.values()) == 16
     gus.close()
@@ -207,13 +207,13 @@ def test_one_invitation_lets_in_a_few_devices_only(three: Three, tmp_path: Path)
 def test_an_offer_that_nobody_signed_is_no_offer(three: Three, tmp_path: Path) -> None:
     """What is left for a person as a shared session must be founded by the keys it names."""
     from holdfast.sync.protocol import entries
-    from holdfast.sync.protocol.wraps import Wrapped, wrap
+    from holdfast.sync.protocol.wraps import KeyWrap, wrap
 
     gus = DeviceKeys.generate()
     share = vault_shares.begin(three.anna.vault(), "s1")
     signed = share.founding()
     assert signed is not None
     forged = entries.pack(signed._replace(signature=bytes(64)))
-    blob = wrap(gus.public.age, Wrapped(vault=share.id, founding=forged, keys=[bytes(32)], session="s1"))
+    blob = wrap(gus.public.age, KeyWrap(vault=share.id, founding=forged, keys=[bytes(32)], session="s1"))
     three.shelf.objects[f"k/{sealing.recipient_tag(gus.public.age)}-{0:016x}"] = blob
     assert vault_shares.offers(three.shelf, [gus.identity]) == []

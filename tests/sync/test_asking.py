@@ -19,7 +19,7 @@ class Asked:
         self.path = str(path)
         self.shelf = Shelf()
         self.devices: list[Device] = []
-        self.anna = self.device("anna").found()
+        self.anna = self.device("anna").create_vault()
         self.anna.sync()
 
     def device(self, name: str) -> Device:

@@ -239,7 +239,7 @@ def test_ten_seconds_between_two(laptop: Device, monkeypatch: pytest.MonkeyPatch
     (laptop.home / "sync.wanted").touch(0o600)
     background_sync.run(str(laptop.home))
     (seconds,) = waited
-    assert 0 < seconds <= background.EVERY
+    assert 0 < seconds <= background.INTERVAL
     assert not laptop.marked
     assert laptop.sync() == "synced"
 

@@ -55,7 +55,7 @@ class World:
             for name, off in zip(NAMES, CLOCKS, strict=True)
         ]
         self.guest = Device(directory, "gus", self.shelf)
-        self.founder = self.devices[0].found()
+        self.founder = self.devices[0].create_vault()
         join(self.founder, self.devices[1], admin=True)
         join(self.founder, self.devices[2])
         self.inside = self.devices[:3]
@@ -148,7 +148,7 @@ class World:
         main = device.vault()
         for vault in (
             main,
-            *(vault_shares.opened(main, share.vault, share.founding) for share in main.membership.shares),
+            *(vault_shares.open_share(main, share.vault, share.founding) for share in main.membership.shares),
         ):
             for gone in sorted(vault.membership.removed if vault.membership.is_admin(me) else ()):
                 accept_late.admit_at_vault(vault, gone)
@@ -250,7 +250,7 @@ def test_everybody_ends_up_with_the_same(history: list[tuple[int, str, int]]) ->
 def fleet(directory: Path, *names: str, admins: int = 2) -> list[Device]:
     shelf = Shelf()
     devices = [Device(str(directory), name, shelf) for name in names]
-    devices[0].found()
+    devices[0].create_vault()
     for number, device in enumerate(devices[1:], 1):
         join(devices[0], device, admin=number < admins)
     devices[0].start("s1")
@@ -371,7 +371,7 @@ def test_what_a_guest_wrote_and_an_admin_passed_on_stays(tmp_path: Path) -> None
     settle([anna, ben, cleo, gus])
     main = anna.vault()
     sync_vault(main)
-    small = vault_shares.shared(main, "s1")
+    small = vault_shares.find_share(main, "s1")
     assert small is not None
     gus.note("s1", "passed on")
     gus.sync()

@@ -16,7 +16,7 @@ from holdfast.sessions import history
 from holdfast.store.interface import Filter
 from holdfast.sync import background, devices, devices_overview, open_vault, remote_setup, sync
 from holdfast.sync.remote_list import KnownRemote
-from holdfast.sync.sync import Synced
+from holdfast.sync.sync import SyncResult
 
 
 class Pair:
@@ -52,21 +52,21 @@ def desk(pair: Pair) -> Iterator[Keeper]:
 def test_before_the_first_remote_there_is_nothing_to_tell(pair: Pair) -> None:
     """A device without keys is just that: looking makes none."""
     with pair.keeper("desk") as keeper:
-        here = devices_overview.here(keeper)
-        assert (here.name, here.keys, here.trouble) == ("desk", None, None)
-        assert devices_overview.there(keeper) == []
+        here = devices_overview.this_device(keeper)
+        assert (here.name, here.keys, here.problem) == ("desk", None, None)
+        assert devices_overview.remotes(keeper) == []
         assert not Path(keeper.home.device).exists()
 
 
 def test_what_waits_to_be_sent_is_counted(desk: Keeper) -> None:
     """Nothing after a sync, then every session that something was recorded in, whoever started it."""
-    assert devices_overview.there(desk)[0].unsent == (0, False)
+    assert devices_overview.remotes(desk)[0].unsent == (0, False)
     desk.session().note("Paper for the till")
-    assert devices_overview.there(desk)[0].unsent == (1, False)
+    assert devices_overview.remotes(desk)[0].unsent == (1, False)
     desk.start("Close the shop", replace=True)
-    assert devices_overview.there(desk)[0].unsent == (2, False)
+    assert devices_overview.remotes(desk)[0].unsent == (2, False)
     sync.sync(desk)
-    assert devices_overview.there(desk)[0].unsent == (0, False)
+    assert devices_overview.remotes(desk)[0].unsent == (0, False)
 
 
 def test_what_came_from_others_does_not_wait(desk: Keeper, pair: Pair) -> None:
@@ -76,17 +76,17 @@ def test_what_came_from_others_does_not_wait(desk: Keeper, pair: Pair) -> None:
         devices.approve(desk, devices.public(laptop).words)
         laptop.start("Paint the sign", replace=True)
         sync.sync(laptop)
-        assert devices_overview.there(laptop)[0].unsent == (0, False)
+        assert devices_overview.remotes(laptop)[0].unsent == (0, False)
     sync.sync(desk)
-    assert devices_overview.there(desk)[0].unsent == (0, False)
+    assert devices_overview.remotes(desk)[0].unsent == (0, False)
 
 
 def test_much_that_waits_is_not_counted_to_the_end(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """From some number on it is enough to know that there is more."""
-    monkeypatch.setattr("holdfast.sync.session_status._MOST_SESSIONS", 2)
+    monkeypatch.setattr("holdfast.sync.session_status._MAX_SESSIONS", 2)
     for number in range(4):
         desk.start(f"Piece {number}", replace=True)
-    assert devices_overview.there(desk)[0].unsent == (2, True)
+    assert devices_overview.remotes(desk)[0].unsent == (2, True)
 
 
 def test_who_asks_and_who_belongs_is_told_without_the_remote(
@@ -97,15 +97,15 @@ def test_who_asks_and_who_belongs_is_told_without_the_remote(
         remote_setup.add(laptop, "home", pair.url)
         sync.sync(desk)
         monkeypatch.setattr(open_vault, "open_remote", _away)
-        (told,) = devices_overview.there(desk)
-        assert [asks.name for asks in told.asking] == ["laptop"]
+        (told,) = devices_overview.remotes(desk)
+        assert [asks.name for asks in told.requests] == ["laptop"]
         assert [(device.name, device.status, device.this) for device in told.devices] == [("desk", "member", True)]
-        assert told.troubles == ()
-        (asks,) = devices_overview.there(laptop)
-        assert asks.met is not None
-        assert asks.met.status == "pending"
-        assert "waits to be let in" in asks.troubles[0].what
-        assert devices.public(laptop).words in (asks.troubles[0].hint or "")
+        assert told.problems == ()
+        (asks,) = devices_overview.remotes(laptop)
+        assert asks.status is not None
+        assert asks.status.status == "pending"
+        assert "waits to be let in" in asks.problems[0].message
+        assert devices.public(laptop).words in (asks.problems[0].hint or "")
 
 
 def _away(*_: object, **__: object) -> None:
@@ -115,20 +115,20 @@ def _away(*_: object, **__: object) -> None:
 def test_lost_keys_are_told_and_hide_nothing_else(desk: Keeper) -> None:
     """The vault is still shown, with what is wrong beside it."""
     Path(desk.home.device).rename(Path(desk.home.device).with_name("away.json"))
-    (told,) = devices_overview.there(desk)
-    assert told.met is not None
-    assert told.met.status == "no-keys"
-    assert any("keys are gone" in problem.what for problem in told.troubles)
-    assert devices_overview.here(desk).keys is None
+    (told,) = devices_overview.remotes(desk)
+    assert told.status is not None
+    assert told.status.status == "no-keys"
+    assert any("keys are missing" in problem.message for problem in told.problems)
+    assert devices_overview.this_device(desk).keys is None
 
 
 def test_damaged_keys_are_told(desk: Keeper) -> None:
     """They are neither replaced nor passed over."""
     Path(desk.home.device).write_text("{")
-    assert devices_overview.here(desk).trouble is not None
-    (told,) = devices_overview.there(desk)
-    assert told.met is None
-    assert told.troubles
+    assert devices_overview.this_device(desk).problem is not None
+    (told,) = devices_overview.remotes(desk)
+    assert told.status is None
+    assert told.problems
 
 
 # ── addresses ────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,7 +166,7 @@ def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPat
     """Who asks while one is under way gets none of their own; afterwards a new one can begin."""
     answer = threading.Event()
 
-    def slow(*_: object, **__: object) -> Synced:
+    def slow(*_: object, **__: object) -> SyncResult:
         answer.wait(20)
         raise Unreachable("it did not answer")
 
@@ -180,13 +180,13 @@ def test_one_sync_at_a_time_is_begun(desk: Keeper, monkeypatch: pytest.MonkeyPat
         assert isinstance(first.outcome(20), Unreachable)
     second = background.begin(desk)
     assert second is not None
-    assert isinstance(second.outcome(20), Synced)
+    assert isinstance(second.outcome(20), SyncResult)
 
 
 def test_a_sync_that_breaks_off_says_so(desk: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asked hears that it failed, and the doctor finds why."""
 
-    def broken(*_: object, **__: object) -> Synced:
+    def broken(*_: object, **__: object) -> SyncResult:
         raise ZeroDivisionError("nobody thought of this")
 
     monkeypatch.setattr(sync, "sync", broken)

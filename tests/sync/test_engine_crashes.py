@@ -18,7 +18,7 @@ import pytest
 from holdfast.core.errors import NotFound
 from holdfast.core.events import EventErased
 from holdfast.sync import create_vault, device_removal, join_vault, vault_shares
-from holdfast.sync.read_heads import look
+from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remotes.base import ObjectInfo
 from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
@@ -105,7 +105,7 @@ class World:
 def furnished(directory: Path) -> World:
     world = World(directory)
     anna, ben, cleo = world["anna"], world["ben"], world["cleo"]
-    join(anna.found(), ben, admin=True)
+    join(anna.create_vault(), ben, admin=True)
     join(anna, cleo)
     anna.start("s1")
     anna.start("s2")
@@ -125,11 +125,11 @@ def furnished(directory: Path) -> World:
 
 def found(world: World) -> None:
     anna = world["anna"]
-    signed = create_vault.existing(anna.remote)
+    signed = create_vault.read_founding(anna.remote)
     if signed is None:
-        anna.found()
+        anna.create_vault()
     else:
-        vault = create_vault.taken_up(anna.here(), anna.remote, signed)
+        vault = create_vault.resume(anna.here(), anna.remote, signed)
         assert vault is not None, "the vault is ours, and we know it"
         anna.vault_id = vault.id
     anna.sync()
@@ -145,7 +145,7 @@ def approve(world: World) -> None:
     sync_vault(vault)
     dora = world["dora"].keys.public.id
     if not vault.membership.is_member(dora):
-        waiting = join_vault.requests(vault, look(world["anna"].remote.list("h/"), vault.tag).joins)
+        waiting = join_vault.requests(vault, read_listing(world["anna"].remote.list("h/"), vault.tag).joins)
         join_vault.approve(vault, next(request for request in waiting if request.keys.id == dora), admin=False)
     world["anna"].sync()
 
@@ -191,7 +191,7 @@ def accept(world: World) -> None:
 def revoke(world: World) -> None:
     main = world["anna"].vault()
     sync_vault(main)
-    small = vault_shares.shared(main, "s1")
+    small = vault_shares.find_share(main, "s1")
     assert small is not None
     with suppress(NotFound):  # done before
         vault_shares.uninvite(small, "gus@example.org")
@@ -294,7 +294,7 @@ def check(world: World) -> None:
         assert not report.pushed
     gus = world["gus"]
     if gus.vault_id and anna.vault().membership.shares:
-        shared = vault_shares.shared(anna.vault(), "s1")
+        shared = vault_shares.find_share(anna.vault(), "s1")
         if shared is not None and shared.membership.is_member(gus.keys.public.id):
             assert gus.log()["s1"] == anna.log()["s1"]
     # Everybody writes once more: what was merged goes then, and what is new arrives everywhere.
@@ -307,9 +307,7 @@ def check(world: World) -> None:
     waiting = {name for name in world.shelf.objects if name.startswith("h/join-")}
     heads = [name for name in world.shelf.objects if name.startswith("h/") and name not in waiting]
     assert len(heads) == len({name.rpartition("-")[0] for name in heads}), "one head for each life"
-    asking = [
-        device for device in (world["dora"], gus) if device.vault_id and device.vault().memory.standing().request
-    ]
+    asking = [device for device in (world["dora"], gus) if device.vault_id and device.vault().memory.status().request]
     assert len(waiting) <= len(asking)
 
 

@@ -83,7 +83,7 @@ def test_no_flipped_byte_inside_a_seal_goes_unnoticed(three: Three) -> None:
     vault = three.cleo.vault()
     keys, members = vault.candidates(), vault.membership
     for name in three.names("h/")[:OBJECTS]:
-        listed = heads.listed(name)
+        listed = heads.parse_name(name)
         assert listed is not None
         plain = sealing.unseal(keys, "head", vault.id, name, three.shelf.objects[name], limit=1 << 24)
         for place in places(plain):

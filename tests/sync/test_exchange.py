@@ -38,7 +38,7 @@ def shelf() -> Shelf:
 def fleet(tmp_path: Path, shelf: Shelf, *names: str, admin: bool = False) -> list[Device]:
     """These devices in one vault, the first of them its founder."""
     devices = [Device(str(tmp_path), name, shelf) for name in names]
-    join(devices[0].found(), *devices[1:], admin=admin)
+    join(devices[0].create_vault(), *devices[1:], admin=admin)
     settle(devices)
     return devices
 

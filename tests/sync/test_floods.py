@@ -14,12 +14,12 @@ import pytest
 from holdfast.core.envelope import seal
 from holdfast.core.events import NoteAdded
 from holdfast.sync import device_removal, find_wraps, join_vault, outbox, vault_shares
-from holdfast.sync.outbox import Batch, signed
+from holdfast.sync.outbox import Batch, sign_stretches
 from holdfast.sync.protocol import ancestry, entries, heads, packs, sealing, wraps
-from holdfast.sync.protocol.entries import ShareEntry, Signed, VaultFounded
-from holdfast.sync.protocol.wraps import Wrapped
-from holdfast.sync.push import Publishing
-from holdfast.sync.read_heads import look
+from holdfast.sync.protocol.entries import ShareEntry, SignedEntry, VaultFounded
+from holdfast.sync.protocol.wraps import KeyWrap
+from holdfast.sync.push import Publisher
+from holdfast.sync.read_heads import read_listing
 from holdfast.sync.sync import sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
@@ -36,7 +36,7 @@ class Fleet:
         self.anna, self.ben, self.cleo, self.gus, self.bob = self.all = [
             Device(directory, name, self.shelf) for name in names
         ]
-        join(self.anna.found(), self.ben, self.cleo)
+        join(self.anna.create_vault(), self.ben, self.cleo)
         self.anna.start("s1")
         settle([self.anna, self.ben, self.cleo], 2)
 
@@ -49,7 +49,7 @@ class Fleet:
         settle([self.anna, self.gus, self.anna, self.ben], 1)
         return self.gus.vault()
 
-    def founding(self) -> Signed:
+    def founding(self) -> SignedEntry:
         return entries.read_founding(self.shelf.objects["vault"])
 
 
@@ -66,7 +66,7 @@ def _is_member(admin: Device, device: Device) -> bool:
 
 
 def _is_in(device: Device) -> bool:
-    return device.vault().memory.standing().place == "member" and _is_member(device, device)
+    return device.vault().memory.status().place == "member" and _is_member(device, device)
 
 
 # ── what a person approved is found ──────────────────────────────────────────────────────────────────────
@@ -76,7 +76,7 @@ def _plant_wraps(fleet: Fleet, keys: DeviceKeys, number: int) -> None:
     """Well-formed keys for somebody whose public key is known; they open nothing."""
     signed = fleet.founding()
     for count in range(number):
-        wrapped = Wrapped(vault=fleet.anna.vault_id, founding=entries.pack(signed), keys=[os.urandom(32)])
+        wrapped = KeyWrap(vault=fleet.anna.vault_id, founding=entries.pack(signed), keys=[os.urandom(32)])
         fleet.shelf.objects[f"{wraps.prefix_of(keys.public.age)}{count:016x}"] = wraps.wrap(keys.public.age, wrapped)
 
 
@@ -91,7 +91,7 @@ def test_device_approved_by_an_earlier_version_comes_in_by_turns(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its keys have a name that anybody could have chosen, among others: each sync tries some of them."""
-    monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 2)
+    monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 2)
     _plant_wraps(fleet, fleet.bob.keys, 4)
     with monkeypatch.context() as earlier:
         earlier.setattr(age, "shared_secret", lambda *_: None)
@@ -110,7 +110,7 @@ def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tup
     assert founding is not None
     entry = next(iter(vault.membership.tips))
     for _ in range(number):
-        wrapped = Wrapped(
+        wrapped = KeyWrap(
             vault=vault.id, founding=entries.pack(founding), keys=[*keys, os.urandom(32)], box=vault.box(),
             session=vault.membership.session, entry=entry,
         )  # fmt: skip
@@ -125,7 +125,7 @@ def test_member_gets_a_new_key_when_a_removed_device_left_keys_in_numbers(
 ) -> None:
     """Also of an admin that was removed, and with keys that the vault had before."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
-    monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 4)
+    monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.anna.approve(fleet.bob.ask(), admin=admin)
     settle([fleet.bob, fleet.anna, fleet.ben], 1)
     removed = fleet.bob.vault()
@@ -147,7 +147,7 @@ def test_approved_device_comes_in_when_a_removed_device_left_keys_in_numbers(
 ) -> None:
     """Of who approves it knows the founder alone: what another one left is found once all were opened."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
-    monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 4)
+    monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     dan = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
     try:
         fleet.anna.approve(fleet.bob.ask(), admin=True)
@@ -169,7 +169,7 @@ def test_approved_device_comes_in_when_a_removed_device_left_keys_in_numbers(
 
 def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """But for a few at a time, should an entry name its key by then."""
-    monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 4)
+    monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     removed = fleet.cleo.vault()
     fleet.anna.remove(fleet.cleo)
     _flood(removed, fleet.shelf, fleet.ben.keys.public.age, 100)
@@ -182,7 +182,7 @@ def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pyte
 def test_guest_who_was_revoked_hides_no_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eve was only to read, and has the share's box from what was left for her."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 20)
-    monkeypatch.setattr(find_wraps, "_MOST_UNNAMED", 4)
+    monkeypatch.setattr(find_wraps, "_MAX_UNNAMED", 4)
     fleet.invite_gus()
     eve = fleet.bob
     fleet.anna.share("s1", eve, write=False)
@@ -211,7 +211,7 @@ def test_approved_device_comes_in_when_junk_lies_among_entries_and_heads(fleet: 
         fleet.shelf.objects[f"m/{tag}/{count:040x}"] = os.urandom(300)
     admin = sealing.life_tag(fleet.anna.vault_id, fleet.anna.writer)
     lives = {"a life of nobody": ["f" * 20], "the admin's life": [admin]}.get(
-        where, list(look(fleet.shelf.list("h/"), tag).newest)
+        where, list(read_listing(fleet.shelf.list("h/"), tag).newest)
     )
     fleet.bob.ask()
     fleet.anna.approve(fleet.bob)
@@ -227,24 +227,26 @@ def test_removed_device_that_lost_its_store_does_not_take_itself_for_a_member(fl
     fleet.ben.lose()
     fleet.ben.ask()
     fleet.ben.sync()
-    assert fleet.ben.vault().memory.standing().place == "pending"
-    assert not join_vault.arrived(fleet.ben.vault())
+    assert fleet.ben.vault().memory.status().place == "pending"
+    assert not join_vault.complete_join(fleet.ben.vault())
 
 
 def test_device_is_found_by_its_fingerprint_among_any_number_of_requests(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join_vault, "_MOST", 5)
+    monkeypatch.setattr(join_vault, "_MAX_READ", 5)
     founded = entries.founding_of(fleet.founding())
     assert founded is not None
     for count in range(60):
         keys = DeviceKeys.generate().public
-        letter = join_vault._Letter(vault=fleet.anna.vault_id, signing=keys.signing, age=keys.age, name="bob", at=1)
+        letter = join_vault._RequestDocument(
+            vault=fleet.anna.vault_id, signing=keys.signing, age=keys.age, name="bob", at=1
+        )
         blob = age.encrypt(founded.box, msgspec.json.encode(letter))
         fleet.shelf.objects[f"h/join-{count:032x}"] = blob
     fleet.bob.ask()
     known = fleet.anna.vault()
-    joins = look(fleet.shelf.list("h/"), known.tag).joins
+    joins = read_listing(fleet.shelf.list("h/"), known.tag).joins
     request = join_vault.request_of(known, joins, fleet.bob.keys.public.id)
     assert request is not None
     join_vault.approve(known, request)
@@ -256,7 +258,7 @@ def test_device_is_found_by_its_fingerprint_among_any_number_of_requests(
 def test_new_key_is_found_among_useless_files(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """The founder's public key is known to everybody: more files lie there than are looked at, or remembered."""
     monkeypatch.setattr(find_wraps, "_AT_ONCE", 5)
-    monkeypatch.setattr(find_wraps, "_MOST_PASSED_OVER", 5)
+    monkeypatch.setattr(find_wraps, "_MAX_PASSED_OVER", 5)
     fleet.anna.approve(fleet.bob.ask(), admin=True)
     fleet.bob.sync()
     settle([fleet.anna], 1)
@@ -301,7 +303,7 @@ def test_invited_person_writes_whatever_a_guest_left_for_them(
     recipient = fleet.gus.keys.public.age
     for _ in range(files):
         made_up = [os.urandom(32) for _ in range(1_000)]
-        wrapped = Wrapped(
+        wrapped = KeyWrap(
             vault=share.id, founding=entries.pack(founding), box=new_box()[1], session="s1", secret=os.urandom(32),
             keys=[*(share.ring() if keys == "made up and real" else []), *made_up],
             entry=next(iter(share.membership.tips)),
@@ -312,7 +314,7 @@ def test_invited_person_writes_whatever_a_guest_left_for_them(
     settle([admin, fleet.anna, fleet.gus], 2)
     if admin is not fleet.anna:
         admin.close()
-    assert fleet.gus.vault().memory.standing().place == "member"
+    assert fleet.gus.vault().memory.status().place == "member"
     fleet.gus.note("s1", "by gus")
     settle([fleet.gus, fleet.anna], 1)
     assert "by gus" in fleet.anna.notes("s1")
@@ -326,14 +328,14 @@ def test_invited_person_is_let_in_when_others_ask_in_numbers(
 
     The name of a request by an earlier version shows no invitation: it is answered when the others were read.
     """
-    monkeypatch.setattr(join_vault, "_MOST", 10)
+    monkeypatch.setattr(join_vault, "_MAX_READ", 10)
     fleet.anna.share("s1", fleet.gus)
     (offer,) = vault_shares.offers(fleet.shelf, [fleet.gus.keys.identity])
-    share = vault_shares.shared(fleet.anna.vault(), "s1")
+    share = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert share is not None
     for keys in [fleet.gus.keys, *(DeviceKeys.generate() for _ in range(40))]:
         its = keys.public
-        letter = join_vault._Letter(
+        letter = join_vault._RequestDocument(
             vault=share.id, signing=its.signing, age=its.age, name="x", at=1, possession=keys.possession
         )
         name = f"h/join-{os.urandom(16).hex()}"
@@ -350,8 +352,8 @@ def test_invited_person_is_let_in_when_others_ask_in_numbers(
     settle([fleet.anna], 4)
     fleet.shelf.asked.clear()
     report = fleet.anna.sync()
-    assert "a request to take part shows no invitation" in {refused.reason for refused in report.rejected}
-    share = vault_shares.shared(fleet.anna.vault(), "s1")
+    assert "a request to join proves no invitation" in {refused.reason for refused in report.rejected}
+    share = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert share is not None
     uninvited = share.memory.read(dict[str, set[str]], "uninvited") or {}
     assert [len(names) >= 40 for names in uninvited.values()] == [True]
@@ -369,15 +371,15 @@ def test_keys_that_nobody_named_are_not_kept_with_one_that_is(fleet: Fleet) -> N
     for count in range(3):
         keys = [share.ring()[0], *(made_up if count else made_up[:100])]
         blob = wraps.wrap(
-            recipient, Wrapped(vault=share.id, founding=entries.pack(founding), keys=keys, session="s1")
+            recipient, KeyWrap(vault=share.id, founding=entries.pack(founding), keys=keys, session="s1")
         )
         fleet.shelf.objects[f"{wraps.prefix_of(recipient)}{count:016x}"] = blob
-    anna = vault_shares.shared(fleet.anna.vault(), "s1")
+    anna = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert anna is not None
     before = len(anna.candidates())
     anna.ask_for_wraps()
     assert len(anna.candidates()) <= before + 100
-    assert "more keys were left at once than a vault has" in {refused.reason for refused in anna.report.rejected}
+    assert "a wrap holds more keys than a vault has" in {refused.reason for refused in anna.report.rejected}
     fleet.shelf.asked.clear()
     again = Vault(anna.here, anna.remote, anna.id, main=anna.main)
     again.ask_for_wraps()
@@ -398,7 +400,7 @@ def _announce(device: Device, number: int, session: str) -> None:
             ),
         )  # fmt: skip
         share = entries.hash_of(founded.payload)
-        change.say(ShareEntry, share=share, founding=entries.pack(founded), session=named)
+        change.add(ShareEntry, share=share, founding=entries.pack(founded), session=named)
     change.commit()
     device.sync()
 
@@ -411,7 +413,7 @@ def test_shares_that_a_plain_device_announces_in_numbers_are_not_looked_at(fleet
     fleet.anna.sync()
     main = fleet.anna.vault()
     assert len(main.membership.shares) == 30
-    assert len(vault_shares.followed(main)) <= 4
+    assert len(vault_shares.followed_shares(main)) <= 4
     known = {share.vault for share in main.membership.shares}
     remembered = {name.split("/")[1] for name in fleet.anna.store.remembered_under("vault/")}
     assert len(remembered & known) <= 4
@@ -422,7 +424,7 @@ def test_share_by_a_device_that_may_not_stands_in_nobodys_place(fleet: Fleet) ->
     _announce(fleet.ben, 1, "s1")
     fleet.anna.sync()
     fleet.anna.share("s1", fleet.gus)
-    small = vault_shares.shared(fleet.anna.vault(), "s1")
+    small = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert small is not None
     assert small.membership.founder == fleet.anna.keys.public.id
     fleet.gus.accept()
@@ -436,7 +438,7 @@ def _say(share: Vault, payloads: list[bytes]) -> list[str]:
     """Publish entries of any kind and size, and a head that stands on them."""
     key = share.sealing_key()
     assert key is not None
-    made = [Signed(payload, share.here.keys.sign(ENTRY, payload)) for payload in payloads]
+    made = [SignedEntry(payload, share.here.keys.sign(ENTRY, payload)) for payload in payloads]
     share.remote.put([share.sealed_entry(key, item) for item in made])
     hashes = [entries.hash_of(item.payload) for item in made]
     _name(share, hashes)
@@ -445,10 +447,10 @@ def _say(share: Vault, payloads: list[bytes]) -> list[str]:
 
 def _name(vault: Vault, hashes: Iterable[str]) -> None:
     """Publish a head that stands on these entries."""
-    push = Publishing(vault, look(vault.remote.list("h/"), vault.tag))
+    push = Publisher(vault, read_listing(vault.remote.list("h/"), vault.tag))
     push.settle()
     push.tips = lambda: tuple(sorted(hashes))  # type: ignore[method-assign]
-    push._publish(Batch([], push.own.place, frozenset(), push.own.erasures, more=False), [], frozenset())
+    push._push_once(Batch([], push.own.place, frozenset(), push.own.erasures, more=False), [], frozenset())
 
 
 @pytest.mark.parametrize("first", ["f", "0"])
@@ -543,7 +545,7 @@ def test_entry_with_made_up_parents_and_a_wrong_signature_is_left_out(fleet: Fle
         "kind": "rename", "vault": cleo.id, "parents": sorted(_made_up(2_001)), "by": cleo.me, "at": 1,
         "device": cleo.me, "name": "renamed",
     }  # fmt: skip
-    wrong = Signed(msgspec.msgpack.encode(said), bytes(64))
+    wrong = SignedEntry(msgspec.msgpack.encode(said), bytes(64))
     key = cleo.sealing_key()
     assert key is not None
     cleo.remote.put([cleo.sealed_entry(key, wrong)])
@@ -560,7 +562,7 @@ def test_idle_sync_asks_for_little_when_entries_name_parents_that_nobody_has(
 ) -> None:
     """Also where what names them is kept: of what is not there, the listing of the remote says so."""
     if kept:
-        monkeypatch.setattr(ancestry, "_MOST_MISSING", 100_000)
+        monkeypatch.setattr(ancestry, "_MAX_MISSING", 100_000)
     cleo = fleet.cleo.vault()
     for _ in range(3):
         _rename(cleo, [*cleo.membership.tips, *_made_up(2_001)])
@@ -592,7 +594,7 @@ def test_entry_that_unfolds_to_more_than_it_may_is_left_out(fleet: Fleet) -> Non
         refused for refused in report.rejected if refused.reason == "a membership entry is larger than it may be"
     ]
     assert {refused.pack for refused in too_large} == {share.entry_name(bomb) for bomb in bombs}
-    anna = vault_shares.shared(fleet.anna.vault(), "s1")
+    anna = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert anna is not None
     assert not anna.known.keys() & set(bombs)
     assert len(fleet.anna.files()) < 8 << 20
@@ -617,7 +619,7 @@ def test_largest_removal_is_read(fleet: Fleet) -> None:
 
 def test_device_that_says_too_much_is_kept_to_its_measure(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
-    monkeypatch.setattr(ancestry, "_MOST_OF_DEVICE", 20_000)
+    monkeypatch.setattr(ancestry, "_MAX_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
     said = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
     report = fleet.anna.sync()
@@ -647,7 +649,7 @@ def test_what_an_admins_entry_follows_is_kept_whoever_said_it(fleet: Fleet, monk
     own = entries.hash_of(first)
     assert own in fleet.anna.vault().known
     fleet.anna.remove(fleet.ben)
-    monkeypatch.setattr(ancestry, "_MOST_OF_DEVICE", 1_000)
+    monkeypatch.setattr(ancestry, "_MAX_OF_DEVICE", 1_000)
     fleet.cleo.sync()
     assert own in fleet.cleo.vault().known
     assert not _is_member(fleet.cleo, fleet.ben)
@@ -663,10 +665,10 @@ def test_pack_of_a_guest_that_unfolds_to_more_than_it_may_is_left_out(
         session="s1", writer=fleet.gus.writer, seq=1, prev=None, clock=9, at=fleet.gus.time, actor="gus",
         type="note.added", version=1, data=b'{"text":"' + b"a " * (1 << 20) + b'"}', salt=bytes(16),
     )  # fmt: skip
-    push = Publishing(share, look(fleet.shelf.list("h/"), share.tag))
+    push = Publisher(share, read_listing(fleet.shelf.list("h/"), share.tag))
     push.settle()
-    batch = Batch(signed(share, [event]), push.own.place, frozenset(), push.own.erasures, more=False)
-    push._publish(batch, [], frozenset())
+    batch = Batch(sign_stretches(share, [event]), push.own.place, frozenset(), push.own.erasures, more=False)
+    push._push_once(batch, [], frozenset())
     fleet.anna.note("s1", "after")
     report = fleet.anna.sync()
     assert "a pack is larger than it may be" in {refused.reason for refused in report.rejected}
@@ -679,7 +681,7 @@ def test_head_unfolds_to_no_more_than_a_head_can_say(fleet: Fleet) -> None:
     key = main.sealing_key()
     assert key is not None
     name = heads.name_of(main.id, fleet.ben.writer, 50)
-    fleet.shelf.objects[name] = sealing.seal(key, "head", main.id, name, bytes(heads.LARGEST_PLAIN + 1))
+    fleet.shelf.objects[name] = sealing.seal(key, "head", main.id, name, bytes(heads.MAX_PLAIN_BYTES + 1))
     report = fleet.anna.sync()
     assert "a head is larger than it may be" in {refused.reason for refused in report.rejected}
 
@@ -689,7 +691,7 @@ def test_large_event_goes_in_a_push_of_its_own(fleet: Fleet, monkeypatch: pytest
     monkeypatch.setattr(outbox, "BYTES_AT_ONCE", 10_000)
     fleet.anna.record("s1", NoteAdded(text="small"), NoteAdded(text="x" * 9_900), NoteAdded(text="after"))
     main = fleet.anna.vault()
-    batches = outbox.Due(main)
+    batches = outbox.Outbox(main)
     own = main.memory.own(fleet.anna.writer)
     sizes = []
     while True:

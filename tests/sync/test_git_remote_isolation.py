@@ -347,7 +347,7 @@ def test_more_than_any_remote_holds(repository: Path, tmp_path: Path, monkeypatc
 
 def test_more_names_than_any_vault_needs(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood of entries is not read, and said."""
-    monkeypatch.setattr("holdfast.sync.remotes.git_objects._MOST_ENTRIES", 20)
+    monkeypatch.setattr("holdfast.sync.remotes.git_objects._MAX_ENTRIES", 20)
     data = blob(repository, b"")
     publish(repository, tree(repository, [("100644", "blob", data, f"{n:x}") for n in range(21)]))
     with pytest.raises(RemoteUnreadable, match="more names"):

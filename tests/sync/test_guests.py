@@ -22,7 +22,7 @@ from tests.support.vault_devices import Device, Shelf, join, settle
 from tests.sync.adversary import Insider, Window, reasons
 
 DELETES = "a guest may not delete the session"
-ERASES = "a guest may erase only what they wrote themselves"
+ERASES = "a guest may erase only their own events"
 
 
 class House:
@@ -33,7 +33,7 @@ class House:
         self.shelf = Shelf()
         self.windows: dict[str, Window] = {}
         self.anna, self.ben, self.gus = (self.device(name) for name in ("anna", "ben", "gus"))
-        self.anna.found()
+        self.anna.create_vault()
         join(self.anna, self.ben)
         self.anna.start("s1")
         self.anna.note("s1", "by anna")
@@ -56,7 +56,7 @@ class House:
         vault_shares.accept(self.gus.here(), self.gus.remote, offer)
 
     def share(self, device: Device) -> Any:
-        found = vault_shares.shared(device.vault(), "s1")
+        found = vault_shares.find_share(device.vault(), "s1")
         assert found is not None
         return found
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_judged_waits(house: House) -> None:
     for wrong in (erased("ab" * 32), ("event.erased", {"hashes": 7}), ("event.erased", [])):
         rogue = Rogue(house)
         rogue.push(rogue.said(wrong, note("afterwards")))
-        assert "it erases" in reasons(told(house)).replace("what it erases", "it erases")
+        assert any(words in reasons(told(house)) for words in ("it erases", "the erasure cannot be read"))
         house.stands()
 
 
@@ -278,7 +278,7 @@ def test_a_guest_admitted_to_the_share_as_a_device_still_may_not_delete(house: H
     rogue.push(rogue.said(note("before"), DELETED))
     told(house)
     change = house.share(house.anna).change()
-    change.say(Admit, device=house.gus.keys.public, name="gus", admin=True, role="device")
+    change.add(Admit, device=house.gus.keys.public, name="gus", admin=True, role="device")
     change.commit()
     settle([house.anna, house.ben], 2)
     house.stands("before")

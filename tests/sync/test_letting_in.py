@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.events import EventErased, SessionDeleted
 from holdfast.sync import accept_late, device_removal, vault_shares
-from holdfast.sync.accept_late import Admitted
+from holdfast.sync.accept_late import AcceptedEvents
 from holdfast.sync.sync import sync_vault
 from tests.support.vault_devices import Device, Shelf, join, opened, settle
 
@@ -18,14 +18,14 @@ def three(tmp_path: Path) -> list[Device]:
     """Anna and Ben are admins, Cleo is a device that gets removed."""
     shelf = Shelf()
     anna, ben, cleo = (Device(str(tmp_path), name, shelf) for name in ("anna", "ben", "cleo"))
-    join(anna.found(), ben, admin=True)
+    join(anna.create_vault(), ben, admin=True)
     join(anna, cleo)
     anna.start("s1")
     settle([anna, ben, cleo])
     return [anna, ben, cleo]
 
 
-def admit(admin: Device, device: Device) -> Admitted:
+def admit(admin: Device, device: Device) -> AcceptedEvents:
     vault = admin.vault()
     sync_vault(vault)
     done = accept_late.admit_at_vault(admin.vault(), device.keys.public.id)
@@ -55,13 +55,17 @@ def test_what_nobody_has_read_is_taken_in(three: list[Device]) -> None:
     settle([anna, ben])
     assert anna.notes("s1") == ["accepted"]
     who = cleo.keys.public.id
-    assert device_removal.waiting(anna.vault().memory) == {who: device_removal.Unaccepted(0, 4)}
+    assert device_removal.count_unaccepted(anna.vault().memory) == {who: device_removal.Unaccepted(0, 4)}
     done = admit(anna, cleo)
     assert (len(done.events), set(done.events.values()), done.left) == (4, {"s1", "s2"}, 0)
     agree(anna, ben)
     assert sorted(ben.notes("s1")) == ["accepted", "outside 0", "outside 1", "outside 2"]
     assert ben.state("s2") is not None
-    assert device_removal.waiting(anna.vault().memory) == device_removal.waiting(ben.vault().memory) == {}
+    assert (
+        device_removal.count_unaccepted(anna.vault().memory)
+        == device_removal.count_unaccepted(ben.vault().memory)
+        == {}
+    )
     devices = {stretch.device for stretches in opened(anna).values() for stretch in stretches}
     assert who not in devices, "somebody who belongs to the vault vouches for all of it"
 
@@ -104,12 +108,12 @@ def test_a_second_time_there_is_nothing(three: list[Device]) -> None:
     cleo.sync()
     assert len(admit(anna, cleo).events) == 1
     known = len(anna.vault().known)
-    assert admit(anna, cleo) == Admitted({}, 0)
+    assert admit(anna, cleo) == AcceptedEvents({}, 0)
     assert len(anna.vault().known) == known
     cleo.note("s1", "second")
     cleo.sync()
     anna.sync()
-    assert device_removal.waiting(anna.vault().memory)[cleo.keys.public.id].pushes
+    assert device_removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes
     assert anna.notes("s1") == ["first"]
     assert len(admit(ben, cleo).events) == 1
     agree(anna, ben)
@@ -129,7 +133,9 @@ def test_what_was_read_and_taken_out_comes_back_with_the_rest(three: list[Device
     cleo.sync()
     ben.sync()
     assert ben.notes("s1") == []
-    assert device_removal.waiting(ben.vault().memory) == {cleo.keys.public.id: device_removal.Unaccepted(1, 1)}
+    assert device_removal.count_unaccepted(ben.vault().memory) == {
+        cleo.keys.public.id: device_removal.Unaccepted(1, 1)
+    }
     assert len(admit(ben, cleo).events) == 2
     agree(anna, ben)
     assert sorted(anna.notes("s1")) == ["read by ben", "read by nobody"]
@@ -175,7 +181,7 @@ def test_nothing_is_taken_in_behind_a_gap(three: list[Device]) -> None:
     settle([anna, ben])
     assert anna.notes("s1") == ben.notes("s1") == ["first"]
     assert list(anna.store.check()) == []
-    assert device_removal.waiting(anna.vault().memory)[cleo.keys.public.id].pushes == 2
+    assert device_removal.count_unaccepted(anna.vault().memory)[cleo.keys.public.id].pushes == 2
 
 
 def test_a_guest_s_last_words(three: list[Device], tmp_path: Path) -> None:
@@ -190,7 +196,7 @@ def test_a_guest_s_last_words(three: list[Device], tmp_path: Path) -> None:
     gus.sync()
     settle([anna, ben])
     assert anna.notes("s1") == []
-    small = vault_shares.shared(anna.vault(), "s1")
+    small = vault_shares.find_share(anna.vault(), "s1")
     assert small is not None
     assert len(accept_late.admit_at_vault(small, gus.keys.public.id).events) == 1
     settle([anna, ben])
@@ -244,7 +250,7 @@ def test_a_deleted_session_goes_from_what_waits(three: list[Device]) -> None:
     anna.record("s2", SessionDeleted())
     settle([anna, ben])
     assert not any(b"deleted" in data for data in held_data(anna))
-    aside = [event for *_, stretch in device_removal.kept(anna.vault().memory) for event in stretch.events]
+    aside = [event for *_, stretch in device_removal.list_kept(anna.vault().memory) for event in stretch.events]
     assert {event.session for event in aside if event.data is not None} == {"s1"}
     assert admit(anna, cleo).left == 0
     agree(anna, ben)

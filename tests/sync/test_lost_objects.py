@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.events import SessionDeleted
 from holdfast.sync import create_vault, join_vault, retired_writers
-from holdfast.sync.read_heads import look
+from holdfast.sync.read_heads import read_listing
 from tests.support.vault_devices import Device, Shelf, join, named, settle
 
 
@@ -19,7 +19,7 @@ def shelf() -> Shelf:
 
 def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
     devices = [Device(str(tmp_path), name, shelf) for name in names]
-    join(devices[0].found(), *devices[1:])
+    join(devices[0].create_vault(), *devices[1:])
     devices[0].start("s1")
     settle(devices)
     return devices
@@ -34,7 +34,7 @@ def missed(device: Device) -> list[str]:
     """Lives whose head is not shown, and packs that are not there."""
     vault = device.vault()
     found = []
-    for life in retired_writers.lives(vault, look(device.remote.list("h/"), vault.tag)):
+    for life in retired_writers.lives(vault, read_listing(device.remote.list("h/"), vault.tag)):
         there = {item.name for item in device.remote.list("p/")}
         found += [life.writer] if not life.shown else []
         found += [pack.name for pack in life.packs if vault.pack_name(pack.name) not in there]
@@ -58,7 +58,7 @@ def test_whatever_is_lost_is_put_back(tmp_path: Path, shelf: Shelf, gone: str) -
     anna.sync(put_back=True)
     ben.sync(put_back=True)
     assert not missed(anna) + missed(ben)
-    assert not create_vault.lost(anna.vault(), shelf.list("m/"))
+    assert not create_vault.lost_entries(anna.vault(), shelf.list("m/"))
     cleo = newcomer(tmp_path, anna)
     settle([anna, ben, cleo], 1)
     assert sorted(cleo.notes("s1")) == ["anna's", "ben's"]
@@ -70,7 +70,7 @@ def test_letting_in_brings_back_who_belongs_here(tmp_path: Path, shelf: Shelf) -
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
     before = {name for name in shelf.objects if name.startswith("m/")}
     lose(shelf, "m/")
-    assert len(create_vault.lost(anna.vault(), shelf.list("m/"))) == len(before)
+    assert len(create_vault.lost_entries(anna.vault(), shelf.list("m/"))) == len(before)
     cleo = newcomer(tmp_path, anna)
     assert before < {name for name in shelf.objects if name.startswith("m/")}
     settle([anna, ben, cleo])
@@ -85,8 +85,8 @@ def test_a_device_that_was_let_in_gets_again_what_it_needs(tmp_path: Path, shelf
     lose(shelf, "k/", "m/")
     ben.sync()
     assert not ben.log()
-    assert join_vault.help_in(anna.vault(), ben.keys.public)
-    assert not join_vault.help_in(anna.vault(), ben.keys.public)
+    assert join_vault.restore_access(anna.vault(), ben.keys.public)
+    assert not join_vault.restore_access(anna.vault(), ben.keys.public)
     settle([anna, ben], 1)
     assert ben.log() == anna.log()
 

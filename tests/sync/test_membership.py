@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.sync.protocol.entries import Rename, Signed, hash_of, read, sign
+from holdfast.sync.protocol.entries import Rename, SignedEntry, hash_of, read, sign
 from holdfast.sync.protocol.membership import evaluate
 from holdfast.workspace.keys.device_keys import ENTRY
 from tests.sync.membership_acts import Acts, id_of, keys_of, names, reasons, team
@@ -92,8 +92,8 @@ def test_a_wrong_signature_is_rejected() -> None:
     acts = Acts()
     good = acts.said.pop(acts.admit("ann", "bob"))
     for bad in (
-        Signed(good.payload, keys_of("eve").sign(ENTRY, good.payload)),
-        Signed(good.payload, keys_of("ann").sign(b"holdfast head 1\n", good.payload)),
+        SignedEntry(good.payload, keys_of("eve").sign(ENTRY, good.payload)),
+        SignedEntry(good.payload, keys_of("ann").sign(b"holdfast head 1\n", good.payload)),
     ):
         found = evaluate([acts.founding, bad], acts.vault)
         assert found.rejected == ((hash_of(good.payload), "its signature is wrong"),)
@@ -108,7 +108,7 @@ def test_good_signatures_are_remembered_and_bad_ones_are_not() -> None:
     seen: set[str] = set()
     evaluate(acts.said.values(), acts.vault, verified=seen)
     assert seen == {own + signed.signature.hex() for own, signed in acts.said.items()}
-    bad = [Signed(signed.payload, bytes(64)) for signed in acts.said.values()]
+    bad = [SignedEntry(signed.payload, bytes(64)) for signed in acts.said.values()]
     assert not evaluate(bad, acts.vault, verified=seen).members
     assert len(seen) == 2
 
@@ -140,7 +140,7 @@ def test_without_the_founding_entry_everything_waits() -> None:
 def test_what_follows_a_planted_entry_is_rejected() -> None:
     """A vault grows from its founding entry alone."""
     acts = Acts()
-    planted = acts.put(Signed(b"garbage", bytes(64)))
+    planted = acts.put(SignedEntry(b"garbage", bytes(64)))
     after = acts.admit("ann", "bob", after=[acts.vault, planted])
     orphan = acts.admit("ann", "cat", after=[])
     found = acts.evaluate()
@@ -161,7 +161,7 @@ def _later(acts: Acts, by: str) -> str:
     payload = msgspec.msgpack.encode(
         {"kind": "later", "vault": acts.vault, "parents": sorted(acts.ends()), "by": id_of(by), "at": 5, "new": [1]}
     )
-    return acts.put(Signed(payload, keys_of(by).sign(ENTRY, payload)))
+    return acts.put(SignedEntry(payload, keys_of(by).sign(ENTRY, payload)))
 
 
 def test_an_unknown_kind_has_a_place_and_no_effect() -> None:

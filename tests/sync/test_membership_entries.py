@@ -21,7 +21,7 @@ from holdfast.sync.protocol.entries import (
     Rename,
     Restore,
     ShareEntry,
-    Signed,
+    SignedEntry,
     Uninvite,
     VaultFounded,
     founding_document,
@@ -161,7 +161,7 @@ def test_garbage_is_invalid_and_nothing_else(data: bytes) -> None:
 def test_a_signature_of_another_length_is_no_entry() -> None:
     """Sixty-four bytes, or it is not a signature."""
     with pytest.raises(Invalid):
-        unpack(pack(Signed(b"payload", bytes(63))))
+        unpack(pack(SignedEntry(b"payload", bytes(63))))
 
 
 def test_the_founding_document_is_public_and_exact() -> None:
@@ -172,7 +172,7 @@ def test_the_founding_document_is_public_and_exact() -> None:
     assert list(json.loads(document)) == ["holdfast", "entry", "signature"]
 
 
-def _document(signed: Signed, **change: object) -> bytes:
+def _document(signed: SignedEntry, **change: object) -> bytes:
     return json.dumps(json.loads(founding_document(signed)) | change).encode()
 
 

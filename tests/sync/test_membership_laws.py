@@ -15,7 +15,7 @@ from holdfast.sync.protocol.entries import (
     Remove,
     Rename,
     Restore,
-    Signed,
+    SignedEntry,
     VaultFounded,
     read,
 )
@@ -92,7 +92,7 @@ def _lived(acts: Acts) -> Lived:
 def test_neither_order_nor_duplicates_matter(lived: Lived, chance: Random) -> None:
     """The result is a function of the set of entries, also with nothing remembered from before."""
     entries = list(lived.acts.said.values())
-    again: list[Signed] = [*entries, *entries[::2]]
+    again: list[SignedEntry] = [*entries, *entries[::2]]
     chance.shuffle(again)
     assert evaluate(again, lived.acts.vault) == evaluate(entries, lived.acts.vault, verified=VERIFIED)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sync.protocol.entries import Invite, ShareEntry, Signed, Uninvite, pack
+from holdfast.sync.protocol.entries import Invite, ShareEntry, SignedEntry, Uninvite, pack
 from holdfast.sync.protocol.membership import VaultKey
 from holdfast.workspace.keys.device_keys import POSSESSION, certified_writer
 from tests.sync.membership_acts import Acts, current_key, id_of, keys_of, new_key, reasons, tag_of, team
@@ -92,7 +92,7 @@ def test_a_member_shares_a_session() -> None:
 def test_a_planted_share_is_rejected() -> None:
     """Another session, another vault, a bad signature, garbage, or a main vault."""
     acts, small = team("bob"), Acts("bob", session="s")
-    bad = Signed(small.founding.payload, bytes(64))
+    bad = SignedEntry(small.founding.payload, bytes(64))
     main = Acts("bob")
     for own in (
         share(acts, small, session="t"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Unreachable
-from holdfast.sync.remotes.wrappers import Patient
+from holdfast.sync.remotes.wrappers import RetryingRemote
 from tests.support.scale import scale
 from tests.support.vault_devices import Device, Shelf, join, settle
 from tests.sync.adversary import Faulty
@@ -28,10 +28,10 @@ class Bad:
         self.devices = []
         for name in ("anna", "ben", "cleo"):
             faulty = Faulty(self.shelf, self._fault)
-            remote = Patient(faulty, tries=3, wait=lambda _: None) if patient else faulty
+            remote = RetryingRemote(faulty, tries=3, wait=lambda _: None) if patient else faulty
             self.devices.append(Device(directory, name, remote))
         self.anna, self.ben, self.cleo = self.devices
-        self.anna.found()
+        self.anna.create_vault()
         join(self.anna, self.ben, self.cleo)
         self.anna.start("s1")
         settle(self.devices, 2)

@@ -27,7 +27,7 @@ from holdfast.core.events import (
 from holdfast.core.secrets import patterns, values
 from holdfast.core.secrets.patterns import redact_document
 from holdfast.store.interface import UNSEEN
-from holdfast.sync.outgoing import cleanse, cut
+from holdfast.sync.outgoing import cleanse, redact_event
 from holdfast.workspace import recorder
 from tests.support import secret_corpus
 from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
@@ -117,7 +117,7 @@ def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
     counts = cleanse(keeper)
     assert counts == {"github_token": 7, "aws_access_key_id": 1, "api_key": 1}
     assert keeper.notices == [
-        "9 secrets were cut out of older events before sending: 1 api_key, 1 aws_access_key_id, 7 github_token."
+        "Removed 9 secrets from older events before sending: 1 api_key, 1 aws_access_key_id, 7 github_token."
     ]
     found = keeper.session(session).document()
     assert found.summary == "half done"
@@ -135,11 +135,15 @@ def test_what_is_left_of_an_event_still_counts(fleet: Fleet) -> None:
 def test_ids_paths_and_hashes_are_left_alone() -> None:
     """By the rules of recording: what is no free text is not looked at, what a newer program added is."""
     path: dict[str, Json] = {"path": f"src/{TOKEN}", "action": "modified"}
-    assert cut("file.changed", path) == (path, {})
-    assert cut("file.changed", path | {"why": TOKEN}).found == {"why": {"github_token": 1}}
+    assert redact_event("file.changed", path) == (path, {})
+    assert redact_event("file.changed", path | {"why": TOKEN}).secrets == {"why": {"github_token": 1}}
     waits: dict[str, Json] = {"id": "w", "for": f"the key {TOKEN}"}
-    assert cut("waiting.started", waits).data == {"id": "w", "for": f"the key {CUT}", "redacted": {"github_token": 1}}
-    assert cut("from.tomorrow", {"anything": [TOKEN]}).data == {"anything": [CUT]}
+    assert redact_event("waiting.started", waits).data == {
+        "id": "w",
+        "for": f"the key {CUT}",
+        "redacted": {"github_token": 1},
+    }
+    assert redact_event("from.tomorrow", {"anything": [TOKEN]}).data == {"anything": [CUT]}
 
 
 def test_what_stood_instead_is_cut_again_by_newer_rules(fleet: Fleet) -> None:
@@ -178,5 +182,5 @@ def test_cutting_twice_is_cutting_once(samples: list[secret_corpus.Sample], more
         ("decision.made", {"chosen": said[0], "options": said}),
         ("extra.kept", {"name": "craft", "value": {"list": said, "token": said[0]}}),
     ):
-        once = cut(kind, data)  # type: ignore[arg-type]
-        assert cut(kind, once.data) == (once.data, {})
+        once = redact_event(kind, data)  # type: ignore[arg-type]
+        assert redact_event(kind, once.data) == (once.data, {})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.sync import outbox, push
-from holdfast.sync.protocol.heads import Indexed
+from holdfast.sync.protocol.heads import IndexedPack
 from holdfast.sync.remotes.base import Missing
 from holdfast.sync.sync import sync_vault
 from tests.support.scale import scale
@@ -27,7 +27,7 @@ def shelf() -> Shelf:
 @pytest.fixture
 def two(tmp_path: Path, shelf: Shelf) -> tuple[Device, Device]:
     anna, ben = Device(str(tmp_path), "anna", shelf), Device(str(tmp_path), "ben", shelf)
-    join(anna.found(), ben)
+    join(anna.create_vault(), ben)
     anna.start("s1")
     settle([anna, ben])
     return anna, ben
@@ -47,12 +47,12 @@ def write(device: Device, count: int) -> None:
 # ── which packs ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def indexed(first: int, last: int, size: int = 100) -> Indexed:
-    return Indexed(f"{first:020x}{last:020x}", first, last, size, bytes(32))
+def indexed(first: int, last: int, size: int = 100) -> IndexedPack:
+    return IndexedPack(f"{first:020x}{last:020x}", first, last, size, bytes(32))
 
 
-def merged(packs: list[Indexed]) -> list[Indexed]:
-    run = push.due(packs)
+def merged(packs: list[IndexedPack]) -> list[IndexedPack]:
+    run = push.packs_to_merge(packs)
     if not run:
         return packs
     place = packs.index(run[0])
@@ -62,7 +62,7 @@ def merged(packs: list[Indexed]) -> list[Indexed]:
 @given(st.integers(1, 3000))
 def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
     """After any number of pushes there are at most sixteen packs of each tier, and they cover all without gaps."""
-    packs: list[Indexed] = []
+    packs: list[IndexedPack] = []
     for number in range(1, pushes + 1):
         packs = merged([*packs, indexed(number, number)])
     assert len(packs) <= 16 * 3 + 1
@@ -73,8 +73,8 @@ def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
 def test_large_packs_are_left_alone() -> None:
     """A pack that holds much is not copied again and again."""
     packs = [indexed(number, number) for number in range(1, 20)]
-    assert len(push.due(packs)) == 16
-    assert not push.due(packs, {packs[4].name})
+    assert len(push.packs_to_merge(packs)) == 16
+    assert not push.packs_to_merge(packs, {packs[4].name})
 
 
 # ── at a remote ──────────────────────────────────────────────────────────────────────────────────────────

@@ -13,18 +13,18 @@ from holdfast.core.errors import Busy, Failed, HoldfastError, Invalid, Refused, 
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.remotes.conformance import RemoteConformance
 from holdfast.sync.remotes.folder import FolderRemote
-from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit, Patient
+from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit, RetryingRemote
 
 GONE = Unreachable("the server does not answer")
 
 
 class TestPatientAndLimited(RemoteConformance):
-    """Wrapped in both, a folder is still a remote like any."""
+    """KeyWrap in both, a folder is still a remote like any."""
 
     rounds = 5
 
     def open_remote(self, where: str = "one") -> RemoteStore:
-        return Patient(LimitedRemote(FolderRemote(str(self.place / where), create=True)))
+        return RetryingRemote(LimitedRemote(FolderRemote(str(self.place / where), create=True)))
 
 
 class Shaky:
@@ -98,9 +98,11 @@ class Time:
         self.now += seconds
 
 
-def patient(remote: RemoteStore, time: Time | None = None, *, tries: int = 4, seconds: float = 60.0) -> Patient:
+def patient(
+    remote: RemoteStore, time: Time | None = None, *, tries: int = 4, seconds: float = 60.0
+) -> RetryingRemote:
     time = time or Time()
-    return Patient(remote, tries=tries, seconds=seconds, wait=time.wait, clock=time)
+    return RetryingRemote(remote, tries=tries, seconds=seconds, wait=time.wait, clock=time)
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 @pytest.fixture
 def devices(place: Place, tmp_path: Path) -> Iterator[list[Device]]:
     made = [Device(str(tmp_path), name, place.opened(name)) for name in ("anna", "ben")]
-    made[0].found()
+    made[0].create_vault()
     join(*made)
     made[0].start("s1")
     settle(made)
@@ -167,7 +167,7 @@ def test_git_ref_that_cannot_be_read_is_put_back(tmp_path: Path) -> None:
     where = tmp_path / "remote.git"
     devices = [Device(str(tmp_path), name, place.opened(name)) for name in ("anna", "ben")]
     anna, ben = devices
-    anna.found()
+    anna.create_vault()
     join(*devices)
     anna.start("s1")
     settle(devices)

@@ -13,8 +13,8 @@ from holdfast.core.events import FileChanged, NoteAdded
 from holdfast.store.interface import UNSEEN
 from holdfast.sync import outgoing, people, remote_setup
 from holdfast.sync import shares as giving
-from holdfast.sync.outgoing import cleanse, leaving
-from holdfast.sync.sync import Synced, sync
+from holdfast.sync.outgoing import cleanse, preview
+from holdfast.sync.sync import SyncResult, sync
 from holdfast.workspace.keys.device_keys import DeviceKeys
 from tests.support import secret_corpus
 from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
@@ -57,7 +57,7 @@ def test_what_was_sent_before_the_rule_is_taken_back(fleet: Fleet, monkeypatch: 
     desktop = fleet.joined("desktop")
     session = fleet.laptop.start("Deploy").id
     with monkeypatch.context() as patch:
-        patch.setattr(outgoing, "look", lambda *_: None)  # a program that knows no such secret
+        patch.setattr(outgoing, "find_secrets", lambda *_: None)  # a program that knows no such secret
         plant(fleet.laptop, session, NoteAdded(text=f"The key is {TOKEN}"))
         sync(fleet.laptop)
         sync(desktop)
@@ -90,7 +90,7 @@ def test_what_was_shared_is_taken_back_too(fleet: Fleet, monkeypatch: pytest.Mon
     session = keeper.start("Deploy").id
     people.add(keeper.home, "ben@example.org", DeviceKeys.generate().public.age)
     with monkeypatch.context() as patch:
-        patch.setattr(outgoing, "look", lambda *_: None)
+        patch.setattr(outgoing, "find_secrets", lambda *_: None)
         plant(keeper, session, NoteAdded(text=f"The key is {TOKEN}"))
         giving.share(keeper, session, "ben@example.org", write=False)
         assert b"".join(fleet.remote().values()).count(TOKEN.encode()) == 2
@@ -111,15 +111,15 @@ def test_what_an_older_device_sends_is_cut_as_it_comes_in(fleet: Fleet, monkeypa
     sync(fleet.laptop)
     desktop = fleet.joined("desktop")
     with monkeypatch.context() as patch:
-        patch.setattr(outgoing, "look", lambda *_: None)
+        patch.setattr(outgoing, "find_secrets", lambda *_: None)
         plant(desktop, session, NoteAdded(text=f"The key is {TOKEN}"))
         sync(desktop)
     looked = watched(monkeypatch)
-    done: Synced = sync(fleet.laptop)
+    done: SyncResult = sync(fleet.laptop)
     assert done.report.pulled
     assert notes(fleet.laptop, session) == [f"The key is {CUT}"]
     assert len(looked) == done.report.pulled
-    assert fleet.laptop.notices == ["1 secret was cut out of older events before sending: 1 github_token."]
+    assert fleet.laptop.notices == ["Removed 1 secret from older events before sending: 1 github_token."]
     sync(desktop)
     assert TOKEN.encode() not in b"".join(fleet.remote().values())
 
@@ -148,9 +148,9 @@ def test_an_interrupted_look_begins_again(fleet: Fleet, monkeypatch: pytest.Monk
         patch.setattr(outgoing, "_erase", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             cleanse(keeper)
-    monkeypatch.setattr(outgoing, "_MOST_FOUND", 2)
+    monkeypatch.setattr(outgoing, "_MAX_WITH_SECRETS", 2)
     monkeypatch.setattr(outgoing, "_AT_ONCE", 3)
-    monkeypatch.setattr(outgoing, "_MOST_IN_ONE", 1)
+    monkeypatch.setattr(outgoing, "_MAX_IN_ONE", 1)
     assert cleanse(keeper) == {"github_token": 7}
     assert notes(keeper, session) == [f"{number} {CUT}" for number in range(7)]
     assert keeper.store().remembered(UNSEEN) is None
@@ -165,24 +165,24 @@ def test_what_would_leave_is_shown_before_it_does(fleet: Fleet) -> None:
     session = keeper.start("Deploy").id
     keeper.session(session).note("plain")
     plant(keeper, session, NoteAdded(text=f"The key is {TOKEN}"), FileChanged(path="a.py", action="modified"))
-    found = leaving(keeper, session)
+    found = preview(keeper, session)
     assert found.events == 4
     assert {(text.where, text.text, text.sent) for text in found.texts} >= {
         ("goal", "Deploy", False), ("notes", "plain", False), ("notes", f"The key is {CUT}", False),
         ("files", "a.py", False), ("project.name", "shop", False), ("device", "laptop", False),
         ("actor", "ada", False),
     }  # fmt: skip
-    assert [secret._asdict() for secret in found.found] == [{"kind": "github_token", "where": "notes"}]
+    assert [secret._asdict() for secret in found.secrets] == [{"kind": "github_token", "where": "notes"}]
     assert TOKEN not in repr(found)
-    assert leaving(keeper, session) == found
+    assert preview(keeper, session) == found
     remote_setup.add(keeper, "shelf", fleet.url)
     sync(keeper)
-    after = leaving(keeper, session)
-    assert (after.events, after.found) == (0, [])
+    after = preview(keeper, session)
+    assert (after.events, after.secrets) == (0, [])
     assert {text.text for text in after.texts} == {text.text for text in found.texts}
     assert all(text.sent for text in after.texts)
     keeper.session(session).note("later")
-    news = leaving(keeper, session)
+    news = preview(keeper, session)
     assert news.events == 1
     assert [text.text for text in news.texts if not text.sent] == ["later"]
 

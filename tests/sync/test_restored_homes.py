@@ -19,7 +19,7 @@ def shelf() -> Shelf:
 
 def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
     devices = [Device(str(tmp_path), name, shelf) for name in names]
-    join(devices[0].found(), *devices[1:])
+    join(devices[0].create_vault(), *devices[1:])
     devices[0].start("s1")
     settle(devices)
     return devices

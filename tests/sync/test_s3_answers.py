@@ -149,7 +149,7 @@ def test_listings_that_lie() -> None:
         return listing(*(f"prefix/h/{page}-{number}" for number in range(1000)), more=True)
 
     with scripted(endless) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(s3, "MOST_LISTED", 5000)
+        patch.setattr(s3, "MAX_LISTED", 5000)
         with pytest.raises(ObjectTooLarge):
             S3Remote.open(server.url, KEYS).list("h/")
         assert len(server.asked) < 10

@@ -11,7 +11,7 @@ def forked(tmp_path: Path) -> tuple[Device, Device]:
     """Ben's home was put back to an earlier state, and went on under the same id."""
     shelf = Shelf()
     anna, ben = (Device(str(tmp_path), name, shelf) for name in ("anna", "ben"))
-    join(anna.found(), ben)
+    join(anna.create_vault(), ben)
     anna.start("s1")
     settle([anna, ben])
     ben.note("s1", "before")
@@ -32,9 +32,7 @@ def test_it_is_said_once_wherever_it_is_learned(tmp_path: Path) -> None:
     for _ in range(3):
         for device in (ben, anna):
             told[device.name] += device.sync().notes
-    said = (
-        "Two copies of one home went on with session s1 at once on ben: both are kept, and holdfast doctor names it."
-    )
+    said = "Two copies of one home continued session s1 at once on ben: both are kept; holdfast doctor lists it."
     assert told == {"anna": [said], "ben": [said]}
     for device in (anna, ben):
         assert sorted(device.notes("s1")) == ["before", "in one copy", "in the other"]

@@ -18,7 +18,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Device, Device, Shelf]]:
     """Anna has a session and shares it with Gus."""
     shelf = Shelf()
     anna, gus = (Device(str(tmp_path), name, shelf) for name in ("anna", "gus"))
-    anna.found()
+    anna.create_vault()
     anna.start("s1")
     anna.sync()
     yield anna, gus, shelf
@@ -38,13 +38,13 @@ def test_a_request_whose_invitation_was_taken_back(pair: tuple[Device, Device, S
     gus.vault_id = vault_shares.accept(gus.here(), gus.remote, offer).id
     assert joins(shelf)
     # Taken back before anybody has answered.
-    small = vault_shares.shared(anna.vault(), "s1")
+    small = vault_shares.find_share(anna.vault(), "s1")
     assert small is not None
     vault_shares.uninvite(small, "gus@example.org")
     report = anna.sync()
     assert not joins(shelf)
     assert not report.rejected
-    small = vault_shares.shared(anna.vault(), "s1")
+    small = vault_shares.find_share(anna.vault(), "s1")
     assert small is not None
     assert not small.membership.is_member(gus.keys.public.id)
     gus.sync()
@@ -66,12 +66,12 @@ def test_a_request_whose_invitation_expired(pair: tuple[Device, Device, Shelf]) 
 
 
 def test_requests_of_others_stay(pair: tuple[Device, Device, Shelf], tmp_path: Path) -> None:
-    """A device that asks to join the vault, and a request that shows no invitation at all, are left alone."""
+    """A device that asks to join the vault, and a request that proves no invitation at all, are left alone."""
     anna, gus, shelf = pair
     anna.share("s1", gus)
     anna.revoke("s1", gus)
     ben = Device(str(tmp_path), "ben", shelf).ask()
-    small = vault_shares.shared(anna.vault(), "s1")
+    small = vault_shares.find_share(anna.vault(), "s1")
     assert small is not None
     signed = small.founding()
     assert signed is not None
@@ -81,6 +81,6 @@ def test_requests_of_others_stay(pair: tuple[Device, Device, Shelf], tmp_path: P
     assert len(before) == 2
     report = anna.sync()
     assert joins(shelf) == before
-    assert any("shows no invitation" in refused.reason for refused in report.rejected)
+    assert any("proves no invitation" in refused.reason for refused in report.rejected)
     anna.approve(ben)
     ben.close()

@@ -19,7 +19,7 @@ from holdfast.store.interface import Draft
 from holdfast.sync import accept_late, device_removal, join_vault, provenance, vault_shares
 from holdfast.sync.protocol import entries, heads, sealing
 from holdfast.sync.protocol.entries import Admit, Invite, NewKey, Remove, Rename
-from holdfast.sync.sync import _one, sync_vault
+from holdfast.sync.sync import _sync_one, sync_vault
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, PublicKeys, certified_writer
@@ -33,7 +33,7 @@ class Fleet:
         self.directory = directory
         self.shelf = Shelf()
         self.anna, self.ben, self.cleo = (Device(directory, name, self.shelf) for name in ("anna", "ben", "cleo"))
-        join(self.anna.found(), self.ben, self.cleo)
+        join(self.anna.create_vault(), self.ben, self.cleo)
         self.anna.start("s1")
         self.anna.note("s1", "by anna")
         settle(self.all, 2)
@@ -180,7 +180,7 @@ def test_guest_does_not_begin_the_session_anew(fleet: Fleet) -> None:
     gus.note("s1", "after it")
     gus.sync()
     report = fleet.anna.sync()
-    assert any("begin the session anew" in refused.reason for refused in report.rejected)
+    assert any("start the session again" in refused.reason for refused in report.rejected)
     state = fleet.anna.state("s1")
     assert state is not None
     assert view.text_value(state, "goal") == "Keep what matters"
@@ -196,10 +196,10 @@ def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
     small = vault_shares.begin(main, "s2")
     hidden = DeviceKeys.generate()
     change = small.change()
-    change.say(Admit, device=hidden.public, name="tab", admin=True, role="device")
+    change.add(Admit, device=hidden.public, name="tab", admin=True, role="device")
     change.commit()
     settle(fleet.all, 2)
-    found = vault_shares.shared(fleet.anna.vault(), "s2")
+    found = vault_shares.find_share(fleet.anna.vault(), "s2")
     assert found is not None
     assert not found.membership.is_member(hidden.public.id)
 
@@ -229,12 +229,12 @@ def test_invitation_by_a_device_that_may_not_share_is_ended(fleet: Fleet) -> Non
     gus = Device(fleet.directory, "gus", fleet.shelf)
     fleet.anna.share("s1", gus)
     settle(fleet.all, 2)
-    small = vault_shares.shared(fleet.ben.vault(), "s1")
+    small = vault_shares.find_share(fleet.ben.vault(), "s1")
     assert small is not None
     hidden = DeviceKeys.generate()
     vault_shares.invite(small, "gus@example.org", [hidden.public.age], write=False, expires=None)
     settle(fleet.all, 2)
-    found = vault_shares.shared(fleet.anna.vault(), "s1")
+    found = vault_shares.find_share(fleet.anna.vault(), "s1")
     assert found is not None
     assert [invite.by for invite in found.membership.invites if invite.live] == [fleet.anna.keys.public.id]
     assert hidden.public.age not in found.membership.recipient_keys()
@@ -299,7 +299,7 @@ def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet
     """The share that was announced first stays; what came through the other one leaves the log."""
     strangers = [Device(fleet.directory, name, Shelf()) for name in ("mallory", "trudy")]
     for stranger, device in zip(strangers, (fleet.ben, fleet.cleo), strict=True):
-        stranger.found()
+        stranger.create_vault()
         stranger.start("s9", f"by {stranger.name}")
         stranger.share("s9", device)
         (offer,) = vault_shares.offers(stranger.remote, [device.keys.identity])
@@ -347,7 +347,7 @@ def _flood(device: Device, number: int) -> None:
             vault=vault.id, device=vault.me, writer=writer, counter=1, at=device.time, packs=(),
             tips=tuple(sorted(named[first : first + 900])),
         )  # fmt: skip
-        made.append((name, sealing.seal(key, "head", vault.id, name, heads.signed(device.keys, head))))
+        made.append((name, sealing.seal(key, "head", vault.id, name, heads.sign(device.keys, head))))
     device.remote.put(made)
 
 
@@ -369,7 +369,7 @@ def test_removal_holds_against_a_flood_of_entries(fleet: Fleet) -> None:
 def test_change_that_no_device_would_heed_is_not_called_done(fleet: Fleet) -> None:
     vault = fleet.anna.vault()
     change = vault.change()
-    change.say(Admit, device=DeviceKeys.generate().public, name="x", admin=True, role="guest")
+    change.add(Admit, device=DeviceKeys.generate().public, name="x", admin=True, role="guest")
     with pytest.raises(Refused, match="would not heed"):
         change.commit()
 
@@ -379,7 +379,7 @@ def test_few_keys_of_a_device_that_is_no_admin_count(fleet: Fleet) -> None:
     for _ in range(100):
         vault = fleet.ben.vault()
         change = vault.change()
-        change.say(NewKey, id=os.urandom(16).hex(), recipients=tuple(sorted(vault.membership.recipients())))
+        change.add(NewKey, id=os.urandom(16).hex(), recipients=tuple(sorted(vault.membership.recipients())))
         change.commit()
     fleet.ben.sync()
     fleet.anna.sync()
@@ -402,13 +402,13 @@ def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkey
     def exchange() -> None:
         """Only in the share, and tending nothing: no program of ours does so."""
         main = fleet.ben.vault()
-        small = vault_shares.opened(main, shared.vault, shared.founding)
+        small = vault_shares.open_share(main, shared.vault, shared.founding)
         with monkeypatch.context() as patch:
-            patch.setattr("holdfast.sync.key_maintenance.tend", lambda *_, **__: None)
-            _one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
+            patch.setattr("holdfast.sync.key_maintenance.maintain", lambda *_, **__: None)
+            _sync_one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
 
     counter = device_removal.remove(
-        vault_shares.opened(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
+        vault_shares.open_share(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
     )
     fleet.anna.remove(fleet.ben)
     settle([fleet.anna, fleet.cleo], 2)
@@ -453,7 +453,7 @@ def test_guests_event_stands_in_the_place_of_nobody_elses(fleet: Fleet) -> None:
         assert "captured" in device.notes("s1")
         assert "by gus" in device.notes("s1")
         assert "instead" not in device.notes("s1")
-    assert any("in the place of" in refused.reason for refused in report.rejected)
+    assert any("would replace" in refused.reason for refused in report.rejected)
     gus.close()
 
 
@@ -534,7 +534,7 @@ def test_store_of_an_earlier_version_heals_where_a_guest_stands_in_anothers_plac
         assert "how it ended" not in fleet.cleo.notes("s1")
     report = fleet.cleo.sync()
     assert "how it ended" in fleet.cleo.notes("s1")
-    assert any("in the place of" in refused.reason for refused in report.rejected)
+    assert any("would replace" in refused.reason for refused in report.rejected)
 
 
 @pytest.mark.parametrize("guest_first", [True, False])
@@ -551,7 +551,7 @@ def test_owner_records_what_a_guest_took_the_key_of_when_the_share_lies_at_anoth
         anna.sync()
 
     anna.remote = dora.remote
-    ways["second"] = (dora.remote, anna.found().vault_id)
+    ways["second"] = (dora.remote, anna.create_vault().vault_id)
     join(anna, dora)
     gus.accept()
     for way in ("first", "second"):
@@ -626,8 +626,8 @@ def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, k
 
 def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest are accepted, and nobody is told of a removal that nobody heeds."""
-    monkeypatch.setattr(device_removal, "_MOST_ACCEPTED", 5)
-    monkeypatch.setattr(entries, "_MOST_STREAMS", 10)
+    monkeypatch.setattr(device_removal, "_MAX_ACCEPTED", 5)
+    monkeypatch.setattr(entries, "_MAX_STREAMS", 10)
     for number in range(12):
         fleet.ben.renew()
         fleet.ben.note("s1", f"stream {number}")
@@ -637,7 +637,7 @@ def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monke
     for device in (fleet.anna, fleet.cleo):
         assert not device.vault().membership.is_member(fleet.ben.keys.public.id)
     change = fleet.anna.vault().change()
-    change.say(Remove, device=fleet.cleo.keys.public.id, cut={"w": {f"s{number}": 1 for number in range(20)}})
+    change.add(Remove, device=fleet.cleo.keys.public.id, cut={"w": {f"s{number}": 1 for number in range(20)}})
     with pytest.raises(Refused, match="would not heed"):
         change.commit()
 
@@ -653,7 +653,7 @@ def shared(fleet: Fleet) -> Iterator[tuple[Fleet, Device]]:
 
 
 def _share_of(device: Device) -> Vault:
-    found = vault_shares.shared(device.vault(), "s1")
+    found = vault_shares.find_share(device.vault(), "s1")
     assert found is not None
     return found
 
@@ -667,14 +667,14 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
     change = vault.change()
     for number in range(200):
         entry = Rename(vault=vault.id, parents=tips, by=vault.me, at=number, device=vault.me, name="ben")
-        change._said.append(entries.sign(fleet.ben.keys, entry))
-        vault.add(change._said[-1])
+        change._entries.append(entries.sign(fleet.ben.keys, entry))
+        vault.add(change._entries[-1])
     invitation = Invite(
         vault=vault.id, parents=tips, by=vault.me, at=99, email="mal@example.org",
         recipients=(DeviceKeys.generate().public.age,), write=False, secret=b"",
     )  # fmt: skip
-    change._said.append(entries.sign(fleet.ben.keys, invitation))
-    vault.add(change._said[-1])
+    change._entries.append(entries.sign(fleet.ben.keys, invitation))
+    vault.add(change._entries[-1])
     change.commit()
     settle(fleet.all, 2)
     assert [invite.email for invite in _share_of(fleet.anna).membership.invites if invite.live] == ["gus@example.org"]
@@ -687,9 +687,9 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
 def test_invitation_to_no_key_stops_nobody(shared: tuple[Fleet, Device], recipients: tuple[str, ...]) -> None:
     fleet, gus = shared
     change = _share_of(fleet.ben).change()
-    change.say(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"")
+    change.add(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"")
     own = (DeviceKeys.generate().public.age,)
-    change.say(Invite, email="old@example.org", recipients=own, write=False, secret=b"", expires=1)
+    change.add(Invite, email="old@example.org", recipients=own, write=False, secret=b"", expires=1)
     change.commit()
     settle(fleet.all, 2)
     fleet.anna.revoke("s1", gus)
@@ -746,9 +746,9 @@ def _ask_with_key_of(victim: Device, fleet: Fleet, gus: Device, proof: str) -> P
         "of another pair": victim.keys.possession,
         "nonsense": b"x",
     }[proof]
-    letter = join_vault._Letter(
+    letter = join_vault._RequestDocument(
         vault=share.id, signing=named.signing, age=named.age, name=victim.name, at=1,
-        proof=join_vault.proof_of(offer.secret, named), possession=possession,
+        proof=join_vault.sign_proof(offer.secret, named), possession=possession,
     )  # fmt: skip
     sealed = age.encrypt(share.membership.box, msgspec.json.encode(letter))
     fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = sealed
@@ -785,9 +785,9 @@ def test_request_of_an_earlier_version_lets_its_own_device_in(shared: tuple[Flee
     [offer] = vault_shares.offers(fleet.shelf, [gus.keys.identity])
     assert offer.secret is not None
     public = gus.keys.public
-    letter = join_vault._Letter(
+    letter = join_vault._RequestDocument(
         vault=share.id, signing=public.signing, age=public.age, name="gus", at=1,
-        proof=join_vault.proof_of(offer.secret, public),
+        proof=join_vault.sign_proof(offer.secret, public),
     )  # fmt: skip
     fleet.shelf.objects[f"h/join-{1:032x}"] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
     fleet.anna.sync()

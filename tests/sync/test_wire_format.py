@@ -65,7 +65,7 @@ def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:
     shelf = Shelf()
     devices = {name: Device(directory, name, shelf) for name in ("laptop", "desk", "phone", "guest")}
     laptop, desk, phone, guest = devices.values()
-    laptop.found()
+    laptop.create_vault()
     laptop.start(MAIN, "Grün, “quoted” \u2028 and\nlines")
     join(laptop, desk, phone)
     phone.note(MAIN, "from a device that goes")
@@ -116,7 +116,7 @@ def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
     """After forty pushes some packs cover many of them, and two keys have been in use."""
     shelf = Shelf()
     laptop, desk = Device(str(tmp_path), "laptop", shelf), Device(str(tmp_path), "desk", shelf)
-    laptop.found()
+    laptop.create_vault()
     join(laptop, desk)
     laptop.start(MAIN)
     for number in range(40):

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid, Refused
 from holdfast.sync.protocol import wraps
-from holdfast.sync.protocol.wraps import Wrapped, read_identity, recipient_of, unwrap, wrap
+from holdfast.sync.protocol.wraps import KeyWrap, read_identity, recipient_of, unwrap, wrap
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import DeviceKeys, new_box
 
@@ -36,7 +36,7 @@ pyrage = import_module("pyrage")  # it has no types
 OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
 DEVICE = DeviceKeys.generate()
 BOX = new_box()[1]
-FULL = Wrapped(
+FULL = KeyWrap(
     vault="0f" * 32,
     founding=b"\x00the signed founding entry\xff",
     keys=[bytes([each]) * 32 for each in range(3)],
@@ -44,7 +44,7 @@ FULL = Wrapped(
     session="2026-11-15-add-oauth",
     secret=b"\xff" * 32,
 )
-BARE = Wrapped(vault="0f" * 32, founding=b"", keys=[])
+BARE = KeyWrap(vault="0f" * 32, founding=b"", keys=[])
 
 
 def program(name: str) -> str:
@@ -56,7 +56,7 @@ def program(name: str) -> str:
     return found
 
 
-def expected(wrapped: Wrapped) -> dict[str, object]:
+def expected(wrapped: KeyWrap) -> dict[str, object]:
     def text(data: bytes) -> str:
         return base64.b64encode(data).decode()
 
@@ -191,8 +191,8 @@ def test_what_a_newer_one_adds_is_passed_over() -> None:
 def test_too_large_is_refused_and_not_opened() -> None:
     """Neither is a wrap made beyond the limit, nor one opened, nor one with a header made to cost time."""
     with pytest.raises(Refused, match="bytes"):
-        wrap(DEVICE.public.age, Wrapped(vault="0f" * 32, founding=bytes(wraps.LARGEST), keys=[]))
-    large = age.encrypt(DEVICE.public.age, json.dumps(expected(FULL)).encode() + b" " * wraps.LARGEST)
+        wrap(DEVICE.public.age, KeyWrap(vault="0f" * 32, founding=bytes(wraps.MAX_BYTES), keys=[]))
+    large = age.encrypt(DEVICE.public.age, json.dumps(expected(FULL)).encode() + b" " * wraps.MAX_BYTES)
     assert unwrap(large, [DEVICE.identity]) is None
     many = [pyrage.x25519.Recipient.from_str(DEVICE.public.age)] * 200
     assert unwrap(pyrage.encrypt(json.dumps(expected(FULL)).encode(), many), [DEVICE.identity]) is None

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from holdfast.core.errors import Unreachable
 from holdfast.keeper.keeper import Keeper
 from holdfast.sync import open_vault, sync
-from holdfast.sync.sync import Synced
+from holdfast.sync.sync import SyncResult
 from holdfast.web import actions as action
 from holdfast.web.pages import PageRequest
 from holdfast.web.pages.devices import DEVICES
@@ -56,7 +56,7 @@ def founded(top: Path) -> Vaults:
     vaults = Vaults(Ground(top))
     with vaults.ground.keeper() as keeper:
         keeper.start("Lay the cable")
-    vaults.found()
+    vaults.create_vault()
     return vaults
 
 
@@ -68,7 +68,7 @@ def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looke
     with there.vaults.ground.keeper() as keeper:
         from holdfast.sync import devices, remote_setup
 
-        mine, met = devices.public(keeper).words, remote_setup.all_met(keeper)[0]
+        mine, met = devices.public(keeper).words, remote_setup.all_statuses(keeper)[0]
     with opened(browser, there.dashboard) as page:
         expect(page.locator("#devices-here")).to_contain_text("desk")
         expect(page.locator("#devices-here")).to_contain_text(mine)
@@ -110,7 +110,7 @@ def test_alone_it_says_how_a_second_device_comes(browser: Browser, tmp_path_fact
         expect(page.get_by_text("holdfast remote add home")).to_be_visible()
         expect(page.get_by_text("encrypted on this device before it leaves")).to_be_visible()
         expect(page.get_by_role("button", name="Sync now")).to_have_count(0)
-        vaults.found()
+        vaults.create_vault()
         expect(page.locator(".remote")).to_contain_text("this device belongs here")
         expect(page.get_by_text("holdfast remote add home")).to_have_count(0)
 
@@ -142,7 +142,7 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
         waits = page.locator("dt", has_text="Waits to be sent").locator("xpath=following-sibling::dd[1]")
         expect(waits).to_have_text("1 session")
         page.get_by_role("button", name="Sync now").click()
-        expect(page.locator(".toast")).to_contain_text("Synced: sent")
+        expect(page.locator(".toast")).to_contain_text("SyncResult: sent")
         expect(page.locator(".toast")).to_contain_text("received")
         expect(waits).to_have_text("nothing")
         expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
@@ -154,7 +154,7 @@ def test_a_remote_that_is_gone_is_told(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
-    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST", 0.0)
+    monkeypatch.setattr("holdfast.sync.remotes.wrappers._FIRST_WAIT", 0.0)
     vaults = founded(tmp_path_factory.mktemp("gone"))
     aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
     with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
@@ -174,7 +174,7 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
     asked, answer = threading.Semaphore(0), threading.Event()
     times: list[int] = []
 
-    def slow(keeper: Keeper, *_: object, **__: object) -> Synced:
+    def slow(keeper: Keeper, *_: object, **__: object) -> SyncResult:
         times.append(1)
         asked.release()
         answer.wait(20)

@@ -28,7 +28,7 @@ class Vaults:
         quiet(home)
         return Keeper.open(str(self.ground.project("elsewhere")), home=str(home), actor="ada", device=name)
 
-    def found(self) -> None:
+    def create_vault(self) -> None:
         with self.ground.keeper() as keeper:
             remote_setup.add(keeper, "home", self.url)
             sync.sync(keeper)
@@ -76,7 +76,7 @@ def everything(vaults: Vaults) -> None:
     with vaults.ground.keeper() as keeper:
         keeper.start("Lay the cable to the lighthouse")
         people.add(keeper.home, "tove@example.org", DeviceKeys.generate().public.age)
-    vaults.found()
+    vaults.create_vault()
     vaults.join("laptop", 1)
     vaults.write("laptop", 1, "Paint the boat")
     vaults.sync()

@@ -10,7 +10,7 @@ from holdfast.core.errors import Busy, HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import error_log
 from holdfast.machine.private_paths import open_private
-from holdfast.sync.background import EVERY, LAST, MARK, STORE, age_of
+from holdfast.sync.background import INTERVAL, LAST, MARK, STORE, age_of
 
 
 def run(home: str) -> None:
@@ -18,8 +18,8 @@ def run(home: str) -> None:
     store = os.environ.pop(STORE, None)  # no program that it starts needs to know
     last = os.path.join(home, LAST)
     age = age_of(last)
-    if age is not None and age < EVERY:
-        time.sleep(EVERY - max(age, 0.0))
+    if age is not None and age < INTERVAL:
+        time.sleep(INTERVAL - max(age, 0.0))
 
     def begun() -> None:
         with contextlib.suppress(HoldfastError, OSError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.sessions.hours.table import Table
     from holdfast.sessions.why import WhyAnswer
     from holdfast.store.interface import CopyResult, NotCopied
-    from holdfast.sync.sync import Synced
+    from holdfast.sync.sync import SyncResult
     from holdfast.workspace.followers import Check
 
 _NOT_YET = ProjectFacts(id="", name="")  # found once the session really starts
@@ -61,7 +61,7 @@ class Keeper(Workspace):
         self.compare()
         return why(self, what)
 
-    def sync(self, remote: str | None = None) -> Synced:
+    def sync(self, remote: str | None = None) -> SyncResult:
         """Exchange what is missing with every remote, or with this one; says what came of it, and what failed."""
         from holdfast.sync.sync import sync
 

@@ -119,4 +119,4 @@ def _is_ours(ws: Workspace, writer: str) -> bool:
         return False
     from holdfast.sync import open_vault
 
-    return open_vault.here(ws).is_ours(writer)
+    return open_vault.this_device(ws).is_ours(writer)

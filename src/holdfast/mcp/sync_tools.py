@@ -30,7 +30,7 @@ from holdfast.mcp.answers import Exchanged, Gone, News, Reached, Rejected, Share
 from holdfast.mcp.context import McpContext
 from holdfast.mcp.tool import Name, Project, Reference, make_tool
 from holdfast.sync import people, shares
-from holdfast.sync.sync import Synced, sync
+from holdfast.sync.sync import SyncResult, sync
 
 _PROGRESS_INTERVAL: Final = 0.5  # seconds
 _MAX_LISTED: Final = 20  # of each list
@@ -65,7 +65,7 @@ def _progress(context: Context) -> Callable[[int, int, str], None]:
     return report
 
 
-def _answer(done: Synced) -> CallToolResult:
+def _answer(done: SyncResult) -> CallToolResult:
     if done.failed and not done.reached:
         name, error = next(iter(done.failed.items()))
         error.message = f"could not sync with {name}: {error.message}"
@@ -211,7 +211,7 @@ def share_tool(mcp_context: McpContext) -> Tool:
 
         def work(keeper: Keeper) -> _ShareRequest:
             handle = mcp_context.session_for(keeper, session)
-            return _ShareRequest(handle.id, handle.document().goal, people.named(keeper.home, email).email)
+            return _ShareRequest(handle.id, handle.document().goal, people.find(keeper.home, email).email)
 
         return await mcp_context.read(project, work)
 

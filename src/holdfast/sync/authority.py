@@ -1,9 +1,9 @@
-"""Which deletions and erasures of other devices are obeyed.
+"""Decide which deletions and erasures of other devices are obeyed.
 
-An event is erased by its author or by an admin of the vault that owns the session. A session is deleted by such an
-admin or by the device that began it. Judged is who wrote it: an admin that passes it on, restores a backup or removes
-the author lends it no rights. Everybody else may write, but of their stream everything counts up to the first
-event that goes further, and nothing after it: what is taken in never has a gap, and is the same on all devices.
+An event may be erased by its author or by an admin of the vault that owns the session. A session may be deleted by
+such an admin or by the device that started it. What counts is who wrote the event: an admin that passes it on,
+restores a backup or removes the author lends it no rights. Everybody else may write, but their stream counts only up
+to the first event that oversteps these rules: so no stream has a gap, and all devices agree.
 """
 
 from __future__ import annotations
@@ -24,71 +24,71 @@ if TYPE_CHECKING:
     from holdfast.sync.protocol.packs import PackedEvents
     from holdfast.sync.vault import Vault
 
-_GUEST_BEGINS: Final = "a guest may not begin the session anew"
+_GUEST_BEGINS: Final = "a guest may not start the session again"
 _GUEST_DELETES: Final = "a guest may not delete the session"
-_DELETES: Final = "only an admin device, or the one that began the session, may delete it"
-_LARGEST_OF_GUEST: Final = 4 << 20  # bytes
-_GUEST_LARGE: Final = "it is larger than what a guest may write"
+_DELETES: Final = "only an admin device, or the device that started the session, may delete it"
+_MAX_OF_GUEST: Final = 4 << 20  # bytes
+_GUEST_LARGE: Final = "it is larger than a guest may write"
 _LEAVES: Final = "only an admin device may leave a shared session for all devices"
-_GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
-_ERASES: Final = "a device that is no admin may erase only what it wrote itself"
+_GUEST_ERASES: Final = "a guest may erase only their own events"
+_ERASES: Final = "a device that is not an admin may erase only its own events"
 _UNKNOWN: Final = "it erases events that are not here"
-_UNREADABLE: Final = "what it erases cannot be read: by a newer Holdfast, perhaps"
-_DISPLACES: Final = "it would stand in the place of what somebody else recorded"
-_GAP: Final = "what it goes on from was not taken in"
-_SHARED: Final = "it came through somebody's share, and a session of this id is your own"
-# Judged once all else is read: whoever was first to publish may not be who began it, or recorded something first.
-LATER: Final = "not everything is read yet that it is judged by"
-_UNCONFIRMED: Final = "the session was here before, and nobody has confirmed that the vault is yours"
+_UNREADABLE: Final = "the erasure cannot be read; it may be from a newer Holdfast"
+_DISPLACES: Final = "it would replace what somebody else recorded"
+_GAP: Final = "the events it follows were not accepted"
+_SHARED: Final = "it came through somebody's share, and you have a session of your own with this id"
+# Judged once everything is read: the first to publish need not be the first to record.
+LATER: Final = "it depends on events that are not read yet"
+_UNCONFIRMED: Final = "the session was here before, and nobody has confirmed the vault yet"
 _MEMBERS: Final = "session {} is another member's in the store of this device: they are not united"
-_ELSEWHERE: Final = "the session is one of your own that does not travel by this vault"
+_ELSEWHERE: Final = "the session is your own and is not sent to this vault"
 
 
-class NotTaken(NamedTuple):
-    """What of a stretch was not taken in: whose it is, and why."""
+class RefusedEvents(NamedTuple):
+    """Events that were not accepted: whose they are, and why."""
 
     device: str
     reason: str
 
 
 class StreamAuthor(NamedTuple):
-    """Who wrote a stream, when they may not decide over the session. Who vouches for it gives it no more rights."""
+    """The author of a stream who may not decide over the session. Whoever vouches for it adds no rights."""
 
     writer: str
-    # Of the device that the writer names; empty for one that no device of the vault is known to be.
+    # The signing key of the author's device; empty when no known device matches the writer.
     signing: bytes
     guest: bool
     # Whether the vault is the one whose devices decide over the session.
     owning: bool
-    # The device that vouches for what it says.
+    # The device that vouches for the stream.
     voucher: str
 
 
 class Authority:
-    """One reading of what the members of a vault wrote."""
+    """Judges what the members of a vault wrote, during one pull."""
 
     def __init__(self, vault: Vault, *, everything_read: bool = False) -> None:
-        """`everything_read`: nothing that the remote shows is left to read: it is known who began a session."""
+        """`everything_read`: nothing at the remote is left to read, so it is known who started a session."""
         self._vault = vault
         self._everything_read = everything_read
-        # The devices of the main vault decide over what it shares, whoever founded the share.
+        # The devices of the main vault decide over what it shares, whoever created the share.
         self._main = vault.main or vault
-        # Sessions that were here before, while nobody has confirmed that the vault is ours.
+        # Sessions that were here before, while the vault is not confirmed.
         self._earlier = frozenset(self._main.memory.read(tuple[str, ...], "earlier") or ())
-        # Of each session: who wrote each event of the log, and of which type it is.
+        # By session and event hash: the writer and the type.
         self._logs: dict[str, dict[str, tuple[str, str]]] = {}
-        # Of each session: its events that have a key, by that.
+        # By session and key: the events with that key.
         self._keyed: dict[str, dict[str, list[Event]]] = {}
 
-    def taken(self, stretches: Iterable[PackedEvents]) -> tuple[list[PackedEvents], list[NotTaken]]:
-        """What may be taken in of these, which come together; and what not."""
+    def taken(self, stretches: Iterable[PackedEvents]) -> tuple[list[PackedEvents], list[RefusedEvents]]:
+        """Split events that came together into acceptable ones and refused ones."""
         good: list[PackedEvents] = []
-        refused: list[NotTaken] = []
+        refused: list[RefusedEvents] = []
         new: dict[str, tuple[str, str]] = {}
         for stretch in sorted(stretches, key=lambda stretch: stretch.events[0].seq):
             reason = _SHARED if self._came_through_share(stretch) else self._not_here(stretch.session)
             if reason is not None:
-                refused.append(NotTaken(stretch.device, reason))
+                refused.append(RefusedEvents(stretch.device, reason))
                 continue
             author = self.author(stretch.session, stretch.writer, stretch.device)
             if author is None:
@@ -99,13 +99,14 @@ class Authority:
             if number:
                 good.append(stretch._replace(events=stretch.events[:number]))
             if reason is not None:
-                refused.append(NotTaken(stretch.device, reason))
+                refused.append(RefusedEvents(stretch.device, reason))
         return good, refused
 
     def author(self, session: str, writer: str, voucher: str) -> StreamAuthor | None:
-        """Who wrote a stream; None when whatever they say is obeyed.
+        """Who wrote a stream; None when the author may do anything.
 
-        A stream of days without keys names no device. Anybody could go on with it: it says what its voucher says.
+        Streams from before devices had keys name no device, and anybody could continue them: their voucher counts as
+        their author.
         """
         vault, main = self._vault, self._main
         foreign = vault.main is None and vault.membership.session is not None
@@ -121,34 +122,34 @@ class Authority:
                 return None
             return StreamAuthor(writer, device.keys.signing, device.kind == "guest", owning, voucher)
         guest = vault.membership.author_of(writer)
-        if guest is None:  # a guest of a share, perhaps, whose stream a device of the vault passes on
+        if guest is None:  # perhaps a guest of a share, whose stream a device of the vault passes on
             known = writer in origin.guests(vault.here.store, session)
-            said = main.membership.guests.get(session, ())
-            signing = next((key for key in said if certifies(writer, key)), b"")
+            announced = main.membership.guests.get(session, ())
+            signing = next((key for key in announced if certifies(writer, key)), b"")
             return StreamAuthor(writer, signing, guest=known or bool(signing), owning=owning, voucher=voucher)
         return StreamAuthor(writer, guest.keys.signing, guest=True, owning=owning, voucher=voucher)
 
     def _wrote(self, author: StreamAuthor, session: str, writer: str) -> bool:
-        """Whether an event's writer is this author. A stream of days without keys is of who alone vouches for it."""
+        """Whether an event's writer is this author. A stream without keys belongs to its only voucher."""
         if is_certified(writer):
             return writer == author.writer or (bool(author.signing) and certifies(writer, author.signing))
         return self._main.memory.vouched(session, writer).by.keys() == {author.voucher}
 
     def _came_through_share(self, stretch: PackedEvents) -> bool:
-        """Whether a device passes on what it was offered under the id of a session that is the vault's own."""
+        """Whether a device passes on something it was offered under the id of the vault's own session."""
         main, session = self._main, stretch.session
-        said = main.membership.origins.get(session)
-        if said is None or main.membership.session is not None or stretch.device not in said.guests:
+        origins = main.membership.origins.get(session)
+        if origins is None or main.membership.session is not None or stretch.device not in origins.guests:
             return False
         if origin.share_of(self._vault.here.store, session) is not None:
             return False
         state = self._vault.here.store.state(session)
-        own = said.share is None or state is not None
+        own = origins.share is None or state is not None
         known = state is not None and stretch.writer in state.heads
         return own and not known and not provenance.belongs(main, session, stretch.writer)
 
     def _not_here(self, session: str) -> str | None:
-        """Why a vault has no say in a session of our own: it was never sent there."""
+        """Why the vault may not touch this session of ours: it was never sent there."""
         main, here = self._main, self._vault.here
         if origin.is_members(here.store, session):
             return _MEMBERS.format(session[:8])
@@ -162,10 +163,10 @@ class Authority:
     def _allowed(
         self, stretch: PackedEvents, author: StreamAuthor, new: dict[str, tuple[str, str]]
     ) -> tuple[int, str | None]:
-        """How many of the events count, and why no more do. `new`: events that came with it and do."""
+        """How many of the events count, and why no more do. `new`: accepted events that came with them."""
         first, last = stretch.events[0], stretch.events[-1]
         kept = self._vault.here.store.stream(stretch.session, stretch.writer, max(1, first.seq - 1), last.seq)
-        # What is here already was said by somebody who may, or at a time when they might.
+        # What is here already was accepted before.
         here = {event.hash for event in kept}
         if first.prev is not None and first.prev not in here and first.prev not in new:
             return 0, _GAP
@@ -177,13 +178,13 @@ class Authority:
         return len(stretch.events), None
 
     def objection(self, stretch: PackedEvents, author: StreamAuthor) -> str | None:
-        """Why somebody who may not decide over the session may not say all of this; None when they may."""
+        """Why this author may not write all of these events; None when they may."""
         new = {event.hash: (event.writer, event.type) for event in stretch.events}
-        found = (self._objection(event, author, new) for event in stretch.events)
-        return next((reason for reason in found if reason is not None), None)
+        reasons = (self._objection(event, author, new) for event in stretch.events)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _objection(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> str | None:
-        if author.guest and len(event.data or b"") > _LARGEST_OF_GUEST:
+        if author.guest and len(event.data or b"") > _MAX_OF_GUEST:
             return _GUEST_LARGE
         if author.guest and event.key is not None and (reason := self._displaces(event, author)) is not None:
             return reason
@@ -198,12 +199,12 @@ class Authority:
                 return LATER
             return None if author.owning and self._began(event, author, new) else _DELETES
         if event.type != "event.erased" or event.data is None:
-            return None  # an erasure that was erased says what another says in its place, and that is looked at
-        said = read_data(event)
-        return self._erasure(event, said, author, new) if isinstance(said, EventErased) else _UNREADABLE
+            return None  # an erased erasure was replaced by another one, which is judged itself
+        erasure = read_data(event)
+        return self._erasure(event, erasure, author, new) if isinstance(erasure, EventErased) else _UNREADABLE
 
     def _displaces(self, event: Event, author: StreamAuthor) -> str | None:
-        """Of equal keys the first counts: a guest's must not stand in the place of what somebody else recorded."""
+        """Of equal keys the first counts: a guest's event must not replace what somebody else recorded."""
         if not self._everything_read:
             return LATER
         keyed = self._keyed.get(event.session)
@@ -218,7 +219,7 @@ class Authority:
         return None
 
     def _began(self, event: Event, author: StreamAuthor, new: Mapping[str, tuple[str, str]]) -> bool:
-        """Whether the session began with whoever deletes it, and with nobody else: a beginning can be added later."""
+        """Whether the author, and nobody else, started the session: a start can be added later."""
         known = origin.owned(self._vault.here.store, event.session)
         if known is not None and known.began and not self._wrote(author, event.session, known.began):
             return False
@@ -227,35 +228,35 @@ class Authority:
         return bool(starts) and all(self._wrote(author, event.session, writer) for writer in starts)
 
     def _erasure(
-        self, event: Event, said: EventErased, author: StreamAuthor, new: Mapping[str, tuple[str, str]]
+        self, event: Event, erasure: EventErased, author: StreamAuthor, new: Mapping[str, tuple[str, str]]
     ) -> str | None:
-        for name in said.hashes:
+        for name in erasure.hashes:
             known = new.get(name) or self._log(event.session).get(name)
             if known is None:
                 return _UNKNOWN
             writer, kind = known
             if not self._wrote(author, event.session, writer):
                 return _GUEST_ERASES if author.guest else _ERASES
-            # What stands in the place of an erasure erases, too.
-            inner = parse_erasure(said.instead.get(name)) if kind == "event.erased" else None
+            # What replaces an erasure erases too.
+            inner = parse_erasure(erasure.instead.get(name)) if kind == "event.erased" else None
             reason = None if inner is None else self._erasure(event, inner, author, new)
             if reason is not None:
                 return reason
         return None
 
     def _log(self, session: str) -> dict[str, tuple[str, str]]:
-        found = self._logs.get(session)
-        if found is None:
+        log = self._logs.get(session)
+        if log is None:
             events = self._vault.here.store.events(session)
-            found = self._logs[session] = {event.hash: (event.writer, event.type) for event in events}
-        return found
+            log = self._logs[session] = {event.hash: (event.writer, event.type) for event in events}
+        return log
 
 
 def settle_guests(vault: Vault) -> None:
-    """Record which streams are guests', and take out what of them stands in another's place.
+    """Record which streams are guests', and withdraw guests' events that replace somebody else's.
 
-    `Authority` refuses a guest's event that would do so where the other one is known by then. Where the guest's came
-    first, its stream is taken out from there on as soon as the other one is here: all devices end up with the same.
+    `Authority` refuses such an event when the other one is known by then. When the guest's came first, its stream is
+    withdrawn from there on as soon as the other one arrives: all devices end up with the same events.
     """
     if vault.membership.session is None:
         _settle_announced(vault)
@@ -264,7 +265,7 @@ def settle_guests(vault: Vault) -> None:
 
 
 def _settle_announced(main: Vault) -> None:
-    """Guests of shares that lie at other remotes, of which this device may see nothing."""
+    """Settle guests of shares at other remotes, which this device may not see."""
     here, members = main.here, main.membership
     if not members.guests:
         return
@@ -305,7 +306,7 @@ def _settle_guests_of(share: Vault, session: str) -> None:
     ):
         return
     streams = _guests(share, state.heads)
-    # Of other shares of it, at other remotes, this one knows nothing.
+    # This share knows nothing of other shares of the session, at other remotes.
     elsewhere = {writer for writer in origin.guests(here.store, session) if not share.membership.author_of(writer)}
     keys = origin.guest_keys(here.store).get(session, {})
     with here.transaction() as transaction:
@@ -316,43 +317,43 @@ def _settle_guests_of(share: Vault, session: str) -> None:
 
 
 def _guests(share: Vault, writers: Iterable[str]) -> dict[bytes, list[str]]:
-    """Those of these streams that are by guests of a share, by their signing keys. Its owner and we are none."""
+    """The streams written by guests of a share, by signing key. Its owner and this device are no guests."""
     streams: dict[tuple[str, bytes], list[str]] = {}
     for writer in writers:
         device = share.membership.author_of(writer)
         if device is not None and device.kind == "guest":
             streams.setdefault((device.keys.id, device.keys.signing), []).append(writer)
-    # Asked once of each device: a guest can write any number of streams.
+    # Checked once per device: a guest can write any number of streams.
     return {
-        signing: some
-        for (device, signing), some in streams.items()
+        signing: writers_of
+        for (device, signing), writers_of in streams.items()
         if not (share.main is not None and share.main.membership.is_member(device))
-        and not share.here.is_ours(some[0])
+        and not share.here.is_ours(writers_of[0])
     }
 
 
 def _displacing(events: Iterable[Event], guests: Collection[str]) -> dict[str, int]:
-    """Of each guest's stream, the first event that stands in the place of what no guest recorded."""
+    """By guest stream, the first event that would replace one that no guest recorded."""
     keyed: dict[str, list[Event]] = {}
     for event in events:
         if event.key is not None:
             keyed.setdefault(event.key, []).append(event)
-    found: dict[str, int] = {}
-    for alike in keyed.values():
-        others = [event for event in alike if event.writer not in guests]
-        for event in alike:
+    displacing: dict[str, int] = {}
+    for same_key in keyed.values():
+        others = [event for event in same_key if event.writer not in guests]
+        for event in same_key:
             if event.writer in guests and any(_stands_before(event, other) for other in others):
-                found[event.writer] = min(event.seq, found.get(event.writer, event.seq))
-    return found
+                displacing[event.writer] = min(event.seq, displacing.get(event.writer, event.seq))
+    return displacing
 
 
 def _stands_before(event: Event, other: Event) -> bool:
-    """Of two with one key: whether this one counts, and the other, which says something else, does not."""
+    """Whether of two different events with one key this one counts, and the other does not."""
     return event.written < other.written and (event.type, event.data) != (other.type, other.data)
 
 
 def may_share(main: Vault, by: str, session: str | None) -> bool:
-    """Whether a device is entitled to share a session of the vault: an admin, or the device that began it."""
+    """Whether a device may share a session of the vault: an admin, or the device that started it."""
     members, store = main.membership, main.here.store
     device = members.members.get(by) or members.removed.get(by)
     if device is None or session is None:
@@ -363,7 +364,7 @@ def may_share(main: Vault, by: str, session: str | None) -> bool:
     if known is not None and known.began and is_certified(known.began):
         return certifies(known.began, device.keys.signing)
     starts = [event.writer for event in store.events(session) if event.type == "session.started"]
-    # A stream of days without keys is of who alone vouches for it.
+    # A stream without keys belongs to its only voucher.
     return not starts or all(
         certifies(writer, device.keys.signing)
         if is_certified(writer)
@@ -372,8 +373,8 @@ def may_share(main: Vault, by: str, session: str | None) -> bool:
     )
 
 
-def has_strangers(share: Vault) -> bool:
-    """Whether devices take part in a share of ours, other than as guests, that do not belong to the main vault."""
+def has_foreign_devices(share: Vault) -> bool:
+    """Whether a share of ours has non-guest devices that do not belong to the main vault."""
     assert share.main is not None
     main = share.main.membership
     return any(

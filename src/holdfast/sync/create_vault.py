@@ -1,4 +1,4 @@
-"""Create a vault: its first entry, its first key, and the public key for requests to join."""
+"""Create a vault: its founding entry, its first key, and the public key for requests to join."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final
 
 from holdfast.core.errors import Invalid, Refused
 from holdfast.sync.protocol import entries
-from holdfast.sync.protocol.entries import Rename, Signed
-from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.protocol.entries import Rename, SignedEntry
+from holdfast.sync.protocol.wraps import KeyWrap
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import FOUNDING, DeviceStatus
-from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace.keys import device_keys
 
 PUBLIC: Final = "vault"
 
 
-def existing(remote: RemoteStore) -> Signed | None:
-    """The founding entry of the vault at a remote; None when there is none yet."""
+def read_founding(remote: RemoteStore) -> SignedEntry | None:
+    """The founding entry of the vault at a remote, if there is a vault."""
     try:
         return entries.read_founding(remote.get(PUBLIC, entries.FOUNDING_LIMIT))
     except Missing:
         return None
 
 
-def missing(remote: RemoteStore) -> bool:
-    """Whether nothing stands where every vault has its beginning."""
+def is_missing(remote: RemoteStore) -> bool:
+    """Whether the object that every vault begins with is missing."""
     try:
         remote.get(PUBLIC, entries.FOUNDING_LIMIT)
     except Missing:
@@ -37,39 +37,39 @@ def missing(remote: RemoteStore) -> bool:
     return False
 
 
-def replaced(vault: Vault) -> str | None:
-    """What is wrong with the object by which others find the vault; None when it is the one that we know."""
+def check_public_object(vault: Vault) -> str | None:
+    """What is wrong with the object by which others find the vault; None when it is ours."""
     try:
-        there = entries.hash_of(entries.read_founding(vault.remote.get(PUBLIC, entries.FOUNDING_LIMIT)).payload)
+        present = entries.hash_of(entries.read_founding(vault.remote.get(PUBLIC, entries.FOUNDING_LIMIT)).payload)
     except Missing:
         return "the object that names the vault is missing"
-    except (Refused, Invalid) as error:  # too large, or a link in the place of it
+    except (Refused, Invalid) as error:  # too large, or a link in its place
         return f"the object that names the vault cannot be read: {error.message}"
-    return None if there == vault.id else "the object that names the vault is another vault's: somebody replaced it"
+    return None if present == vault.id else "somebody replaced the object that names the vault with another vault's"
 
 
-def prepared(here: ThisDevice, remote: RemoteStore, *, session: str | None = None) -> Vault:
-    """A new vault, known to this device alone: everything of it is written down, and nothing is sent yet."""
+def prepare(here: LocalDevice, remote: RemoteStore, *, session: str | None = None) -> Vault:
+    """A new vault, stored on this device only: nothing is sent yet."""
     recipient, secret = device_keys.new_box()
-    found = entries.VaultFounded(
+    entry = entries.VaultFounded(
         vault="", parents=(), by=here.keys.public.id, at=here.now(), device=here.keys.public, nonce=os.urandom(16),
         box=recipient, session=session,
     )  # fmt: skip
-    signed = entries.sign(here.keys, found)
+    signed = entries.sign(here.keys, entry)
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     with here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, DeviceStatus(place="member", confirmed=True, device=vault.me), "standing")
-    first = Wrapped(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
+    first = KeyWrap(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
     vault.use(first)  # nobody else has the box's secret yet
     return vault
 
 
-def create_vault(here: ThisDevice, remote: RemoteStore) -> Vault | None:
-    """Create the vault of a remote; None when somebody else was quicker."""
-    vault = prepared(here, remote)
+def create_vault(here: LocalDevice, remote: RemoteStore) -> Vault | None:
+    """Create the vault of a remote; None when somebody else was faster."""
+    vault = prepare(here, remote)
     change = vault.change()
-    change.say(Rename, device=vault.me, name=here.name)
+    change.add(Rename, device=vault.me, name=here.name)
     change.new_key()
     change.write_down()
     signed = vault.founding()
@@ -81,8 +81,8 @@ def create_vault(here: ThisDevice, remote: RemoteStore) -> Vault | None:
     return vault
 
 
-def taken_up(here: ThisDevice, remote: RemoteStore, signed: Signed) -> Vault | None:
-    """Go on with a vault that this very device founded, and did not get to the end of; None when it is another's."""
+def resume(here: LocalDevice, remote: RemoteStore, signed: SignedEntry) -> Vault | None:
+    """Continue a vault that this device created and did not finish; None when it is another's."""
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     if vault.founding() is None or not vault.membership.is_member(vault.me):
         return None
@@ -91,37 +91,37 @@ def taken_up(here: ThisDevice, remote: RemoteStore, signed: Signed) -> Vault | N
 
 
 def forget(vault: Vault) -> None:
-    """Leave no trace of a vault in this store."""
+    """Remove every trace of a vault from this store."""
     with vault.here.transaction() as transaction:
         for name in vault.here.store.remembered_under(vault.memory.name("")):
             transaction.remember(name, None)
 
 
-def remains(remote: RemoteStore) -> bool:
-    """Whether a vault lies there that has lost its beginning: another one must not be founded on top of it."""
+def has_remains(remote: RemoteStore) -> bool:
+    """Whether parts of a vault without a founding entry are there: no other vault may be created on top."""
     return any(remote.list(prefix) for prefix in ("h/", "m/"))
 
 
-def lost(vault: Vault, there: Iterable[ObjectInfo]) -> list[Signed]:
-    """The entries that this device knows and that a listing of `m/` does not show."""
-    names = {item.name for item in there}
+def lost_entries(vault: Vault, listed: Iterable[ObjectInfo]) -> list[SignedEntry]:
+    """The entries that this device knows and a listing of `m/` does not show."""
+    names = {item.name for item in listed}
     # What was never sent is not lost.
     names |= {name for name, _ in vault.waiting()}
     founding = vault.founding()
     return [
         signed
-        for own, signed in vault.known.items()
-        if vault.entry_name(own) not in names and (founding is None or signed.payload != founding.payload)
+        for entry_hash, signed in vault.known.items()
+        if vault.entry_name(entry_hash) not in names and (founding is None or signed.payload != founding.payload)
     ]
 
 
 def put_back(vault: Vault) -> bool:
-    """Put back what the remote has lost of the vault itself, and leave whatever is there; False when that is all."""
+    """Put back what the remote lost of the vault itself; False when nothing was lost."""
     key = vault.sealing_key()
     founding = vault.founding()
     if key is None or founding is None:
         return False
     objects = [] if vault.membership.session else [(PUBLIC, entries.founding_document(founding))]
-    gone = lost(vault, vault.remote.list(f"m/{vault.tag}/"))
-    objects += [vault.sealed_entry(key, signed) for signed in gone]
+    absent = lost_entries(vault, vault.remote.list(f"m/{vault.tag}/"))
+    objects += [vault.sealed_entry(key, signed) for signed in absent]
     return len(vault.remote.put(objects)) < len(objects) if objects else False

@@ -24,7 +24,7 @@ from holdfast.sync.protocol import entries, packs
 from holdfast.sync.protocol.entries import Admit, Cut, Remove
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.read_heads import name_of
-from holdfast.sync.state import Vouched
+from holdfast.sync.state import VouchedStream
 from holdfast.sync.vault import Vault, VaultChange
 from holdfast.workspace.keys.device_keys import STREAM, certifies, is_certified, verify
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from holdfast.sync.state import VaultState
     from holdfast.sync.vault import Vault
 
-# Streams that one removal names: fewer than an entry may hold, by their number and by their size.
-_MOST_ACCEPTED: Final = 40_000
-# And of a guest, who writes one session only.
-_MOST_ACCEPTED_OF_GUEST: Final = 4_000
+# Streams that one removal names: fewer than fit into an entry, by number and by size.
+_MAX_ACCEPTED: Final = 40_000
+# For a guest, who writes one session only.
+_MAX_ACCEPTED_OF_GUEST: Final = 4_000
 
 
 def cut_of(vault: Vault, device: str) -> Cut:
@@ -47,14 +47,14 @@ def cut_of(vault: Vault, device: str) -> Cut:
         if device in known.by:
             last = known.by[device]
             if not vault.membership.is_member(device):
-                last = Vouched({device: last}).accepted(vault.membership, session, writer)
+                last = VouchedStream({device: last}).accepted(vault.membership, session, writer)
             cut.setdefault(writer, {})[session] = last
-    return _bounded(cut, _MOST_ACCEPTED if vault.membership.session is None else _MOST_ACCEPTED_OF_GUEST)
+    return _bounded(cut, _MAX_ACCEPTED if vault.membership.session is None else _MAX_ACCEPTED_OF_GUEST)
 
 
 def _bounded(cut: Cut, most: int) -> Cut:
-    """As much as an entry may say. Of a device that wrote more streams than anybody can, the longest are accepted."""
-    streams = [(last, writer, session) for writer, of in cut.items() for session, last in of.items()]
+    """The cut, limited to what fits into an entry: of too many streams the longest are accepted."""
+    streams = [(last, writer, session) for writer, sessions in cut.items() for session, last in sessions.items()]
     if len(streams) <= most:
         return cut
     bounded: Cut = {}
@@ -64,20 +64,20 @@ def _bounded(cut: Cut, most: int) -> Cut:
 
 
 def remove(vault: Vault, devices: Iterable[str], change: VaultChange | None = None) -> VaultChange:
-    """Say that these no longer belong here, and begin a new key that they do not get. To be committed."""
+    """Remove these devices, and make a new key that they do not get. To be committed by the caller."""
     change = change or vault.change()
     for device in devices:
-        change.say(Remove, device=device, cut=cut_of(vault, device))
-        # From now on somebody else must vouch for what was accepted: those who come later trust no removed device.
+        change.add(Remove, device=device, cut=cut_of(vault, device))
+        # Later members trust no removed device: somebody else must vouch for what was accepted.
         change.remember(True, "adopt", device)
     change.new_key()
     return change
 
 
-def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
-    """Take out of the log what removed devices wrote beyond what was accepted of them; and back in what is, by now.
+def obey(vault: Vault, other_vaults: Callable[[], Iterable[Vault]] = tuple) -> None:
+    """Withdraw from the log what removed devices wrote beyond their cut, and bring back what is accepted by now.
 
-    `beside` are the other vaults that this store takes part in: what is accepted in one of them stays.
+    `other_vaults` are those that this store takes part in too: what is accepted in one of them stays.
     """
     memory, members = vault.memory, vault.membership
     cuts = {device: item.cut for device, item in sorted(members.removed.items())}
@@ -85,7 +85,7 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
     before = memory.raw("obeyed")
     if before == wanted or (before is None and not cuts) or not members.is_member(vault.me):
         return
-    others, aside = list(beside()), list(kept(memory))
+    others, kept_aside = list(other_vaults()), list(list_kept(memory))
     withdrawn: dict[str, dict[str, int]] = {}
     with vault.here.transaction() as transaction:
         for session, writer, known in list(memory.streams()):
@@ -93,12 +93,12 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
                 continue
             last = known.accepted(members, session, writer)
             for other in others:
-                there = other.memory.vouched(session, writer)
-                last = max(last, there.accepted(other.membership, session, writer))
+                vouched = other.memory.vouched(session, writer)
+                last = max(last, vouched.accepted(other.membership, session, writer))
             if last < max(known.by.values()):
                 withdrawn.setdefault(session, {})[writer] = last
         _hold_back(vault, transaction, withdrawn)
-        for session, writer, back in aside:
+        for session, writer, back in kept_aside:
             last = memory.vouched(session, writer).accepted(members, session, writer)
             _take_back(vault, transaction, session, writer, back, last)
         if members.is_admin(vault.me):
@@ -108,20 +108,20 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
 
 
 def _hold_back(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict[str, int]]) -> None:
-    """Keep events out of the log, apart: of these sessions and writers, what is beyond a number each."""
+    """Move events after these numbers, by session and writer, out of the log and keep them aside."""
     memory, removed = vault.memory, vault.membership.removed
     counts: Counter[str] = Counter()
     for session, after in withdrawn.items():
         for writer, events in groupby(transaction.withdraw(session, after), key=lambda event: event.writer):
             by = memory.vouched(session, writer).by
-            device = max((name for name in by if name in removed), key=lambda one: by[one])
-            some = list(events)
-            add(memory, transaction, session, writer, device, some)
-            counts[device] += len(some)
+            device = max((name for name in by if name in removed), key=lambda device_id: by[device_id])
+            withdrawn_events = list(events)
+            keep_more(memory, transaction, session, writer, device, withdrawn_events)
+            counts[device] += len(withdrawn_events)
     for life, cursor in memory.cursors().items() if counts else ():
         if cursor.device in counts:
-            # Should the device be let in again, all of it is read anew.
-            again = replace(cursor, applied=0, read=max(cursor.read, cursor.applied), holes=(), held=True)
+            # If the device is let in again, all of it is read anew.
+            again = replace(cursor, applied=0, read=max(cursor.read, cursor.applied), gaps=(), unaccepted=True)
             memory.write(transaction, again, "life", life)
     for device, count in counts.items():
         vault.report.reject(
@@ -138,48 +138,48 @@ def _take_back(
         transaction.receive(accepted, own_only=True)
         vault.here.received(transaction, {session})
         rest = [event for event in back.events if event.seq > last]
-        keep(vault.memory, transaction, session, writer, back.device, rest)
+        replace_kept(vault.memory, transaction, session, writer, back.device, rest)
 
 
 class Unaccepted(NamedTuple):
-    """What of a device waits for somebody to decide: events that were read, and pushes that nobody here has read."""
+    """What of a device nobody accepted yet: events that were read, and pushes that were not."""
 
     events: int
     pushes: int
 
 
-class Erased(NamedTuple):
-    """What of a session has to go: everything, or the data of some events."""
+class ErasedEvents(NamedTuple):
+    """What has to be erased of a session: everything, or the data of some events."""
 
     deleted: bool
     hashes: Collection[str]
 
 
-def waiting(memory: VaultState) -> dict[str, Unaccepted]:
-    """By device, as of the last sync."""
+def count_unaccepted(memory: VaultState) -> dict[str, Unaccepted]:
+    """What is not accepted, by device, as of the last sync."""
     pushes = memory.read(dict[str, int], "unread") or {}
     events: dict[str, int] = {}
-    for _, _, stretch in kept(memory):
+    for _, _, stretch in list_kept(memory):
         events[stretch.device] = events.get(stretch.device, 0) + len(stretch.events)
     return {key: Unaccepted(events.get(key, 0), pushes.get(key, 0)) for key in sorted(events.keys() | pushes.keys())}
 
 
 def remember_unread(vault: Vault, listing: HeadListing) -> None:
-    """Which removed devices have something at the remote that was not read: to be told without asking it."""
-    found: dict[str, int] = {}
+    """Remember which removed devices have unread pushes, so that it can be shown without asking the remote."""
+    unread: dict[str, int] = {}
     for life, cursor in vault.memory.cursors().items():
         if cursor.unread and cursor.device in vault.membership.removed and life in listing.newest:
-            found[cursor.device] = found.get(cursor.device, 0) + cursor.unread
-    if found != (vault.memory.read(dict[str, int], "unread") or {}):
+            unread[cursor.device] = unread.get(cursor.device, 0) + cursor.unread
+    if unread != (vault.memory.read(dict[str, int], "unread") or {}):
         with vault.here.transaction() as transaction:
-            vault.memory.write(transaction, found, "unread")
+            vault.memory.write(transaction, unread, "unread")
 
 
 # ── what is kept aside ───────────────────────────────────────────────────────────────────────────────────
 
 
-def kept(memory: VaultState) -> Iterator[tuple[str, str, PackedEvents]]:
-    """Session, writer, and the events: all of a stream that are kept aside, in no particular order."""
+def list_kept(memory: VaultState) -> Iterator[tuple[str, str, PackedEvents]]:
+    """Session, writer and the events of each stream that are kept aside, in no particular order."""
     for name, packed in memory.raw_under("held").items():
         session, _, writer = name.partition("/")
         stretches = packs.unpack(packed)
@@ -188,56 +188,56 @@ def kept(memory: VaultState) -> Iterator[tuple[str, str, PackedEvents]]:
             yield session, writer, PackedEvents(session, writer, stretches[0].device, b"", events)
 
 
-def keep(
+def replace_kept(
     memory: VaultState, transaction: Transaction, session: str, writer: str, device: str, events: Sequence[Event]
 ) -> None:
-    """From now on just these of a stream."""
+    """Keep aside exactly these events of a stream."""
     if not events:
         memory.forget(transaction, "held", session, writer)
         return
-    # One by one: where a stream forks they do not follow each other.
+    # One stretch each: where a stream forks they do not follow each other.
     stretches = [PackedEvents(session, writer, device, b"", [event]) for event in events]
     memory.write_raw(transaction, packs.pack(stretches), "held", session, writer)
 
 
-def add(
+def keep_more(
     memory: VaultState, transaction: Transaction, session: str, writer: str, device: str, events: Sequence[Event]
 ) -> None:
-    """These too."""
+    """Keep aside these events too."""
     known = {event.hash for event in events}
     before = [
         event
-        for where, of, stretch in kept(memory)
-        if (where, of) == (session, writer)
+        for where, author, stretch in list_kept(memory)
+        if (where, author) == (session, writer)
         for event in stretch.events
         if event.hash not in known
     ]
-    keep(memory, transaction, session, writer, device, [*events, *before])
+    replace_kept(memory, transaction, session, writer, device, [*events, *before])
 
 
 # ── what was erased ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def scrub(vault: Vault, sessions: Iterable[str]) -> None:
-    """What was erased goes from what is kept aside, too."""
-    for session, writer, stretch in list(kept(vault.memory)):
+def erase_from_kept(vault: Vault, sessions: Iterable[str]) -> None:
+    """Erase from what is kept aside what the log erased."""
+    for session, writer, stretch in list(list_kept(vault.memory)):
         if session in sessions:
-            events = without(erased(vault, session), stretch.events)
+            events = without_erased(find_erased(vault, session), stretch.events)
             with vault.here.transaction() as transaction:
-                keep(vault.memory, transaction, session, writer, stretch.device, events)
+                replace_kept(vault.memory, transaction, session, writer, stretch.device, events)
 
 
-def erased(vault: Vault, session: str) -> Erased:
-    """What the log of a session says is erased."""
-    found = [event for event in vault.here.store.events(session) if event.type in ERASING]
-    return Erased(any(event.type == "session.deleted" for event in found), collect_erasures(found).hashes)
+def find_erased(vault: Vault, session: str) -> ErasedEvents:
+    """What the log of a session erases."""
+    erasing = [event for event in vault.here.store.events(session) if event.type in ERASING]
+    return ErasedEvents(any(event.type == "session.deleted" for event in erasing), collect_erasures(erasing).hashes)
 
 
-def without(gone: Erased, events: Iterable[Event]) -> list[Event]:
-    """These events of a session, without what is erased."""
+def without_erased(erased_events: ErasedEvents, events: Iterable[Event]) -> list[Event]:
+    """These events of a session, without erased data."""
     return [
         replace(event, data=None, salt=None)
-        if event.type not in ERASING and (gone.deleted or event.hash in gone.hashes)
+        if event.type not in ERASING and (erased_events.deleted or event.hash in erased_events.hashes)
         else event
         for event in events
     ]
@@ -247,7 +247,7 @@ def without(gone: Erased, events: Iterable[Event]) -> list[Event]:
 
 
 class RemovedAuthor:
-    """A removed device, and what it could speak for while it belonged to the vault."""
+    """A removed device, and what it could vouch for while it belonged to the vault."""
 
     def __init__(self, vault: Vault, device: str) -> None:
         self._vault = vault
@@ -264,7 +264,7 @@ class RemovedAuthor:
                 self._own |= entry.role != "guest"
 
     def objection(self, stretch: PackedEvents) -> str | None:
-        """Why this stretch cannot be its word; None when it is."""
+        """Why this stretch cannot be accepted as the device's own; None when it can."""
         members, last = self._vault.membership, stretch.events[-1]
         words = packs.stream_words(self._vault.id, stretch.session, stretch.writer, last.seq, last.hash)
         if members.session not in (None, stretch.session):
@@ -279,9 +279,9 @@ class RemovedAuthor:
             return forbidden
         if certifies(stretch.writer, self._signing) or (not is_certified(stretch.writer) and self._own):
             return None
-        # Those who are still here speak for themselves.
+        # Present members vouch for themselves.
         if not self._admin or any(
             certifies(stretch.writer, member.keys.signing) for member in members.members.values()
         ):
-            return "a device speaks in it for another one"
+            return "a device vouches in it for another one"
         return None

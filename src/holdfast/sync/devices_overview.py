@@ -1,6 +1,6 @@
-"""What this device remembers of itself, its remotes and the people it shares with; no remote is asked.
+"""An overview of this device, its remotes and the people it shares with, from memory.
 
-For whoever looks often, and must not wait for a network. What a remote would say today is asked by `sync`.
+No remote is asked: the page that shows it is drawn often and must not wait for a network.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.text import shorten
 from holdfast.sync import devices, join_vault, open_vault, people, remote_list, remote_setup, session_status
-from holdfast.sync.session_status import Unsent
-from holdfast.sync.state import Turned, VaultState
+from holdfast.sync.session_status import UnsentSessions
+from holdfast.sync.state import PastRejection, VaultState
 from holdfast.workspace.keys import key_files
 
 if TYPE_CHECKING:
     from holdfast.sync.devices import KnownDevice
-    from holdfast.sync.join_vault import Asks
+    from holdfast.sync.join_vault import RememberedRequest
     from holdfast.sync.people import Person
     from holdfast.sync.remote_list import KnownRemote
-    from holdfast.sync.remote_setup import Met
+    from holdfast.sync.remote_setup import RemoteStatus
     from holdfast.workspace.keys.device_keys import PublicKeys
     from holdfast.workspace.workspace import Workspace
 
-_LONGEST: Final = 200
-# A name before the host is shown only where it is no secret: ssh logs in with it.
+_MAX_LENGTH: Final = 200
+# A name before the host is shown only for ssh, where it is no secret.
 _LOGIN: Final = re.compile(r"(?<=://)[^/@]*@")
 
 
 class RemoteProblem(NamedTuple):
     """What is wrong, and what to do about it."""
 
-    what: str
+    message: str
     hint: str | None
 
 
 class DeviceOverview(NamedTuple):
-    """This device. Without keys it has never met a vault."""
+    """This device; without keys before the first remote is added."""
 
     name: str
     keys: PublicKeys | None
     in_keyring: bool
-    trouble: RemoteProblem | None
+    problem: RemoteProblem | None
 
 
 class SharedOverview(NamedTuple):
@@ -54,36 +54,36 @@ class SharedOverview(NamedTuple):
     people: tuple[str, ...]
 
 
-class There(NamedTuple):
+class RemoteOverview(NamedTuple):
     """A remote, as far as this device knows."""
 
     remote: KnownRemote
     address: str
-    # None where it cannot be told: `troubles` say why.
-    met: Met | None = None
-    troubles: tuple[RemoteProblem, ...] = ()
-    unsent: Unsent = Unsent(0, more=False)
+    # None where it is unknown: `problems` say why.
+    status: RemoteStatus | None = None
+    problems: tuple[RemoteProblem, ...] = ()
+    unsent: UnsentSessions = UnsentSessions(0, more=False)
     devices: tuple[KnownDevice, ...] = ()
-    # Who asked to be let in, when this device last heard; only those that may let others in know.
-    asking: tuple[Asks, ...] = ()
-    # What was not taken in and is not in order yet, the latest first.
-    turned: tuple[Turned, ...] = ()
+    # Requests to join as of the last sync; only admin devices see them.
+    requests: tuple[RememberedRequest, ...] = ()
+    # What is still rejected, the latest first.
+    rejections: tuple[PastRejection, ...] = ()
     shared: tuple[SharedOverview, ...] = ()
 
 
-def here(ws: Workspace) -> DeviceOverview:
+def this_device(ws: Workspace) -> DeviceOverview:
     try:
-        found = key_files.device(ws.home.path)
+        device = key_files.device(ws.home.path)
     except HoldfastError as error:
-        return DeviceOverview(ws.device(), None, in_keyring=False, trouble=RemoteProblem(error.message, error.hint))
-    if found is None:
-        return DeviceOverview(ws.device(), None, in_keyring=False, trouble=None)
-    return DeviceOverview(ws.device(), found.public, found.place == "keyring", trouble=None)
+        return DeviceOverview(ws.device(), None, in_keyring=False, problem=RemoteProblem(error.message, error.hint))
+    if device is None:
+        return DeviceOverview(ws.device(), None, in_keyring=False, problem=None)
+    return DeviceOverview(ws.device(), device.public, device.place == "keyring", problem=None)
 
 
-def there(ws: Workspace) -> list[There]:
-    """Every remote. What is wrong with one says nothing of the others. Raises where their list is damaged."""
-    return [_told(ws, remote) for remote in remote_list.load(ws.home)]
+def remotes(ws: Workspace) -> list[RemoteOverview]:
+    """Every remote, each with its own problems. Raises `Damaged` where the list of remotes is damaged."""
+    return [_overview(ws, remote) for remote in remote_list.load(ws.home)]
 
 
 def known_people(ws: Workspace) -> list[Person]:
@@ -91,40 +91,40 @@ def known_people(ws: Workspace) -> list[Person]:
 
 
 def address(remote: KnownRemote) -> str:
-    """Where a remote is, without what somebody may have written into the address to get in."""
+    """The address of a remote, without credentials."""
     scheme = remote.url.removeprefix("git:").partition("://")[0].lower()
     return remote.url if scheme == "ssh" and ":" not in _login(remote.url) else _LOGIN.sub("", remote.url)
 
 
 def _login(url: str) -> str:
-    found = _LOGIN.search(url)
-    return "" if found is None else found[0]
+    match = _LOGIN.search(url)
+    return "" if match is None else match[0]
 
 
-def _told(ws: Workspace, remote: KnownRemote) -> There:
-    shown = There(remote, address(remote))
+def _overview(ws: Workspace, remote: KnownRemote) -> RemoteOverview:
+    overview = RemoteOverview(remote, address(remote))
     try:
-        met = remote_setup.met(ws, remote)
+        status = remote_setup.status_of(ws, remote)
         public = key_files.public(ws.home.path)
-        advice = remote_setup.advice(met, "FINGERPRINT" if public is None else public.words)
+        advice = remote_setup.advice(status, "FINGERPRINT" if public is None else public.words)
         memory = VaultState(ws.store(), remote.vault)
-        shown = shown._replace(
-            met=met,
-            troubles=tuple(RemoteProblem(*item) for item in advice),
-            unsent=session_status.unsent(ws, remote),
-            asking=join_vault.remembered(memory),
-            turned=tuple(sorted(memory.turned(), key=lambda one: -one.at)),
+        overview = overview._replace(
+            status=status,
+            problems=tuple(RemoteProblem(*item) for item in advice),
+            unsent=session_status.count_unsent(ws, remote),
+            requests=join_vault.remembered(memory),
+            rejections=tuple(sorted(memory.rejections(), key=lambda rejection: -rejection.at)),
             shared=tuple(_shared(ws, memory)),
         )
-        return shown._replace(devices=tuple(devices.remembered(ws, open_vault.remembered(ws, remote), remote)))
+        return overview._replace(devices=tuple(devices.remembered(ws, open_vault.remembered(ws, remote), remote)))
     except HoldfastError as error:
-        return shown._replace(troubles=(*shown.troubles, RemoteProblem(error.message, error.hint)))
+        return overview._replace(problems=(*overview.problems, RemoteProblem(error.message, error.hint)))
 
 
 def _shared(ws: Workspace, memory: VaultState) -> list[SharedOverview]:
-    found = []
+    shared = []
     for session, names in memory.under(tuple[str, ...], "shared"):
         state = ws.store().state(session) if names else None
         if state is not None and not state.deleted:
-            found.append(SharedOverview(session, shorten(view.text_value(state, "goal") or "", _LONGEST), names))
-    return found
+            shared.append(SharedOverview(session, shorten(view.text_value(state, "goal") or "", _MAX_LENGTH), names))
+    return shared

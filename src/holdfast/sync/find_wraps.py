@@ -1,7 +1,7 @@
 """Find the key wraps that were left for this device.
 
-Whoever can write to the remote can leave some, and as many as they like. So files are opened by turns from each
-device whose names they have, and each is opened once: no number of them, by whomever, hides the right one for long.
+Whoever can write to the remote can leave any number of them. So files are opened in turn from each device whose mark
+their names carry, and each is opened once: no number of useless files hides the right one for long.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from holdfast.sync.remotes.base import Missing, ObjectTooLarge
 from holdfast.workspace.keys import age
 
 if TYPE_CHECKING:
-    from holdfast.sync.protocol.wraps import Wrapped
+    from holdfast.sync.protocol.wraps import KeyWrap
     from holdfast.sync.vault import Vault
 
 _AT_ONCE: Final = 2_000
-# Wraps of which no entry names a key yet: perhaps of an epoch that we have not heard of.
-_MOST_UNNAMED: Final = 32
-# And keys in one wrap that no entry names yet: as many epochs may have passed us by.
-_MOST_UNNAMED_KEYS: Final = 256
-_MOST_PASSED_OVER: Final = 50_000
+# Wraps with no key that an entry names: perhaps of an epoch that is not known here yet.
+_MAX_UNNAMED: Final = 32
+# Keys in one wrap that no entry names: as many epochs may be unknown here.
+_MAX_UNNAMED_KEYS: Final = 256
+_MAX_PASSED_OVER: Final = 50_000
 _NAME: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _PASSED: Final = "passed over"
-# Opened before, with keys that no entry named: looked at again, a few at a time.
+# Opened before, with keys that no entry named: retried, a few at a time.
 _TRIED: Final = "tried"
-_UNNAMED: Final = "a key was left that no member of the vault has named"
+_UNNAMED: Final = "a key was left that no member of the vault named"
 _shuffled: Final = random.SystemRandom()
 
 
-class _Sorted(NamedTuple):
-    """What was read: wraps with a key that an entry names, others that may prove useful, and what is of no use."""
+class _WrapsRead(NamedTuple):
+    """Wraps by usefulness: with a key that an entry names, possibly useful, and useless."""
 
     named: dict[str, bytes]
-    # With a key that opens the entry they name, though we have not read what it follows.
+    # With a key that opens the entry they name, although what it follows is not read yet.
     proven: dict[str, bytes]
     unnamed: dict[str, bytes]
     tried: set[str]
     useless: set[str]
 
 
-def take(vault: Vault) -> bool:
-    """Keep the wraps for this device and vault that are new; True when there were any."""
+def fetch_wraps(vault: Vault) -> bool:
+    """Fetch and keep the new wraps for this device and vault; True when there were any."""
     memory = vault.memory
     before = memory.read(set[str], _PASSED) or set()
     tried = memory.read(list[str], _TRIED) or []
@@ -58,25 +58,28 @@ def take(vault: Vault) -> bool:
     unknown = [
         name
         for name, size in listed.items()
-        if name not in kept and name not in before and size >= wraps.SMALLEST and _NAME.fullmatch(name)
+        if name not in kept and name not in before and size >= wraps.MIN_BYTES and _NAME.fullmatch(name)
     ]
     _shuffled.shuffle(unknown)
     known = set(tried)
     left = set(unknown)
-    again = [name for name in tried if name in left][:_MOST_UNNAMED]
+    again = [name for name in tried if name in left][:_MAX_UNNAMED]
     names = by_turns(vault, (name for name in unknown if name not in known))[:_AT_ONCE] + again
-    reading = _Reading(vault, prefix, flooded=len(unknown) > _MOST_UNNAMED)
-    found = reading.read(names)
+    reading = _WrapReader(vault, prefix, flooded=len(unknown) > _MAX_UNNAMED)
+    result = reading.read(names)
     unnamed = _unnamed(vault)
-    # The room is given to those that prove themselves, and to those that came, by turns.
+    # Proven wraps come first, then the others by turns.
     proven = [name for name, wrapped in unnamed.items() if reading.proves(wrapped)]
-    chosen = [*found.proven, *proven, *by_turns(vault, dict.fromkeys([*found.unnamed, *unnamed]))]
-    chosen = list(dict.fromkeys(chosen))[:_MOST_UNNAMED]
-    new = {**found.named, **{name: blob for name, blob in (found.proven | found.unnamed).items() if name in chosen}}
-    dropped = (unnamed.keys() | found.unnamed.keys() | found.proven.keys()) - set(chosen)
-    passed = (before & listed.keys()) | found.useless
-    # Those that were tried just now come last: each has its turn, however many there are.
-    still = (known & listed.keys()) | found.tried | dropped
+    chosen = [*result.proven, *proven, *by_turns(vault, dict.fromkeys([*result.unnamed, *unnamed]))]
+    chosen = list(dict.fromkeys(chosen))[:_MAX_UNNAMED]
+    new = {
+        **result.named,
+        **{name: blob for name, blob in (result.proven | result.unnamed).items() if name in chosen},
+    }
+    dropped = (unnamed.keys() | result.unnamed.keys() | result.proven.keys()) - set(chosen)
+    passed = (before & listed.keys()) | result.useless
+    # Those tried just now come last: each gets its turn, however many there are.
+    still = (known & listed.keys()) | result.tried | dropped
     waiting = still - {*names, *dropped}
     now = [name for name in tried if name in waiting] + sorted(still - waiting)
     if new or passed != before or now != tried:
@@ -85,14 +88,14 @@ def take(vault: Vault) -> bool:
                 memory.forget(transaction, "wrap", name)
             for name, blob in new.items():
                 memory.write_raw(transaction, blob, "wrap", name)
-            memory.write(transaction, sorted(passed)[:_MOST_PASSED_OVER], _PASSED)
-            memory.write(transaction, now[:_MOST_PASSED_OVER], _TRIED)
+            memory.write(transaction, sorted(passed)[:_MAX_PASSED_OVER], _PASSED)
+            memory.write(transaction, now[:_MAX_PASSED_OVER], _TRIED)
         vault.forget_wraps(unnamed.keys() & dropped)
     return bool(new)
 
 
 def by_turns(vault: Vault, names: Iterable[str]) -> list[str]:
-    """Wraps in the order to look at them: by turns from each who left some, admins and then other devices first."""
+    """Wraps in the order to open them: in turn from each author, admins first, then other devices."""
     by: dict[str, list[str]] = {}
     for name in names:
         by.setdefault(vault.left_by(name), []).append(name)
@@ -106,12 +109,12 @@ def by_turns(vault: Vault, names: Iterable[str]) -> list[str]:
     return [name for turn in turns for name in turn if name is not None]
 
 
-def _unnamed(vault: Vault) -> dict[str, Wrapped]:
-    """The wraps that are kept for a key that no entry names, and for nothing else."""
+def _unnamed(vault: Vault) -> dict[str, KeyWrap]:
+    """The wraps that are kept only for a key that no entry names."""
     members, opened = vault.membership, vault.opened()
     named = {key.id for key in members.keys}
     ids = {name: {sealing.key_id(key) for key in wrapped.keys} for name, wrapped in opened.items()}
-    found: dict[str, Wrapped] = {}
+    unnamed: dict[str, KeyWrap] = {}
     have: set[str] = set()
     lacks_box = True
     for name in sorted(opened, key=lambda name: (-len(ids[name] & named), name)):
@@ -121,17 +124,17 @@ def _unnamed(vault: Vault) -> dict[str, Wrapped]:
             have |= good
             lacks_box = lacks_box and not brings_box
         else:
-            found[name] = opened[name]
-    return found
+            unnamed[name] = opened[name]
+    return unnamed
 
 
-class _Reading:
-    """One look at the wraps for this device."""
+class _WrapReader:
+    """Reads the wraps for this device once."""
 
     def __init__(self, vault: Vault, prefix: str, *, flooded: bool) -> None:
         self._vault = vault
         self._prefix = prefix
-        # More came than there is room for: then those that prove themselves are preferred.
+        # More came than are kept: proven ones are preferred.
         self._flooded = flooded
         self._named = {key.id for key in vault.membership.keys}
         self._have = {sealing.key_id(key) for wrapped in vault.wrapped() for key in wrapped.keys} & self._named
@@ -139,12 +142,12 @@ class _Reading:
         self._listed: frozenset[str] | None = None
         self._entries: dict[str, bytes] = {}
 
-    def read(self, names: list[str]) -> _Sorted:
+    def read(self, names: list[str]) -> _WrapsRead:
         vault, named = self._vault, self._named
-        found = _Sorted({}, {}, {}, set(), set())
+        result = _WrapsRead({}, {}, {}, set(), set())
         for name in names:
             try:
-                blob = vault.remote.get(self._prefix + name, wraps.LARGEST)
+                blob = vault.remote.get(self._prefix + name, wraps.MAX_BYTES)
             except Missing:
                 continue
             except ObjectTooLarge:
@@ -154,31 +157,31 @@ class _Reading:
             if opened is None or opened.vault != vault.id or reason is not None:
                 if reason is not None:
                     vault.report.reject(self._prefix + name, "", reason)
-                found.useless.add(name)
+                result.useless.add(name)
                 continue
             ids = {sealing.key_id(key) for key in opened.keys}
             if ids & named - self._have or (ids & named and self._brings_box(opened)):
-                found.named[name] = blob
+                result.named[name] = blob
                 self._have |= ids & named
                 self._lacks_box = self._lacks_box and not self._brings_box(opened)
             elif ids <= self._have:
-                found.useless.add(name)  # it says nothing new
-            elif len(found.proven) < _MOST_UNNAMED and self.proves(opened):
-                found.proven[name] = blob
-            elif len(found.unnamed) < _MOST_UNNAMED:
-                found.unnamed[name] = blob
+                result.useless.add(name)  # it says nothing new
+            elif len(result.proven) < _MAX_UNNAMED and self.proves(opened):
+                result.proven[name] = blob
+            elif len(result.unnamed) < _MAX_UNNAMED:
+                result.unnamed[name] = blob
             else:
-                if not found.tried:
+                if not result.tried:
                     vault.report.reject(self._prefix + name, "", _UNNAMED)
-                found.tried.add(name)
-        return found
+                result.tried.add(name)
+        return result
 
-    def _brings_box(self, opened: Wrapped) -> bool:
+    def _brings_box(self, opened: KeyWrap) -> bool:
         public = self._vault.membership.box
         return self._lacks_box and opened.box is not None and age.public_of(opened.box) == public
 
-    def proves(self, opened: Wrapped) -> bool:
-        """Whether a key that is new here opens the entry that the wrap names; asked where there is a choice."""
+    def proves(self, opened: KeyWrap) -> bool:
+        """Whether a new key opens the entry that the wrap names; checked only in a flood."""
         vault = self._vault
         if not self._flooded or opened.entry is None:
             return False
@@ -199,14 +202,14 @@ class _Reading:
         if name not in self._listed:
             return b""
         if name not in self._entries:
-            self._entries = {name: vault.remote.get(name, entries.LIMIT)}  # the last one: many may name the same
+            self._entries = {name: vault.remote.get(name, entries.LIMIT)}  # many wraps may name one entry
         return self._entries[name]
 
 
-def _objection(vault: Vault, opened: Wrapped | None, named: int) -> str | None:
-    """What is to be said about something that is of no use."""
+def _objection(vault: Vault, opened: KeyWrap | None, named: int) -> str | None:
+    """Why a wrap is useless, if that is worth reporting."""
     if opened is None:
-        return "what was left for this device is not a key that it can open"
-    if opened.vault == vault.id and len(opened.keys) > named + _MOST_UNNAMED_KEYS:
-        return "more keys were left at once than a vault has"
+        return "a wrap for this device cannot be opened"
+    if opened.vault == vault.id and len(opened.keys) > named + _MAX_UNNAMED_KEYS:
+        return "a wrap holds more keys than a vault has"
     return None

@@ -1,6 +1,4 @@
-"""What sync does around every verb: it knows which sessions are shared by others, and sends soon what was
-recorded.
-"""
+"""Sync around every verb: refuses writes in sessions shared read-only, and sends what was recorded."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class SyncFollower(Follower):
-    """Loads nothing where there is no list of remotes: who shares nothing pays nothing."""
+    """Loads nothing where there is no list of remotes."""
 
     name = "sync"
     failure = "What was recorded could not be sent"
 
     def __init__(self) -> None:
-        # The sessions that others shared with this device, by the list of remotes as it was seen last.
+        # Sessions that others shared with this device, as of the list of remotes last read.
         self._shares: dict[str, str] = {}
         self._shares_of: tuple[int, int, int] | None = None
 
@@ -33,14 +31,14 @@ class SyncFollower(Follower):
             self.send_soon(ws)
 
     def send_soon(self, ws: Workspace) -> None:
-        """Let what was recorded reach other devices, where there are any."""
+        """Start a background sync, if there are remotes."""
         if os.path.lexists(ws.home.remotes):
             from holdfast.sync import background
 
-            background.ask(ws)
+            background.request_sync(ws)
 
     def shared_by(self, ws: Workspace, session: str) -> str | None:
-        """The vault by which somebody shares this session with us; None where it is our own."""
+        """The vault through which somebody shares this session with us; None for our own."""
         try:
             seen = os.lstat(ws.home.remotes)
         except OSError:
@@ -65,8 +63,8 @@ class SyncFollower(Follower):
         if not reads_only(ws, vault):
             return None
         return Refused(
-            "the session is shared with you to read: nothing can be recorded in it",
-            hint=f"Go on with a copy of your own: holdfast fork {session[:8]}",
+            "the session is read-only for you",
+            hint=f"Continue with a copy of your own: holdfast fork {session[:8]}",
             session=session,
         )
 
@@ -80,9 +78,9 @@ class SyncFollower(Follower):
         if self.shared_by(ws, state.session) is not None:
             from holdfast.sync import shared_with_me
 
-            # First: were we stopped in between, the others would be told of a deletion that they do not heed.
+            # First: otherwise a crash could send the others a deletion that they ignore.
             shared_with_me.leave(ws, state.session)
-            ws.note("It was shared with you: your copy is gone, and the others keep theirs.")
+            ws.note("It was shared with you: your copy is deleted, and the others keep theirs.")
 
     def is_own_writer(self, ws: Workspace) -> Callable[[str], bool] | None:
         from holdfast.sync import open_vault
@@ -106,4 +104,4 @@ class SyncFollower(Follower):
             return None
         from holdfast.sync import session_status
 
-        return session_status.travel_of(ws, state)
+        return session_status.sync_facts(ws, state)

@@ -1,7 +1,7 @@
-"""Offers of shared sessions: who offers what to this device, with which rights, before anything of it is taken in.
+"""List offers of shared sessions: who offers what to this device, with which rights, before anything is accepted.
 
-Whoever knows a public key and can write to the remote can leave an offer. What it says of itself is read into a
-scratch store, and whose it is follows from signatures alone: the words of the device that signed the invitation.
+Whoever knows a public key and can write to the remote can leave an offer. Its contents are read into a scratch store,
+and only signatures say whose it is: the words of the device that signed the invitation.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from holdfast.store.sqlite import SqliteStore
 from holdfast.sync import open_vault, people, remote_list, vault_shares
 from holdfast.sync.people import Person
 from holdfast.sync.protocol import wraps
-from holdfast.sync.protocol.membership import Invited, Membership
-from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.protocol.membership import Invitation, Membership
+from holdfast.sync.protocol.wraps import KeyWrap
 from holdfast.sync.pull import Pull
-from holdfast.sync.read_heads import look
+from holdfast.sync.read_heads import read_listing
 from holdfast.sync.remotes.wrappers import LimitedRemote, OverLimit
-from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace.keys.device_keys import PublicKeys
 
 if TYPE_CHECKING:
     from holdfast.sync.remotes.base import RemoteStore as Place
     from holdfast.workspace.workspace import Workspace
 
-# Anybody can leave offers, with anything behind them: so many are looked into, for so long, and so far each.
-_MOST: Final = 200
+# Anybody can leave offers of any size: limits on their number, and on the time and bytes for each.
+_MAX_OFFERS: Final = 200
 _SECONDS: Final = 120.0
 _REQUESTS_EACH: Final = 5_000
 _BYTES_EACH: Final = 32 << 20
@@ -48,64 +48,64 @@ _SCRATCH: Final = "offer.db"
 
 
 class Offer(NamedTuple):
-    """A session that somebody offers. `name` is the share's vault: nobody else can make another one with it."""
+    """A session that somebody offers. `name` is the share's vault id, which nobody else can forge."""
 
     name: str
     session: str
     goal: str | None
-    # Their address where the device is known, else what the device calls itself; and its words.
+    # Their address if the device is known, else the name the device gives itself; and its words.
     sender: str
     fingerprint: str
     known: bool
     revoked: bool
     writes: bool
     expires: int | None
-    # A session of this id is here in another way: the offer cannot be taken.
+    # A session with this id is here already: the offer cannot be accepted.
     taken: bool
-    wrapped: Wrapped
+    wrapped: KeyWrap
 
 
 def listed(
     ws: Workspace, place: Place, identities: Sequence[str | bytes], skip: Collection[str], *, name: str | None = None
 ) -> tuple[list[Offer], int]:
-    """The offers at a remote for the holder of these identities, but those of some vaults; and how many more.
+    """The readable offers at a remote for these identities, except `skip`; and how many were not read.
 
-    Those of people who are known are looked into first. `name`: those alone whose names begin so.
+    Offers of known people are read first. `name`: only offers whose names begin with it.
     """
-    here = open_vault.here(ws)
+    here = open_vault.this_device(ws)
     recipients = {wraps.recipient_of(identity) for identity in identities}
     trusted = _Trust(ws)
-    found: list[Offer] = []
+    readable: list[Offer] = []
     offers = [offer for offer in vault_shares.offers(place, identities) if offer.vault not in skip]
     if name is not None:
         offers = [offer for offer in offers if offer.vault.startswith(name.lower())]
     random.SystemRandom().shuffle(offers)
     offers.sort(key=lambda offer: not trusted.knows(vault_shares.founder_of(offer)))
     looked, until = 0, monotonic() + _SECONDS
-    for wrapped in offers[:_MOST]:
+    for wrapped in offers[:_MAX_OFFERS]:
         if monotonic() > until:
             break
         looked += 1
         with _scratch(ws, here) as scratch:
             offer = _looked_into(ws, scratch, place, wrapped, recipients, trusted)
         if offer is not None:
-            found.append(offer)
-    found.sort(key=lambda offer: (not offer.known, offer.revoked, offer.name))
-    return found, len(offers) - looked
+            readable.append(offer)
+    readable.sort(key=lambda offer: (not offer.known, offer.revoked, offer.name))
+    return readable, len(offers) - looked
 
 
 def _looked_into(
-    ws: Workspace, scratch: ThisDevice, place: Place, wrapped: Wrapped, recipients: set[str], trusted: _Trust
+    ws: Workspace, scratch: LocalDevice, place: Place, wrapped: KeyWrap, recipients: set[str], trusted: _Trust
 ) -> Offer | None:
-    """What an offer says; None when it was taken back, is over, or says nothing that can be read."""
+    """The contents of an offer; None when it was revoked, has expired or cannot be read."""
     bounded = LimitedRemote(place, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)
     try:
         vault = vault_shares.accept(scratch, bounded, replace(wrapped, secret=None), room=_UNFOLDED_EACH)
         vault.learn_anew()
-        # What it is about is told where it can be had at this price.
+        # Its goal is shown if it can be read within the limits.
         with contextlib.suppress(OverLimit):
-            pull = Pull(vault, look(place.list("h/"), vault.tag))
-            pull.hearing.listen()
+            pull = Pull(vault, read_listing(place.list("h/"), vault.tag))
+            pull.heads.read_all()
             pull.packs()
     except HoldfastError as error:
         if error.retry_helps:
@@ -130,8 +130,8 @@ def _looked_into(
     )  # fmt: skip
 
 
-def _invitation(vault: Vault, recipients: set[str], now: int) -> Invited | None:
-    """The invitation by which a member of the share offers it to us, while it stands."""
+def _invitation(vault: Vault, recipients: set[str], now: int) -> Invitation | None:
+    """The valid invitation by which a member of the share offers it to us, if any."""
     members = vault.membership
     good = [
         invite
@@ -145,12 +145,12 @@ def _invitation(vault: Vault, recipients: set[str], now: int) -> Invited | None:
 
 
 @contextmanager
-def _scratch(ws: Workspace, here: ThisDevice) -> Iterator[ThisDevice]:
-    """This device with an empty store of its own, which is gone afterwards."""
+def _scratch(ws: Workspace, here: LocalDevice) -> Iterator[LocalDevice]:
+    """This device with an empty store of its own, which is deleted afterwards."""
     parent = os.path.join(ws.home.path, "remotes")
     files.make_private_dir(parent)
     path = os.path.join(parent, _SCRATCH)
-    _remove(path)  # whoever was killed here left theirs; only one process at a time looks at offers
+    _remove(path)  # left by a killed process; only one process at a time reads offers
     try:
         store = SqliteStore(path, writer=here.writer, wall=ws.wall.micros)
         try:
@@ -167,11 +167,11 @@ def _remove(path: str) -> None:
             os.unlink(path + ending)
 
 
-# ── whom to trust ────────────────────────────────────────────────────────────────────────────────────────
+# ── trust ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Trust:
-    """Devices whose words a person added, and those from which a share of ours was taken back."""
+    """Devices whose words a person added, and those that lost access to something of ours."""
 
     def __init__(self, ws: Workspace) -> None:
         self._people = people.load(ws.home)
@@ -191,7 +191,7 @@ class _Trust:
         return next((person.email for person in self._people if keys.id in person.devices), None)
 
     def is_revoked(self, keys: PublicKeys) -> bool:
-        """Whether this device, or any key of the person it belongs to, was taken out of something of ours."""
+        """Whether this device, or any key of its person, lost access to something of ours."""
         theirs = [each for each in self._people if keys.id in each.devices or keys.age in each.keys]
         return keys.id in self._devices or any(
             self._keys & {keys.age, *person.keys} or self._devices & set(person.devices)
@@ -200,19 +200,19 @@ class _Trust:
 
 
 def _memberships(ws: Workspace) -> Iterator[Membership]:
-    """Of every vault of ours, and every session that it shares."""
+    """The membership of every vault of ours, and of every session that it shares."""
     for remote in remote_list.load(ws.home):
         if remote.kind == "vault":
             vault = open_vault.remembered(ws, remote)
             yield vault.membership
             yield from (
-                vault_shares.opened(vault, share.vault, share.founding).membership
-                for share in vault_shares.followed(vault)
+                vault_shares.open_share(vault, share.vault, share.founding).membership
+                for share in vault_shares.followed_shares(vault)
             )
 
 
 def own_shares(ws: Workspace) -> set[str]:
-    """Sessions that we share ourselves: keys for them are left for our own devices too."""
+    """The vaults of sessions that we share ourselves: wraps for our own devices look like offers."""
     return {
         share.vault
         for remote in remote_list.load(ws.home)

@@ -1,4 +1,4 @@
-"""Opening a vault for the keeper: this device's keys, the remote with its limits, and one process at a time."""
+"""Open a vault: this device's keys, the remote with its limits, and one process at a time."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.base import ObjectInfo
 from holdfast.sync.remotes.base import RemoteStore as Place
 from holdfast.sync.remotes.index import open_remote
-from holdfast.sync.remotes.wrappers import LimitedRemote, Patient
-from holdfast.sync.vault import ThisDevice, Vault
+from holdfast.sync.remotes.wrappers import LimitedRemote, RetryingRemote
+from holdfast.sync.vault import LocalDevice, Vault
 from holdfast.workspace import projects
 from holdfast.workspace.keys import key_files
 from holdfast.workspace.keys.device_keys import certifies
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from holdfast.workspace.keys.device_keys import DeviceKeys
     from holdfast.workspace.workspace import Workspace
 
-_PATIENCE = 120.0  # seconds for another process of this home that is at it
+_PATIENCE = 120.0  # seconds to wait for another process of this home
 
 
 def keys(ws: Workspace) -> DeviceKeys:
-    """This device's keys, made on first use. Where vaults know it by earlier ones, none are made in passing."""
-    found = key_files.load(ws.home.path)
-    if found is not None:
-        return found
+    """This device's keys, made on first use; `Damaged` when remotes know it by keys that are lost."""
+    stored = key_files.load(ws.home.path)
+    if stored is not None:
+        return stored
     known = remote_list.load(ws.home)
     if known:
         first = known[0]
         raise Damaged(
-            f"this device's keys are gone: there is no {ws.home.device}",
-            hint="Bring it back from a copy of the home. Without one, ask to join again with new keys:"
+            f"this device's keys are missing: there is no {ws.home.device}",
+            hint="Restore it from a copy of the home. Without one, ask to join again with new keys:"
             f" holdfast remote remove {first.name}, then holdfast remote add {first.name} {first.url}",
             file=ws.home.device,
         )
@@ -47,10 +47,10 @@ def keys(ws: Workspace) -> DeviceKeys:
 
 
 def new_keys(ws: Workspace) -> DeviceKeys:
-    """Keys, unless there are some; from then on this device's events carry ids that they vouch for."""
-    found = key_files.load(ws.home.path)
-    if found is not None:
-        return found
+    """This device's keys, made if there are none; from then on its writer ids are certified by them."""
+    stored = key_files.load(ws.home.path)
+    if stored is not None:
+        return stored
     ws.home.prepare()
     place: key_files.KeyPlace = "keyring" if ws.settings.certain("device.keys") == "keyring" else "file"
     made = key_files.create(ws.home.path, name=ws.device(), place=place, made_at=ws.now())
@@ -60,51 +60,52 @@ def new_keys(ws: Workspace) -> DeviceKeys:
 
 
 def _writer(ws: Workspace, signing: bytes) -> str:
-    """The id of this life. Whoever made the keys may have been stopped before it came to one that they vouch for."""
-    found = ws.home.writer(ws.address)
-    return found if certifies(found, signing) else ws.home.renew(ws.address)
+    """The present writer id, renewed if the keys do not certify it: making them may have been interrupted."""
+    writer = ws.home.writer(ws.address)
+    return writer if certifies(writer, signing) else ws.home.renew(ws.address)
 
 
-def here(ws: Workspace) -> ThisDevice:
-    """This device, as vaults see it."""
+def this_device(ws: Workspace) -> LocalDevice:
+    """This device, as vaults need it."""
 
     def received(transaction: Transaction, sessions: Iterable[str]) -> None:
         for session in sessions:
             projects.learn_project(ws, transaction, transaction.state(session))
-        outgoing.take_in(ws, transaction)
+        outgoing.redact_received(ws, transaction)
 
     def is_ours(writer: str) -> bool:
-        return _device_test(found, vaults)(writer)  # anew: who belongs changes while we sync
+        return _device_test(device, vaults)(writer)  # not cached: the membership changes while we sync
 
-    def taking(session: str) -> tuple[str, ...]:
+    def vaults_of(session: str) -> tuple[str, ...]:
         state = store.state(session)
         return tuple(remote.vault for remote in vaults if remote.takes(state))
 
     store, own = ws.store(), keys(ws)
     vaults = _vaults(ws)
-    found = ThisDevice(
+    device = LocalDevice(
         keys=own, name=ws.device(), store=store, transaction=ws.transaction,
         writer=lambda: _writer(ws, own.public.signing),
         renew=lambda: ws.home.renew(ws.address), now=ws.now, received=received,
-        is_ours=is_ours, vaults=taking,
+        is_ours=is_ours, vaults=vaults_of,
     )  # fmt: skip
-    return found
+    return device
 
 
 def device_test(ws: Workspace) -> Callable[[str], bool]:
-    """Tells whether a writer is this device or another one of ours, as the vaults stand now."""
-    return _device_test(here(ws), _vaults(ws))
+    """A test whether a writer is this device or another one of ours."""
+    return _device_test(this_device(ws), _vaults(ws))
 
 
-def _device_test(here: ThisDevice, vaults: Iterable[KnownRemote]) -> Callable[[str], bool]:
+def _device_test(here: LocalDevice, vaults: Iterable[KnownRemote]) -> Callable[[str], bool]:
     tests: list[Callable[[str], bool]] = []
 
     def is_ours(writer: str) -> bool:
         if certifies(writer, here.keys.public.signing):
             return True
-        if not tests:  # reading who belongs to a vault takes time
+        if not tests:  # evaluating a membership takes time
             tests.extend(
-                provenance.device_test(Vault(here, Nowhere(remote.url), remote.vault).membership) for remote in vaults
+                provenance.device_test(Vault(here, UnaskedRemote(remote.url), remote.vault).membership)
+                for remote in vaults
             )
         return any(test(writer) for test in tests)
 
@@ -116,50 +117,50 @@ def _vaults(ws: Workspace) -> list[KnownRemote]:
 
 
 def own_mark(ws: Workspace) -> str:
-    """What tells our sessions from others' of the same id: the first vault of ours, else this device's keys."""
+    """What tells our sessions from others' with the same id: our first vault, else this device's keys."""
     own = (remote.vault for remote in _vaults(ws))
     return next(own, None) or keys(ws).public.id
 
 
 @contextmanager
-def alone(ws: Workspace, *, patience: float = _PATIENCE) -> Iterator[None]:
-    """Nobody else of this home exchanges anything meanwhile."""
+def exclusive(ws: Workspace, *, patience: float = _PATIENCE) -> Iterator[None]:
+    """Keep other processes of this home from syncing meanwhile."""
     ws.home.prepare()
     with locked(os.path.join(ws.home.path, "sync.lock"), patience=patience, what="syncing"):
         yield
 
 
 @contextmanager
-def place(ws: Workspace, url: str, *, create: bool = False, hurried: bool = False) -> Iterator[Place]:
-    """The remote at an address: tried again while that helps, and never endless."""
+def remote_at(ws: Workspace, url: str, *, create: bool = False, hurried: bool = False) -> Iterator[Place]:
+    """The remote at an address, with limits and retries."""
     scratch = os.path.join(ws.home.path, "remotes")
     files.make_private_dir(scratch)
     opened = open_remote(url, scratch=scratch, create=create, environ=ws.environ)
     try:
-        yield Patient(LimitedRemote(opened), tries=1 if hurried else 4)
+        yield RetryingRemote(LimitedRemote(opened), tries=1 if hurried else 4)
     finally:
         opened.close()
 
 
 @contextmanager
 def vault(ws: Workspace, remote: KnownRemote, *, hurried: bool = False) -> Iterator[Vault]:
-    outgoing.cleanse(ws)  # whatever is done with it: what is sealed then holds no secret we know of
-    with place(ws, remote.url, hurried=hurried) as opened:
-        yield Vault(here(ws), opened, remote.vault)
+    outgoing.cleanse(ws)  # so that nothing is sealed that holds a known secret
+    with remote_at(ws, remote.url, hurried=hurried) as opened:
+        yield Vault(this_device(ws), opened, remote.vault)
 
 
-def again(vault: Vault) -> Vault:
-    """The same vault, looked at anew after it was changed."""
+def reopen(vault: Vault) -> Vault:
+    """The same vault, read again after a change."""
     return Vault(vault.here, vault.remote, vault.id)
 
 
 def remembered(ws: Workspace, remote: KnownRemote) -> Vault:
-    """The vault as this device knows it, without asking the remote anything."""
-    return Vault(here(ws), Nowhere(remote.url), remote.vault)
+    """The vault as this device remembers it; the remote is not asked."""
+    return Vault(this_device(ws), UnaskedRemote(remote.url), remote.vault)
 
 
-class Nowhere:
-    """A remote that is not asked: whatever needs it fails as if it were out of reach."""
+class UnaskedRemote:
+    """A remote that is not asked: every call fails as if it could not be reached."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""What this store holds and a vault does not, as far as this device may vouch for it: what to publish next."""
+"""What to publish next: events in this store that the vault lacks and this device may vouch for."""
 
 from __future__ import annotations
 
@@ -27,81 +27,81 @@ _ENVELOPE: Final = 200  # bytes, about
 
 
 class Batch(NamedTuple):
-    """Stretches for one push, and how far that reaches."""
+    """The stretches for one push, and how far they reach."""
 
     stretches: list[PackedEvents]
     place: int
-    # Sessions of which something was erased since, and how many erasures a vault with one session knows now.
+    # Sessions with new erasures; and, in a share's vault, how many erasures there are by now.
     purge: frozenset[str]
     erasures: int
     more: bool
 
 
-class Due:
+class Outbox:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self._scope: dict[str, bool] = {}
         self._earlier = frozenset(vault.memory.read(tuple[str, ...], "earlier") or ())
         self._projects = frozenset(vault.memory.read(tuple[str, ...], "projects") or ())
-        # Looked up once: how far each stream is known in the vault, and whose streams we may vouch for.
+        # Caches: how far the vault knows each stream, and whose streams we may vouch for.
         self._known: dict[tuple[str, str], int] = {}
         self._mine: dict[str, bool] = {}
         self._unsound: dict[str, frozenset[RowKey]] = {}
         self._own_streams: dict[tuple[str, str], bool] = {}
-        # Sessions of other members of a team, and own ones with streams of theirs: none of it is our word.
+        # Sessions of other team members, and our own with streams of theirs: we vouch for neither.
         self.of_members: set[str] = set()
         self.with_members: set[str] = set()
-        # Streams of ours that a copy of this home went on with too.
+        # Streams of ours that a copy of this home continued too.
         self.forked: set[tuple[str, str]] = set()
 
     def forget(self) -> None:
-        """Somebody wrote to the memory this was read from."""
+        """Drop cached values after the memory was written."""
         self._known.clear()
 
     def next(self, own: Published, *, events: bool) -> Batch:
         if self._vault.membership.session is not None:
             return self._of_session(own, self._vault.membership.session, events=events)
         place, size = own.place, 0
-        found: dict[tuple[str, str], list[Event]] = {}
+        streams: dict[tuple[str, str], list[Event]] = {}
         purge: set[str] = set()
         arrived: list[Arrival] = self._vault.here.store.arrived(place, EVENTS_AT_ONCE)
         for arrival in arrived:
             event = arrival.event
             if size and size + _size(event) > BYTES_AT_ONCE:
-                break  # with a large one it would be more than others read at once
+                break  # others read no more than this at once
             if event.type in ERASING and self._is_own(event.session, event.writer):
                 purge.add(event.session)
-            found.setdefault((event.session, event.writer), []).append(event)
+            streams.setdefault((event.session, event.writer), []).append(event)
             size += _size(event)
             place = arrival.place
         more = bool(arrived) and (place < arrived[-1].place or len(arrived) == EVENTS_AT_ONCE)
-        due = (self._of_stream(session, writer, events_of) for (session, writer), events_of in found.items())
-        stretches = [piece for events_of in due for piece in signed(self._vault, events_of)]
+        due = (self._of_stream(session, writer, events_of) for (session, writer), events_of in streams.items())
+        stretches = [piece for events_of in due for piece in sign_stretches(self._vault, events_of)]
         return Batch(stretches, place, frozenset(purge), 0, more)
 
     def _of_session(self, own: Published, session: str, *, events: bool) -> Batch:
-        """Of a vault with one session that session alone is looked at, whatever else came into the store."""
+        """The next batch of a share's vault, which holds one session only."""
         vault, store = self._vault, self._vault.here.store
         latest = store.latest_place()
         if latest == own.place and own.tips == tuple(sorted(vault.membership.tips)):
             return Batch([], own.place, frozenset(), own.erasures, more=False)
-        found: dict[tuple[str, str], list[Event]] = {}
+        streams: dict[tuple[str, str], list[Event]] = {}
         erasures = 0
         for event in store.events(session):
             erasures += event.type in ERASING and self._is_own(session, event.writer)
-            found.setdefault((event.session, event.writer), []).append(event)
+            streams.setdefault((event.session, event.writer), []).append(event)
         stretches: list[PackedEvents] = []
         size, more = 0, False
-        for (_, writer), events_of in found.items() if events else ():
+        for (_, writer), events_of in streams.items() if events else ():
             due = self._of_stream(session, writer, events_of)
-            taken = []
-            for event in sorted(due, key=lambda one: one.seq):
+            batch = []
+            for event in sorted(due, key=lambda event: event.seq):
                 more = size > 0 and size + _size(event) > BYTES_AT_ONCE
                 if more:
                     break
-                taken.append(event)
+                batch.append(event)
                 size += _size(event)
-            stretches += signed(vault, taken)
+            stretches += sign_stretches(vault, batch)
             if more:
                 break
         purge = frozenset({session} if erasures > own.erasures else ())
@@ -109,21 +109,21 @@ class Due:
         return Batch(stretches, place, purge, erasures, more)
 
     def _of_stream(self, session: str, writer: str, events: list[Event]) -> list[Event]:
-        """Those of a stream that we may publish here, and that are not there yet."""
+        """The events of a stream that we may publish here and that are not there yet."""
         if not (self._in_scope(session) and self._may_vouch(writer) and self._is_own(session, writer)):
             return []
         events = self._sound(session, writer, events)
         known = self._known.get((session, writer))
         if known is None:
-            found = self._vault.memory.vouched(session, writer)
-            known = self._known[session, writer] = found.by_members(self._vault.membership)
+            vouched = self._vault.memory.vouched(session, writer)
+            known = self._known[session, writer] = vouched.by_members(self._vault.membership)
         due = [event for event in events if event.seq > known]
         if len(due) < len(events) and certifies(writer, self._vault.here.keys.public.signing):
             due += self._forked(session, writer, [event for event in events if event.seq <= known])
         return due
 
     def _is_own(self, session: str, writer: str) -> bool:
-        """Whether it is our word: what other members of a team put there is not, in whoever's name they put it."""
+        """Whether we may vouch for a stream: not if another team member wrote it into the store."""
         stream = session, writer
         if stream not in self._own_streams:
             store = self._vault.here.store
@@ -136,23 +136,23 @@ class Due:
         return self._own_streams[stream]
 
     def _sound(self, session: str, writer: str, events: list[Event]) -> list[Event]:
-        """Without what other people put into the session and may not say there: it would count as our word."""
+        """The events that we may vouch for: not those that other people had no right to write."""
         if certifies(writer, self._vault.here.keys.public.signing):
             return events
         if session not in self._unsound:
-            found = self._vault.here.store.unsound(session)
-            self._unsound[session] = frozenset() if found is None else found.rows
+            unsound = self._vault.here.store.unsound(session)
+            self._unsound[session] = frozenset() if unsound is None else unsound.rows
         return [event for event in events if row_key(event) not in self._unsound[session]]
 
     def _forked(self, session: str, writer: str, events: list[Event]) -> list[Event]:
-        """Of events whose numbers are taken, those that are not the same: a copy of this home went on as well."""
+        """Events that differ from published ones with the same number: a copy of this home continued as well."""
         seqs = [event.seq for event in self._vault.here.store.stream(session, writer, 1, MAX_SAFE_INTEGER)]
         if len(set(seqs)) == len(seqs):
             return []
         self.forked.add((session, writer))
         fork = min(seq for seq, after in pairwise(seqs) if seq == after)
-        there = self._vault.memory.forks(session, writer)
-        return [event for event in events if event.seq >= fork and event.hash not in there]
+        published = self._vault.memory.forks(session, writer)
+        return [event for event in events if event.seq >= fork and event.hash not in published]
 
     def _may_vouch(self, writer: str) -> bool:
         may = self._mine.get(writer)
@@ -161,31 +161,31 @@ class Due:
         return may
 
     def _in_scope(self, session: str) -> bool:
-        found = self._scope.get(session)
-        if found is None:
-            # What others would not take in is not sent: they would turn away the whole pack.
-            found = re.match(packs.SESSION, session) is not None
-            found = found and session not in self._earlier and self._vault.membership.session in (None, session)
-            if found and self._projects:
-                found = self._of_project(session)
-            self._scope[session] = found
-        return found
+        in_scope = self._scope.get(session)
+        if in_scope is None:
+            # Others would reject the whole pack because of a session id that is not valid.
+            in_scope = re.match(packs.SESSION, session) is not None
+            in_scope = in_scope and session not in self._earlier and self._vault.membership.session in (None, session)
+            if in_scope and self._projects:
+                in_scope = self._of_project(session)
+            self._scope[session] = in_scope
+        return in_scope
 
     def _of_project(self, session: str) -> bool:
-        """Whether it is of a project that goes there. Of a deleted one nobody knows: it goes where it was."""
+        """Whether its project is sent there. A deleted session has none: it is sent where it was before."""
         state = self._vault.here.store.state(session)
         if state is not None and state.project is not None:
             return state.project.id in self._projects
         known = any(True for _ in self._vault.memory.streams(session))
         return state is not None and (known or not state.deleted)
 
-    # ── what removed devices published ───────────────────────────────────────────────────────────────────
+    # ── streams of removed devices ───────────────────────────────────────────────────────────────────
 
     def adopted(self) -> tuple[list[PackedEvents], bool]:
-        """Streams that only devices vouch for which are gone: from now on we do; whether that is not yet all."""
+        """Streams that only removed devices vouch for, to be vouched for by us; and whether there are more."""
         vault, members = self._vault, self._vault.membership
         flagged = vault.memory.raw_under("adopt")
-        found: list[PackedEvents] = []
+        stretches: list[PackedEvents] = []
         size = 0
         if not flagged or not members.is_admin(vault.me):
             return [], False
@@ -195,19 +195,19 @@ class Due:
             events = self._unadopted(
                 session, writer, known.by_members(members), known.accepted(members, session, writer)
             )
-            taken = []
+            batch = []
             for event in events:
                 if size and size + _size(event) > BYTES_AT_ONCE:
                     break
-                taken.append(event)
+                batch.append(event)
                 size += _size(event)
-            found += signed(vault, taken)
-            if len(taken) < len(events):
-                return found, True
-        return found, False
+            stretches += sign_stretches(vault, batch)
+            if len(batch) < len(events):
+                return stretches, True
+        return stretches, False
 
     def _unadopted(self, session: str, writer: str, vouched: int, last: int) -> list[Event]:
-        """What no member vouches for of a stream; where a branch was let in, all of that."""
+        """The events of a stream that no member vouches for, with an accepted branch."""
         store, memory = self._vault.here.store, self._vault.memory
         if memory.raw("branch", session, writer) is None:
             return store.stream(session, writer, vouched + 1, last) if vouched < last else []
@@ -222,7 +222,7 @@ def _size(event: Event) -> int:
 
 
 def may_vouch(members: Membership, device: str, writer: str) -> bool:
-    """Its own streams a member vouches for; an admin for all; those of days without keys whoever is no guest."""
+    """A member vouches for its own streams, an admin for all; anybody but guests for streams without keys."""
     member = members.members.get(device)
     if member is None:
         return False
@@ -231,11 +231,11 @@ def may_vouch(members: Membership, device: str, writer: str) -> bool:
     )
 
 
-def signed(vault: Vault, events: Iterable[Event]) -> list[PackedEvents]:
-    """Stretches without gaps, each vouched for by us. Where a stream forks, each branch is one."""
+def sign_stretches(vault: Vault, events: Iterable[Event]) -> list[PackedEvents]:
+    """Stretches without gaps, each signed by us. Where a stream forks, each branch is one."""
     pieces: list[list[Event]] = []
     ends: dict[str, list[Event]] = {}
-    for event in sorted(events, key=lambda one: one.seq):
+    for event in sorted(events, key=lambda event: event.seq):
         piece = ends.pop(event.prev, None) if event.prev is not None else None
         if piece is None:
             piece = []

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 _AT_ONCE: Final = 5_000
-# Each erasing rewrites the whole file: as much as memory allows is erased together.
-_MOST_FOUND: Final = 20_000
-_MOST_IN_ONE: Final = 1_000
+# Each erasure rewrites the whole file: as much as memory allows is erased together.
+_MAX_WITH_SECRETS: Final = 20_000
+_MAX_IN_ONE: Final = 1_000
 _BYTES_IN_ONE: Final = 1 << 20
-# Where other fields are looked at than those with free text: what they hold may be anything.
+# Event types where other fields than free text are searched: they may hold anything.
 _DOCUMENTS: Final = {
     "extra.kept": frozenset({"value"}),
     "conflict.found": frozenset({"value", "stood"}),
@@ -47,15 +47,15 @@ Counts = dict[str, int]
 KindOf = Callable[[str], str | None]
 
 
-class Redaction(NamedTuple):
-    """What an event may say, and which secrets were in it: per field, how many of each kind."""
+class RedactedData(NamedTuple):
+    """The data of an event without secrets, and the secrets that were in it: by field, how many of each kind."""
 
     data: Json
-    found: dict[str, Counts]
+    secrets: dict[str, Counts]
 
 
 class EventWithSecrets(NamedTuple):
-    """An event that holds secrets. Without `instead`, nothing of it can stand."""
+    """An event that holds secrets. Without `instead`, all of its data is erased."""
 
     event: Event
     instead: dict[str, Json] | None
@@ -65,8 +65,8 @@ class EventWithSecrets(NamedTuple):
 # ── one event ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def cut(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> Redaction:
-    """The data of an event without its secrets, by the rules of recording; the same object where there are none."""
+def redact_event(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> RedactedData:
+    """The data of an event without its secrets, by the rules for recording; the same object if there are none."""
     if not isinstance(data, dict):
         return _whole(data)
     if kind == "event.erased":
@@ -74,58 +74,58 @@ def cut(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> Redaction:
     if kind not in EVENT_TYPES:
         return _whole(data)
     left_alone = _not_looked_at(kind)
-    made: dict[str, Json] = {}
-    found: dict[str, Counts] = {}
+    cleaned: dict[str, Json] = {}
+    secrets: dict[str, Counts] = {}
     for name, value in data.items():
         if name not in left_alone:
-            # A text stands for itself: the name of its field says nothing of what is in it.
+            # The name of a text field says nothing about its contents.
             clean, counts = redact(value) if isinstance(value, str) else redact_document(value)
             if counts:
-                made[name], found[name] = clean, counts
-    if not found:
-        return Redaction(data, {})
-    return Redaction(data | made | {"redacted": _added(data.get("redacted"), found)}, found)
+                cleaned[name], secrets[name] = clean, counts
+    if not secrets:
+        return RedactedData(data, {})
+    return RedactedData(data | cleaned | {"redacted": _added(data.get("redacted"), secrets)}, secrets)
 
 
 _left_alone: dict[str, frozenset[str]] = {}
 
 
 def _not_looked_at(kind: str) -> frozenset[str]:
-    """The fields of ids, paths and hashes. What a newer program may have added is not among them."""
-    found = _left_alone.get(kind)
-    if found is None:
+    """The fields that are not searched: ids, paths and hashes. Unknown fields are."""
+    fields = _left_alone.get(kind)
+    if fields is None:
         data, looked = EVENT_TYPES[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
         names = zip(data.__struct_fields__, data.__struct_encode_fields__, strict=True)
-        found = _left_alone[kind] = frozenset(shown for name, shown in names if name not in looked)
-    return found
+        fields = _left_alone[kind] = frozenset(shown for name, shown in names if name not in looked)
+    return fields
 
 
-def _whole(data: Json) -> Redaction:
+def _whole(data: Json) -> RedactedData:
     clean, counts = redact_document(data)
-    return Redaction(clean, {"": counts} if counts else {})
+    return RedactedData(clean, {"": counts} if counts else {})
 
 
-def _cut_erasure(data: dict[str, Json], kind_of: KindOf) -> Redaction:
-    """What an earlier erasure put in the place of others is looked at by the rules of those."""
+def _cut_erasure(data: dict[str, Json], kind_of: KindOf) -> RedactedData:
+    """Redact what an earlier erasure left of other events, by the rules for their types."""
     instead = data.get("instead")
     if not isinstance(instead, dict):
-        return Redaction(data, {})
-    made: dict[str, Json] = {}
-    found: dict[str, Counts] = {}
+        return RedactedData(data, {})
+    cleaned: dict[str, Json] = {}
+    secrets: dict[str, Counts] = {}
     for name, value in instead.items():
-        inner = cut(kind_of(name) or "", value)
-        made[name] = inner.data
-        for field, counts in inner.found.items():
-            _count(found.setdefault(field, {}), counts)
-    return Redaction(data | {"instead": made}, found) if found else Redaction(data, {})
+        inner = redact_event(kind_of(name) or "", value)
+        cleaned[name] = inner.data
+        for field, counts in inner.secrets.items():
+            _count(secrets.setdefault(field, {}), counts)
+    return RedactedData(data | {"instead": cleaned}, secrets) if secrets else RedactedData(data, {})
 
 
-def _added(before: Json, found: Mapping[str, Counts]) -> dict[str, Json]:
-    """How many secrets were taken out of the event in all: what was counted when it was recorded stays counted."""
+def _added(before: Json, secrets: Mapping[str, Counts]) -> dict[str, Json]:
+    """How many secrets were removed from the event in all, those at recording included."""
     total: Counts = {}
     if isinstance(before, dict):
         total = {kind: count for kind, count in before.items() if isinstance(count, int)}
-    for counts in found.values():
+    for counts in secrets.values():
         _count(total, counts)
     return dict(total)
 
@@ -136,7 +136,7 @@ def _count(total: Counts, more: Mapping[str, int]) -> None:
 
 
 def data_of(event: Event) -> Json:
-    """What an event says, as anybody can read it; None when nobody can, or it was erased."""
+    """The decoded data of an event; None when it was erased or cannot be decoded."""
     if event.data is None or is_too_deep(event.data):
         return None
     try:
@@ -146,26 +146,26 @@ def data_of(event: Event) -> Json:
     return data
 
 
-def look(event: Event, kind_of: KindOf) -> EventWithSecrets | None:
-    """Whether an event holds a secret, and what may stand instead."""
+def find_secrets(event: Event, kind_of: KindOf) -> EventWithSecrets | None:
+    """The secrets in an event, with what may stay of it; None when there are none."""
     if event.data is None:
         return None
     counts: Counts = {}
     data = data_of(event)
     if not isinstance(data, dict):
-        # No event of ours, and nobody can read it: it is text.
-        found = redact(event.data.decode(errors="replace")).counts
-        return EventWithSecrets(event, None, found) if found else None
-    made = cut(event.type, data, kind_of)
-    for entry in made.found.values():
+        # Not decodable: searched as text.
+        in_text = redact(event.data.decode(errors="replace")).counts
+        return EventWithSecrets(event, None, in_text) if in_text else None
+    redacted = redact_event(event.type, data, kind_of)
+    for entry in redacted.secrets.values():
         _count(counts, entry)
     if not counts:
         return None
-    return EventWithSecrets(event, made.data if _can_stand(event, made.data) else None, counts)  # type: ignore[arg-type]
+    return EventWithSecrets(event, redacted.data if _can_stand(event, redacted.data) else None, counts)  # type: ignore[arg-type]
 
 
 def _can_stand(event: Event, data: Json) -> bool:
-    """Whether an erasure with this in it can be written and read everywhere."""
+    """Whether an erasure with this data can be written and read everywhere."""
     try:
         canonical_json({"instead": {event.hash: data}})
     except Invalid:
@@ -177,7 +177,7 @@ def _can_stand(event: Event, data: Json) -> bool:
 
 
 def cleanse(ws: Workspace) -> Counts:
-    """Cut what is found in events that were not looked at by today's rules; says how many of each kind."""
+    """Remove secrets from events that were not searched by today's rules; return how many of each kind."""
     store = ws.existing_store()
     total: Counts = {}
     if store is None:
@@ -187,22 +187,22 @@ def cleanse(ws: Workspace) -> Counts:
             note_secret_rules(store, transaction)
     due = store.remembered(UNSEEN)
     while due is not None:
-        found, place = _looked(ws, store, _place(due))
+        with_secrets, place = _scan(ws, store, _place(due))
         with ws.transaction() as transaction:
             now = transaction.remembered(UNSEEN)
             if now == due:
                 left = place < store.latest_place()
-                _erase(ws, transaction, found)
+                _erase(ws, transaction, with_secrets)
                 now = b"%d" % place if left else None
                 transaction.remember(UNSEEN, now)
-                for secrets in found:
+                for secrets in with_secrets:
                     _count(total, secrets.counts)
         due = now
-    _tell(ws, total)
+    _note_removed(ws, total)
     return total
 
 
-def take_in(ws: Workspace, transaction: Transaction) -> None:
+def redact_received(ws: Workspace, transaction: Transaction) -> None:
     """The same for what this transaction received: nobody ever sees it with its secrets."""
     due = transaction.remembered(UNSEEN)
     if due is None:
@@ -210,33 +210,33 @@ def take_in(ws: Workspace, transaction: Transaction) -> None:
     store, place, total = ws.store(), _place(due), Counts()
     end = store.latest_place()
     while place < end:
-        found, place = _looked(ws, store, place)
-        _erase(ws, transaction, found)
-        for secrets in found:
+        with_secrets, place = _scan(ws, store, place)
+        _erase(ws, transaction, with_secrets)
+        for secrets in with_secrets:
             _count(total, secrets.counts)
     transaction.remember(UNSEEN, None)
-    _tell(ws, total)
+    _note_removed(ws, total)
 
 
 def _place(due: bytes) -> int:
     return int(due) if due.isdigit() else 0
 
 
-def _looked(ws: Workspace, store: Store, place: int) -> tuple[list[EventWithSecrets], int]:
-    """Events with secrets among those after a place, and how far that reaches: to the end, unless they are many.
+def _scan(ws: Workspace, store: Store, place: int) -> tuple[list[EventWithSecrets], int]:
+    """The events with secrets after a place, and how far was searched: to the end, unless there are too many.
 
-    What others wrote is theirs to cut, or an admin's: other devices would not heed us.
+    Other people's events may be erased only by them or by an admin: other devices would ignore ours.
     """
-    found: list[EventWithSecrets] = []
-    kinds = _Kinds(store)
+    with_secrets: list[EventWithSecrets] = []
+    kinds = _EventTypes(store)
     for arrival in _arrivals(store, place):
-        secret = look(arrival.event, kinds.of(arrival.event.session))
+        secret = find_secrets(arrival.event, kinds.of(arrival.event.session))
         if secret is not None and _ours_to_cut(ws, arrival.event):
-            found.append(secret)
+            with_secrets.append(secret)
         place = arrival.place
-        if len(found) >= _MOST_FOUND:
+        if len(with_secrets) >= _MAX_WITH_SECRETS:
             break
-    return found, place
+    return with_secrets, place
 
 
 def _ours_to_cut(ws: Workspace, event: Event) -> bool:
@@ -253,8 +253,8 @@ def _arrivals(store: Store, place: int) -> Iterator[Arrival]:
         place = arrived[-1].place
 
 
-class _Kinds:
-    """Which type each event of a session has: asked only where an erasure says what stands instead."""
+class _EventTypes:
+    """The types of a session's events, read only where an erasure replaces some."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -271,42 +271,42 @@ class _Kinds:
         return kind_of
 
 
-def _erase(ws: Workspace, transaction: Transaction, found: list[EventWithSecrets]) -> None:
+def _erase(ws: Workspace, transaction: Transaction, with_secrets: list[EventWithSecrets]) -> None:
     by_session: dict[str, list[EventWithSecrets]] = {}
-    for item in found:
+    for item in with_secrets:
         by_session.setdefault(item.event.session, []).append(item)
     actor = ws.recorder.actor
     for session, secrets in by_session.items():
         state = transaction.state(session)
         if state.deleted:
             continue
-        # As late as what was there, not now: cutting a secret is no work on the session.
+        # Not now: removing a secret is no work on the session.
         at = state.updated_at
         if transaction.writer() not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=ws.device()), at, actor))
-        for some in _portions(secrets):
+        for portion in _portions(secrets):
             erasure = EventErased(
-                hashes=tuple(secrets.event.hash for secrets in some),
-                instead={secrets.event.hash: secrets.instead for secrets in some if secrets.instead is not None},
+                hashes=tuple(secrets.event.hash for secrets in portion),
+                instead={secrets.event.hash: secrets.instead for secrets in portion if secrets.instead is not None},
             )
             transaction.record(session, Draft(erasure, at, actor))
 
 
-def _portions(found: list[EventWithSecrets]) -> Iterator[list[EventWithSecrets]]:
-    some: list[EventWithSecrets] = []
+def _portions(with_secrets: list[EventWithSecrets]) -> Iterator[list[EventWithSecrets]]:
+    portion: list[EventWithSecrets] = []
     size = 0
-    for secrets in found:
+    for secrets in with_secrets:
         length = len(secrets.event.data or b"")
-        if some and (len(some) >= _MOST_IN_ONE or size + length > _BYTES_IN_ONE):
-            yield some
-            some, size = [], 0
-        some.append(secrets)
+        if portion and (len(portion) >= _MAX_IN_ONE or size + length > _BYTES_IN_ONE):
+            yield portion
+            portion, size = [], 0
+        portion.append(secrets)
         size += length
-    if some:
-        yield some
+    if portion:
+        yield portion
 
 
-def _tell(ws: Workspace, total: Counts) -> None:
+def _note_removed(ws: Workspace, total: Counts) -> None:
     if total:
         ws.note(notice_of(total))
 
@@ -314,22 +314,22 @@ def _tell(ws: Workspace, total: Counts) -> None:
 def notice_of(counts: Counts) -> str:
     number = sum(counts.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    secrets = "1 secret was" if number == 1 else f"{number:,} secrets were"
-    return f"{secrets} cut out of older events before sending: {kinds}."
+    secrets = "1 secret" if number == 1 else f"{number:,} secrets"
+    return f"Removed {secrets} from older events before sending: {kinds}."
 
 
-#: What is never recorded, and so never leaves.
+#: What is never recorded, and so never sent.
 NEVER: Final = (
     "prompts and answers", "file contents", "output of commands", "environment variables",
     "an agent's transcripts and settings", "the device's keys", "which session is current where",
 )  # fmt: skip
 
-# Numbers in other clothes: they say nothing to a reader, and are sent like times and counts.
+# Ids and hashes: they tell a reader nothing, and are sent like times and counts.
 _NO_TEXT: Final = frozenset(
     {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit",
      "commit", "sha", "tree", "parents", "replaces", "folded"}
 )  # fmt: skip
-# Where the texts of each kind of event belong, and the field that needs no name of its own there.
+# The group under which texts of each event type are shown, and the field that is not named there.
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "session": ("session", ""),
     "note": ("notes", "text"),
@@ -350,82 +350,84 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "hill": ("scopes", "scope"),
     "conflict": ("conflicts", "value"),
 }
-# Fields that are the same thing wherever they stand.
+# Fields with the same meaning in every event.
 _EVERYWHERE: Final = {"goal": "goal", "device": "device", "project": "project"}
 
 
 class OutgoingText(NamedTuple):
-    """A text, what it is of, and whether it has left the device already."""
+    """A text, where it is, and whether it was sent already."""
 
     where: str
     text: str
     sent: bool
 
 
-class Secret(NamedTuple):
-    """A secret that would be cut: what kind, and where. Never the secret itself."""
+class SecretInText(NamedTuple):
+    """A secret that would be removed: what kind, and where. Never the secret itself."""
 
     kind: str
     where: str
 
 
-class Leaving(NamedTuple):
+class OutgoingPreview(NamedTuple):
     session: str
     # Events that the next sync would send, to any remote.
     events: int
     texts: list[OutgoingText]
-    found: list[Secret]
-    # Remotes, by name, to which the session does not go, and why.
-    held: dict[str, str]
+    secrets: list[SecretInText]
+    # Remotes the session is not sent to, by name, and why.
+    withheld: dict[str, str]
 
 
-def leaving(ws: Workspace, session: str) -> Leaving:
+def preview(ws: Workspace, session: str) -> OutgoingPreview:
     store = ws.store()
     events = list(store.events(session))
     kinds = {event.hash: event.type for event in events}
-    vaults = [_Vault(ws, remote, session) for remote in remote_list.load(ws.home)]
+    vaults = [_VaultPreview(ws, remote, session) for remote in remote_list.load(ws.home)]
     erased = collect_erasures(in_log_order(events))
     spoken_for = _spoken_for(events)
     shown: dict[tuple[str, str], bool] = {}
-    secrets: list[Secret] = []
+    secrets: list[SecretInText] = []
     due = 0
     for event in events:
-        counts = [vault for vault in vaults if vault.held is None]
+        counts = [vault for vault in vaults if vault.reason is None]
         due += not vaults or any(not count.has(event) for count in counts)
-        teller = spoken_for.get(event.hash, event) if event.data is None else event
-        out = any(vault.has(teller) for vault in vaults)
-        found: list[tuple[str, str]] = [("actor", event.actor)]
-        made = _as_sent(with_remaining_data(event, erased.instead), kinds.get)
-        if made is not None:
-            for field, kinds_found in made.found.items():
+        shown_event = spoken_for.get(event.hash, event) if event.data is None else event
+        is_sent = any(vault.has(shown_event) for vault in vaults)
+        shown_texts: list[tuple[str, str]] = [("actor", event.actor)]
+        redacted = _as_sent(with_remaining_data(event, erased.instead), kinds.get)
+        if redacted is not None:
+            for field, kinds_in_field in redacted.secrets.items():
                 where = _where(event.type, field)
-                secrets += [Secret(kind, where) for kind, count in sorted(kinds_found.items()) for _ in range(count)]
-            found += texts_of(event.type, made.data)
-        for where, text in found:
-            # What would be cut has left, if it has, as something else.
-            sent = out and not (made is not None and made.found and where != "actor")
+                secrets += [
+                    SecretInText(kind, where) for kind, count in sorted(kinds_in_field.items()) for _ in range(count)
+                ]
+            shown_texts += texts_of(event.type, redacted.data)
+        for where, text in shown_texts:
+            # A text with a secret in it was never sent like this.
+            sent = is_sent and not (redacted is not None and redacted.secrets and where != "actor")
             shown[where, text] = shown.get((where, text), False) or sent
     texts = [OutgoingText(where, text, sent) for (where, text), sent in shown.items()]
-    return Leaving(
-        session, due, texts, secrets, {vault.name: vault.held for vault in vaults if vault.held is not None}
+    return OutgoingPreview(
+        session, due, texts, secrets, {vault.name: vault.reason for vault in vaults if vault.reason is not None}
     )
 
 
-class _Vault:
-    """How far a session is known at a remote."""
+class _VaultPreview:
+    """How far a remote knows a session."""
 
     def __init__(self, ws: Workspace, remote: remote_list.KnownRemote, session: str) -> None:
         self.name = remote.name
         self._memory = VaultState(ws.store(), remote.vault)
         self._session = session
         self._known: dict[str, int] = {}
-        self.held = self._reason(ws, remote)
+        self.reason = self._reason(ws, remote)
 
     def has(self, event: Event) -> bool:
         known = self._known.get(event.writer)
         if known is None:
-            found = self._memory.vouched(self._session, event.writer)
-            known = self._known[event.writer] = max(found.by.values(), default=0)
+            vouched = self._memory.vouched(self._session, event.writer)
+            known = self._known[event.writer] = max(vouched.by.values(), default=0)
         return event.seq <= known
 
     def _reason(self, ws: Workspace, remote: remote_list.KnownRemote) -> str | None:
@@ -435,30 +437,30 @@ class _Vault:
             return "the vault there is not confirmed"
         state = ws.store().state(self._session)
         elsewhere = state is not None and state.project is not None and state.project.id not in remote.projects
-        return "only other projects go there" if remote.projects and elsewhere else None
+        return "only other projects are sent there" if remote.projects and elsewhere else None
 
 
 def _spoken_for(events: Sequence[Event]) -> dict[str, Event]:
-    """For erased events: the erasure that says what stands instead, which is what is sent."""
-    found: dict[str, Event] = {}
+    """By erased event, the erasure that is sent in its place."""
+    erasures_by_hash: dict[str, Event] = {}
     for event in events:
         data = read_data(event) if event.type == "event.erased" else None
         if isinstance(data, EventErased):
-            found |= dict.fromkeys(data.hashes, event)
-    return found
+            erasures_by_hash |= dict.fromkeys(data.hashes, event)
+    return erasures_by_hash
 
 
-def _as_sent(event: Event, kind_of: KindOf) -> Redaction | None:
-    """What the event would say when it is sent; None when nobody can read it, or others say it in its place."""
+def _as_sent(event: Event, kind_of: KindOf) -> RedactedData | None:
+    """The data of the event as it would be sent; None when it cannot be read."""
     data = data_of(event)
     if data is None:
         return None
-    made = cut(event.type, data, kind_of)
-    return made._replace(data={}) if event.type == "event.erased" else made
+    redacted = redact_event(event.type, data, kind_of)
+    return redacted._replace(data={}) if event.type == "event.erased" else redacted
 
 
 def texts_of(kind: str, data: Json) -> Iterator[tuple[str, str]]:
-    """Every text in the data of an event, and what it is of."""
+    """Every text in the data of an event, and where it is."""
     if not isinstance(data, dict):
         return
     name = data.get("name") if kind == "extra.kept" else None

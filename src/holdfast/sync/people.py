@@ -1,4 +1,4 @@
-"""People: an email, the public keys by which a session can be sealed for them, and the devices they offer from."""
+"""People to share with: an email, the public keys to seal for, and the devices whose offers are trusted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.workspace.keys.device_keys import check_recipient, parse_words
 _LARGEST = 4 << 20
 _WHAT = "the list of people"
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
-# The words of a device, if perhaps mistyped; everything else is meant as a key.
+# A device's fingerprint in words or hex, even if mistyped; everything else is a key.
 _WORDS = re.compile(r"\s*(([a-z]+[\W_]+){3,}[a-z]+|[0-9a-f]{32})\s*", re.IGNORECASE)
 
 
@@ -44,27 +44,27 @@ def load(home: Home) -> list[Person]:
 
 
 def add(home: Home, email: str, key: str) -> Person:
-    """Know a person, or one more key of theirs: one to share with, or the words of a device that they offer from."""
+    """Add a person, or another key of theirs: one to share with, or the words of a device they share from."""
     email = email.strip()
     if _EMAIL.fullmatch(email) is None:
         raise Invalid(f"{email[:80]!a} is not an email address", hint="Write it as name@example.org.")
     recipient, device = ("", parse_words(key).hex()) if _WORDS.fullmatch(key) else (check_recipient(key), "")
     home.prepare()
-    with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
+    with locked(os.path.join(home.path, "device.lock"), what="adding a person"):
         known = load(home)
         before = next((person for person in known if person.email.lower() == email.lower()), Person(email))
         if recipient in before.keys or device in before.devices:
-            raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
+            raise Conflict("this key of the person is known already", hint="See: holdfast people list")
         keys, devices = [recipient] * bool(recipient), [device] * bool(device)
         person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
         rest = [person for person in known if person.email != before.email]
-        everybody = sorted([*rest, person], key=lambda one: one.email.lower())
+        everybody = sorted([*rest, person], key=lambda person_: person_.email.lower())
         remote_list.write_list(home.people, everybody, by="email", largest=_LARGEST, what=_WHAT)
     return person
 
 
-def named(home: Home, email: str) -> Person:
+def find(home: Home, email: str) -> Person:
     for person in load(home):
         if person.email.lower() == email.strip().lower() and person.keys:
             return person
-    raise NotFound(f"nobody is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")
+    raise NotFound(f"no person with a key is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")

@@ -1,7 +1,7 @@
-"""Decides how a session comes to this store: as one of its own vault, or through somebody's share.
+"""Decide how a session comes to this store: through a vault of our own, or through somebody's share.
 
-A session that is here in one way is never taken in the other way as well. The record (`store.origin`) is written in
-the transaction that takes in the first event, and announced to the other devices of the vault (`entries.Origin`).
+A session that came one way is never accepted the other way as well. The record (`store.origin`) is written in the
+transaction that stores the first event, and announced to the other devices of the vault (`entries.Origin`).
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from holdfast.core.envelope import Event
     from holdfast.store.interface import Transaction
     from holdfast.sync.protocol.membership import Membership
-    from holdfast.sync.vault import ThisDevice, Vault, VaultChange
+    from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 
-_MOST_GUESTS: Final = 1_000  # in one entry
+_MAX_GUESTS: Final = 1_000  # in one entry
 
-# ── taking a session in ──────────────────────────────────────────────────────────────────────────────────
+# ── accepting a session ──────────────────────────────────────────────────────────────────────────────────
 
 
 def claim(transaction: Transaction, session: str, share: str) -> None:
-    """Record that a session comes through this share; `Refused` when one of this id is here in another way."""
+    """Record that a session comes through this share; `Refused` when its id is in use here."""
     known = share_of(transaction, session)
     if known == share:
         return
     if known is not None:
         raise Refused(
             "a session with this id is here already, through another share",
-            hint=f"Nothing was taken in. What is here: holdfast show {session[:8]}",
+            hint=f"Nothing was accepted. To see it: holdfast show {session[:8]}",
             session=session,
         )
     if transaction.state(session).last is not None or owned(transaction, session) is not None:
         raise Refused(
             "this offer has the id of a session of your own",
-            hint="Nothing was taken in, and your session is as it was. Ids are no secret: ask the sender about it.",
+            hint="Nothing was accepted, and your session is unchanged. Ids are no secret: ask the sender about it.",
             session=session,
         )
     record_share(transaction, session, share)
 
 
-def comes_through(transaction: Transaction, here: ThisDevice, session: str, share: str) -> bool:
-    """Whether what this share holds may be taken in: nothing is, once a session of this id is our own.
+def comes_through(transaction: Transaction, here: LocalDevice, session: str, share: str) -> bool:
+    """Whether events of this share may be accepted: none are, once a session with its id is our own.
 
-    A store written by an earlier version has no record: then it comes through the share unless it began with us.
+    A store written by an earlier version has no record: then it comes through the share unless we started it.
     """
     known = share_of(transaction, session)
     if known is None and owned(transaction, session) is None and not any(map(here.is_ours, _began(here, session))):
@@ -57,19 +57,19 @@ def comes_through(transaction: Transaction, here: ThisDevice, session: str, shar
     return known == share
 
 
-def _began(here: ThisDevice, session: str) -> list[str]:
-    """The writers that began a session, by the log."""
+def _began(here: LocalDevice, session: str) -> list[str]:
+    """The writers that started a session, by the log."""
     return [event.writer for event in here.store.events(session) if event.type == "session.started"]
 
 
 def is_own(vault: Vault, session: str) -> bool:
-    """Whether a session that is here is this device's own, as seen from a vault of ours."""
+    """Whether a session is this device's own, as seen from a vault of ours."""
     here = vault.here
     if share_of(here.store, session) is not None:
         return False
     if owned(here.store, session) is not None:
         return True
-    # Taken in by an earlier version, which kept no record. What others alone vouch for was received, not begun here.
+    # From an earlier version, which kept no record. What only others vouch for was not started here.
     for writer in _began(here, session):
         by = vault.memory.vouched(session, writer).by
         if here.is_ours(writer) or (not is_certified(writer) and (not by or vault.me in by)):
@@ -78,7 +78,7 @@ def is_own(vault: Vault, session: str) -> bool:
 
 
 def note_arrival(transaction: Transaction, vault: Vault, session: str, events: Iterable[Event]) -> None:
-    """Record how a session comes that is not here yet; one that is stays what it is."""
+    """Record how a new session comes to this store."""
     if transaction.state(session).last is not None:
         return
     main = vault.main or vault
@@ -96,49 +96,49 @@ def note_arrival(transaction: Transaction, vault: Vault, session: str, events: I
 def agree(vault: Vault) -> None:
     """Announce in a vault of our own what came through shares, and follow what its other devices announced.
 
-    Where one device holds a session as its own and another one of the same id through a share, the own one stays: the
-    other device gives the share up.
+    Where one device holds a session as its own and another device one with the same id through a share, the own one
+    stays: the other device gives up the share.
     """
     if vault.memory.read(tuple[str, ...], "earlier"):
-        return  # until a person has confirmed the vault, it learns nothing of what was here before
+        return  # an unconfirmed vault learns nothing of what was here before
     members, store = vault.membership, vault.here.store
     change = vault.change()
-    said = False
+    changed = False
     for session, share in through_shares(store).items():
         origin = members.origins.get(session)
         if origin is None:
-            change.say(Origin, session=session, share=share)
-            said = True
+            change.add(Origin, session=session, share=share)
+            changed = True
         elif origin.share != share:
             give_up(vault, session, origin.share)
     for session, origin in members.origins.items():
         if origin.share is None or share_of(store, session) is not None or store.state(session) is None:
             continue
         if is_own(vault, session):
-            change.say(Origin, session=session, share=None)
-            said = True
+            change.add(Origin, session=session, share=None)
+            changed = True
         else:
             with vault.here.transaction() as transaction:
                 record_share(transaction, session, origin.share)
-    said |= _announce_guests(vault, change)
-    if said:
+    changed |= _announce_guests(vault, change)
+    if changed:
         change.commit()
 
 
 def _announce_guests(vault: Vault, change: VaultChange) -> bool:
-    """Say whose streams we pass on that are guests' of a share at another remote: nobody else here can know."""
+    """Announce guests of shares at other remotes whose streams we pass on: nobody else here can know."""
     members = vault.membership
     if not members.is_admin(vault.me):
         return False
     devices = set(signing_keys(members))
-    said = False
+    announced = False
     for session, keys in guest_keys(vault.here.store).items():
-        elsewhere = (some for main, some in keys.items() if main != vault.id)
+        elsewhere = (signing for main, signing in keys.items() if main != vault.id)
         new = frozenset[bytes]().union(*elsewhere) - members.guests.get(session, frozenset()) - devices
         if new and _travels_by(vault, session):
-            change.say(Guests, session=session, keys=tuple(sorted(new)[:_MOST_GUESTS]))
-            said = True
-    return said
+            change.add(Guests, session=session, keys=tuple(sorted(new)[:_MAX_GUESTS]))
+            announced = True
+    return announced
 
 
 def _travels_by(vault: Vault, session: str) -> bool:
@@ -147,7 +147,7 @@ def _travels_by(vault: Vault, session: str) -> bool:
 
 
 def give_up(vault: Vault, session: str, share: str | None) -> None:
-    """A session of this id belongs to the vault: what came through the share goes, what our devices wrote stays."""
+    """Withdraw what came through a share whose session id belongs to the vault; our own events stay."""
     with vault.here.transaction() as transaction:
         writers = transaction.state(session).heads
         transaction.withdraw(session, {writer: 0 for writer in writers if not belongs(vault, session, writer)})
@@ -157,19 +157,19 @@ def give_up(vault: Vault, session: str, share: str | None) -> None:
             record_share(transaction, session, share)
     vault.report.note(
         f"Session {session[:8]} is one of your own on another device: what was shared with you under the same id"
-        " is not followed any more."
+        " is no longer followed."
     )
 
 
 def belongs(vault: Vault, session: str, writer: str) -> bool:
-    """Whether a stream is the vault's own: by one of its devices, or vouched for by one that holds no share of it."""
-    said = vault.membership.origins.get(session)
-    guests = frozenset({vault.me}) if said is None else said.guests
+    """Whether a stream is the vault's own: by one of its devices, or vouched for by one without a share of it."""
+    origins = vault.membership.origins.get(session)
+    guests = frozenset({vault.me}) if origins is None else origins.guests
     return device_test(vault.membership)(writer) or bool(vault.memory.vouched(session, writer).by.keys() - guests)
 
 
 def device_test(members: Membership) -> Callable[[str], bool]:
-    """Tells whether a writer is a device that belongs to the vault, or did."""
+    """A test whether a writer is a present or removed device of the vault."""
     known = list(signing_keys(members))
 
     def is_device(writer: str) -> bool:
@@ -179,13 +179,13 @@ def device_test(members: Membership) -> Callable[[str], bool]:
 
 
 def signing_keys(members: Membership) -> Iterator[bytes]:
-    """Of every device that is or was let in, other than guests."""
+    """The signing keys of all present and removed devices except guests."""
     yield from (member.keys.signing for member in members.members.values() if member.kind != "guest")
-    yield from (gone.keys.signing for gone in members.removed.values())
+    yield from (removed.keys.signing for removed in members.removed.values())
 
 
-def owner(here: ThisDevice, session: str, vault: str) -> str:
-    """Of several vaults of ours, the one whose admins decide over a session: the first that it is in."""
+def owner(here: LocalDevice, session: str, vault: str) -> str:
+    """The vault of ours whose admins decide over a session: the first one it was in."""
     taking = here.vaults(session) or ()
     known = owned(here.store, session)
     if known is not None and known.vault in taking:

@@ -1,6 +1,6 @@
-"""Pull: new heads, their packs, and every event that somebody may vouch for.
+"""Pull: read new heads and their packs, and store every event that is rightly vouched for.
 
-What is wrong is left where it is and reported, and everything else is taken in: one bad pack holds up nobody.
+Whatever is wrong stays at the remote and is reported, and everything else is stored: one bad pack stops nobody.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from holdfast.core.view import text_value
 from holdfast.store import origin
 from holdfast.store.store_copy import is_refused, refusal
 from holdfast.sync import provenance
-from holdfast.sync.authority import LATER, Authority, NotTaken
+from holdfast.sync.authority import LATER, Authority, RefusedEvents
 from holdfast.sync.outbox import may_vouch
 from holdfast.sync.protocol import packs
-from holdfast.sync.protocol.heads import Claimed, HeadName, Indexed, PublishedHead
+from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SignedHead
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.protocol.sealing import Unsealable, life_tag
-from holdfast.sync.read_heads import HELD_BACK, HeadListing, Hearing, name_of
+from holdfast.sync.read_heads import NOT_ACCEPTED, HeadListing, HeadReader, name_of
 from holdfast.sync.remotes.wrappers import OverLimit
-from holdfast.sync.state import Gap, ReadPosition
-from holdfast.sync.sync_report import Deleted, Progress, silent
+from holdfast.sync.state import PushGap, ReadPosition
+from holdfast.sync.sync_report import DeletedSession, Progress, silent
 from holdfast.sync.vault import Vault
 from holdfast.workspace.keys.device_keys import STREAM, verify
 
 PACK_LIMIT: Final = 128 << 20
 # Packs of one head that cannot be read in one sync, before the rest of them is left for the next.
-_MOST_FAILED: Final = 64
+_MAX_FAILED: Final = 64
 
 
 class Pull:
-    """One reading of a vault."""
+    """One pull from a vault."""
 
     def __init__(
         self, vault: Vault, listing: HeadListing, *, progress: Progress = silent, patient: bool = True
@@ -46,28 +46,27 @@ class Pull:
         self._progress = progress
         self._cursors = vault.memory.cursors()
         # `patient`: a person waits for this, and what could not be read before is tried again.
-        self.hearing = Hearing(vault, listing, self._cursors, patient=patient)
-        self.own_life = self.hearing.own_life
-        # Pushes of ours that others could not read.
+        self.heads = HeadReader(vault, listing, self._cursors, patient=patient)
+        self.own_life = self.heads.own_life
         # Pushes that others could not read, by the life that made them.
         self.wanted: dict[str, set[tuple[int, int]]] = {}
-        # The newest head of ours that anybody says to have seen.
+        # The newest head of ours that any member reports to have seen.
         self.own_seen = 0
-        # Packs that delete what somebody else may have begun: judged when all else is read.
-        self._later: list[tuple[str, Claimed, Indexed]] = []
+        # Packs that can be judged only when everything else is read.
+        self._later: list[tuple[str, SignedHead, IndexedPack]] = []
         self._everything_read = False
 
     # ── packs ────────────────────────────────────────────────────────────────────────────────────────────
 
     def packs(self) -> None:
-        """Take in what the heads name and we do not have."""
+        """Store what the heads name and we do not have."""
         due = list(self._due())
         total = sum(len(packs) for *_, packs in due)
         done = 0
         for listed, claimed, digest, cursor, wanted in due:
             failed = 0
             for number, pack in enumerate(wanted):
-                if failed >= _MOST_FAILED:
+                if failed >= _MAX_FAILED:
                     cursor = self._give_up(claimed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
                     break
                 cursor = self._pack(claimed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
@@ -79,11 +78,12 @@ class Pull:
                 listed.life,
                 ReadPosition(
                     writer=head.writer, device=head.device, counter=head.counter, digest=digest,
-                    applied=max(cursor.applied, head.packs[-1].last if head.packs else 0), holes=cursor.holes,
-                    said_at=head.at, heard_at=self.vault.here.now(),
+                    applied=max(cursor.applied, head.packs[-1].last if head.packs else 0), gaps=cursor.gaps,
+                    published_at=head.at, read_at=self.vault.here.now(),
                 ),
             )  # fmt: skip
-            if self.vault.membership.members[head.device].kind != "guest":  # who could make us begin anew each time
+            # A guest could make us renew our writer each time.
+            if self.vault.membership.members[head.device].kind != "guest":
                 self.own_seen = max(
                     [self.own_seen, *(item.counter for item in head.seen if item.life == self.own_life)]
                 )
@@ -91,8 +91,8 @@ class Pull:
         for life, claimed, pack in self._later:
             self._save(life, self._pack(claimed, pack, self._cursors[life]))
 
-    def _due(self) -> Iterator[tuple[HeadName, Claimed, bytes, ReadPosition, list[Indexed]]]:
-        for listed, claimed, digest in self.hearing.good:
+    def _due(self) -> Iterator[tuple[HeadName, SignedHead, bytes, ReadPosition, list[IndexedPack]]]:
+        for listed, claimed, digest in self.heads.good:
             head = claimed.head
             cursor = self._cursors.get(listed.life) or ReadPosition(writer=head.writer, device=head.device)
             if not self.vault.takes_part(head.device):
@@ -104,18 +104,20 @@ class Pull:
             yield listed, claimed, digest, cursor, wanted
 
     def _hold_back(self, listed: HeadName, head: PublishedHead, digest: bytes, cursor: ReadPosition) -> None:
-        """Of a device that was removed nothing is read; that there is something is remembered and said."""
+        """Read nothing of a removed device, but remember and report that there is something."""
         last = head.packs[-1].last if head.packs else 0
         unread = max(0, last - max(cursor.applied, cursor.read))
         if cursor.read and not cursor.counter:
-            unread = max(unread, 1)  # what was there is gone, and this was put there since: it may be anything
-        held = cursor.held or unread > 0
-        if held:
-            self._reject(listed.name, head.device, HELD_BACK)
-        self._save(listed.life, replace(cursor, counter=head.counter, digest=digest, held=held, unread=unread))
+            unread = max(unread, 1)  # replaced since: it may hold anything
+        is_unaccepted = cursor.unaccepted or unread > 0
+        if is_unaccepted:
+            self._reject(listed.name, head.device, NOT_ACCEPTED)
+        self._save(
+            listed.life, replace(cursor, counter=head.counter, digest=digest, unaccepted=is_unaccepted, unread=unread)
+        )
 
-    def _pack(self, claimed: Claimed, pack: Indexed, cursor: ReadPosition) -> ReadPosition:
-        """Take one pack in; what of it cannot be read becomes a hole, to be tried again."""
+    def _pack(self, claimed: SignedHead, pack: IndexedPack, cursor: ReadPosition) -> ReadPosition:
+        """Read and store one pack; what cannot be read becomes a gap, to be tried again."""
         vault, head = self.vault, claimed.head
         name = vault.pack_name(pack.name)
         try:
@@ -129,19 +131,19 @@ class Pull:
         except Damaged as error:
             return self._missed(head, pack, cursor, error)
         except Refused:
-            # A server keeps sessions of these ids for somebody else: all others are taken in.
+            # The team's store keeps sessions with these ids for another member: the others are stored.
             theirs = {packed.session for packed in good if is_refused(vault.here.store, packed.events)}
             if not theirs:
                 raise
             reasons = {session: f"session {session[:8]}: {refusal(vault.here.store, session)}" for session in theirs}
             refused += [
-                NotTaken(packed.device, reasons[packed.session]) for packed in good if packed.session in theirs
+                RefusedEvents(packed.device, reasons[packed.session]) for packed in good if packed.session in theirs
             ]
             good = [packed for packed in good if packed.session not in theirs]
             return self._take(claimed, pack, cursor, good, refused)
 
     def _is_foreign(self, device: str) -> bool:
-        """Whether somebody else's device packed it: a guest's, or one of who shares the session with us."""
+        """Whether another person's device packed it: a guest, or the owner of a share."""
         members = self.vault.membership
         if members.session is not None and self.vault.main is None:
             return True
@@ -150,28 +152,28 @@ class Pull:
 
     def _take(
         self,
-        claimed: Claimed,
-        pack: Indexed,
+        claimed: SignedHead,
+        pack: IndexedPack,
         cursor: ReadPosition,
         good: Sequence[PackedEvents],
-        refused: Sequence[NotTaken],
+        refused: Sequence[RefusedEvents],
     ) -> ReadPosition:
         vault, head = self.vault, claimed.head
         name = vault.pack_name(pack.name)
-        moved = _moved(cursor, pack, _without(cursor.holes, pack))
+        moved = _moved(cursor, pack, _without(cursor.gaps, pack))
         if any(reason == LATER for _, reason in refused):
             self._later.append((life_tag(vault.id, head.writer), claimed, pack))
         if refused:
-            # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
-            hole = Gap(pack.first, pack.last, name, reason=refused[0].reason)
-            moved = replace(moved, holes=(*moved.holes, hole))
+            # Tried again: by then, what it follows may be here, or its author may be no guest any more.
+            gap = PushGap(pack.first, pack.last, name, reason=refused[0].reason)
+            moved = replace(moved, gaps=(*moved.gaps, gap))
             for device, reason in refused:
                 if reason != LATER:
                     self._reject(name, device, reason)
         store = vault.here.store
         self._prefer_own(good)
-        going = self._deleted(good)
-        twice = [
+        deletions = self._deleted(good)
+        repeated = [
             packed
             for packed in good
             if store.stream(packed.session, packed.writer, packed.events[0].seq, packed.events[0].seq)
@@ -188,28 +190,28 @@ class Pull:
                 vault.here.received(transaction, {packed.session for packed in good})
         self._cursors[life_tag(vault.id, head.writer)] = moved
         vault.report.pulled += new
-        for gone in going:
-            now = store.state(gone.session)
+        for deletion in deletions:
+            now = store.state(deletion.session)
             if now is None or now.deleted:
-                vault.report.deleted.append(gone)
-                about = f", {gone.goal}," if gone.goal else ""
-                vault.report.note(f"Session {gone.session[:8]}{about} was deleted on {gone.device}.")
+                vault.report.deleted.append(deletion)
+                about = f", {deletion.goal}," if deletion.goal else ""
+                vault.report.note(f"Session {deletion.session[:8]}{about} was deleted on {deletion.device}.")
         if new:
             vault.report.sessions |= {events.session for events in good}
-            for item in twice:
+            for item in repeated:
                 self._tell_of_fork(item)
         return moved
 
     def _prefer_own(self, stretches: Sequence[PackedEvents]) -> None:
-        """A device of ours began a session whose id is here through a share: then that is given up."""
+        """Give up a share when a device of ours started a session with the same id."""
         vault = self.vault
         if vault.membership.session is not None:
             return
         for session in {stretch.session for stretch in stretches}:
             if origin.share_of(vault.here.store, session) is None:
                 continue
-            said = vault.membership.origins.get(session)
-            guests = frozenset[str]() if said is None else said.guests
+            origins = vault.membership.origins.get(session)
+            guests = frozenset[str]() if origins is None else origins.guests
             known = {event.hash for event in vault.here.store.events(session)}
             if any(
                 event.type == "session.started" and event.hash not in known
@@ -219,9 +221,9 @@ class Pull:
             ):
                 provenance.give_up(vault, session, None)
 
-    def _deleted(self, stretches: Sequence[PackedEvents]) -> list[Deleted]:
-        """Sessions that are here, and that these events delete. Asked before they are taken in."""
-        found: dict[str, Deleted] = {}
+    def _deleted(self, stretches: Sequence[PackedEvents]) -> list[DeletedSession]:
+        """The sessions that these events are about to delete."""
+        deletions: dict[str, DeletedSession] = {}
         for stretch in stretches:
             if all(event.type != "session.deleted" for event in stretch.events):
                 continue
@@ -230,53 +232,55 @@ class Pull:
                 goal = shorten(printable(text_value(state, "goal") or ""), 60)
                 by = self._author(stretch.writer) or stretch.device
                 places = tuple(self.vault.here.store.places(stretch.session))
-                found[stretch.session] = Deleted(stretch.session, goal, name_of(self.vault, by), places)
-        return list(found.values())
+                deletions[stretch.session] = DeletedSession(stretch.session, goal, name_of(self.vault, by), places)
+        return list(deletions.values())
 
     def _author(self, writer: str) -> str | None:
-        """The device that a certified id names, if it was ever let in."""
+        """The device that a certified writer id names, if it was ever let in."""
         device = self.vault.membership.author_of(writer)
         return None if device is None else device.keys.id
 
     def _tell_of_fork(self, stretch: PackedEvents) -> None:
-        """Say once that a stream goes on twice, if it does. Both are signed, and both are kept."""
+        """Report once that a stream forked. Both branches are signed, and both are kept."""
         vault, (session, writer) = self.vault, stretch[:2]
-        there = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
-        if len({event.seq for event in there}) == len(there) or vault.memory.raw("forked", session, writer):
+        stored = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
+        if len({event.seq for event in stored}) == len(stored) or vault.memory.raw("forked", session, writer):
             return
         with vault.here.transaction() as transaction:
             vault.memory.write(transaction, True, "forked", session, writer)
         whose = self._author(writer)
         vault.report.note(
-            f"Two copies of one home went on with session {session[:8]} at once"
-            f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept, and holdfast doctor names it."
+            f"Two copies of one home continued session {session[:8]} at once"
+            f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept; holdfast doctor lists it."
         )
 
-    def _missed(self, head: PublishedHead, pack: Indexed, cursor: ReadPosition, error: HoldfastError) -> ReadPosition:
-        """A pack that cannot be taken in. The others can: it is tried again, and asked for if that fails too."""
+    def _missed(
+        self, head: PublishedHead, pack: IndexedPack, cursor: ReadPosition, error: HoldfastError
+    ) -> ReadPosition:
+        """Note a pack that cannot be read. It is tried again, and asked for if that fails too."""
         if error.retry_helps or isinstance(error, OverLimit):
             raise error
         name = self.vault.pack_name(pack.name)
         reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
         self._reject(name, head.device, f"a pack {reason}")
         again = _missing(pack, cursor)
-        moved = _moved(cursor, pack, (*_without(cursor.holes, pack), Gap(pack.first, pack.last, name, again)))
+        moved = _moved(cursor, pack, (*_without(cursor.gaps, pack), PushGap(pack.first, pack.last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
-    def _give_up(self, head: PublishedHead, packs: Sequence[Indexed], cursor: ReadPosition) -> ReadPosition:
-        """So many cannot be read that the rest is not asked for this time."""
+    def _give_up(self, head: PublishedHead, packs: Sequence[IndexedPack], cursor: ReadPosition) -> ReadPosition:
+        """Leave the rest of a head for the next sync after too many unreadable packs."""
         first, last = packs[0].first, packs[-1].last
         name = self.vault.pack_name(packs[0].name)
-        self._reject(name, head.device, "many packs cannot be read, and those after them were not asked for")
+        self._reject(name, head.device, "many packs cannot be read, and those after them were not fetched")
         again = any(_missing(pack, cursor) for pack in packs)
-        rest = Indexed(packs[0].name, first, last, 1, b"")
-        moved = _moved(cursor, rest, (*_without(cursor.holes, rest), Gap(first, last, name, again)))
+        rest = IndexedPack(packs[0].name, first, last, 1, b"")
+        moved = _moved(cursor, rest, (*_without(cursor.gaps, rest), PushGap(first, last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
     def _vouched(self, stretch: PackedEvents, where: str) -> bool:
-        """Whether someone who may do so vouches for these events."""
+        """Whether somebody entitled to it vouches for these events."""
         vault, members = self.vault, self.vault.membership
         signing = members.signing_of(stretch.device)
         last: Event = stretch.events[-1]
@@ -289,7 +293,7 @@ class Pull:
         elif not verify(signing, STREAM, words, stretch.signature):
             reason = "a signature in it is wrong"
         elif not may_vouch(members, stretch.device, stretch.writer):
-            reason = "a device speaks in it for another one"
+            reason = "a device vouches in it for another one"
         if reason is not None:
             self._reject(where, stretch.device, reason)
         return reason is None
@@ -304,8 +308,8 @@ class Pull:
         self.vault.report.reject(name, name_of(self.vault, device), reason)
 
 
-def read_pack(vault: Vault, pack: Indexed, *, foreign: bool = False) -> list[PackedEvents]:
-    """What is in a pack, once it is what the head said; who vouches for it is still to be looked at."""
+def read_pack(vault: Vault, pack: IndexedPack, *, foreign: bool = False) -> list[PackedEvents]:
+    """The contents of a pack if it matches the head; who vouches for them is not checked here."""
     name = vault.pack_name(pack.name)
     sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
     if hashlib.sha256(sealed).digest() != pack.digest:
@@ -314,24 +318,24 @@ def read_pack(vault: Vault, pack: Indexed, *, foreign: bool = False) -> list[Pac
     return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
 
 
-def _missing(pack: Indexed, cursor: ReadPosition) -> bool:
-    """Whether some of what it covers could not be read before."""
-    return any(pack.overlaps(hole.first, hole.last) for hole in cursor.holes)
+def _missing(pack: IndexedPack, cursor: ReadPosition) -> bool:
+    """Whether some of its pushes could not be read before."""
+    return any(pack.overlaps(gap.first, gap.last) for gap in cursor.gaps)
 
 
-def _without(holes: tuple[Gap, ...], pack: Indexed) -> tuple[Gap, ...]:
-    """What is left of the holes when these pushes are there."""
-    left: list[Gap] = []
-    for hole in holes:
-        if not pack.overlaps(hole.first, hole.last):
-            left.append(hole)
+def _without(gaps: tuple[PushGap, ...], pack: IndexedPack) -> tuple[PushGap, ...]:
+    """The gaps that are left once these pushes were read."""
+    left: list[PushGap] = []
+    for gap in gaps:
+        if not pack.overlaps(gap.first, gap.last):
+            left.append(gap)
             continue
-        if hole.first < pack.first:
-            left.append(replace(hole, last=pack.first - 1))
-        if pack.last < hole.last:
-            left.append(replace(hole, first=pack.last + 1))
+        if gap.first < pack.first:
+            left.append(replace(gap, last=pack.first - 1))
+        if pack.last < gap.last:
+            left.append(replace(gap, first=pack.last + 1))
     return tuple(left)
 
 
-def _moved(cursor: ReadPosition, pack: Indexed, holes: tuple[Gap, ...]) -> ReadPosition:
-    return replace(cursor, applied=max(cursor.applied, pack.last), holes=holes)
+def _moved(cursor: ReadPosition, pack: IndexedPack, gaps: tuple[PushGap, ...]) -> ReadPosition:
+    return replace(cursor, applied=max(cursor.applied, pack.last), gaps=gaps)

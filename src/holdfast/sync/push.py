@@ -1,4 +1,4 @@
-"""Push: what this store holds and the vault does not, as one pack and one head."""
+"""Push: publish what this store holds and the vault lacks, as a pack and a head."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid, Unreachable
 from holdfast.sync import device_removal, retired_writers
-from holdfast.sync.outbox import Batch, Due, signed
+from holdfast.sync.outbox import Batch, Outbox, sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
-from holdfast.sync.protocol.heads import HeadName, Indexed, PublishedHead, SeenHead, WantedPushes
+from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead, SeenHead, WantedPushes
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.protocol.sealing import NEWER, NO_KEY, Unsealable
 from holdfast.sync.read_heads import HEAD_LIMIT, HeadListing
 from holdfast.sync.remotes.base import Missing, ObjectTooLarge
-from holdfast.sync.state import Intent, Published, StreamSpan, Vouched
+from holdfast.sync.state import Intent, Published, StreamSpan, VouchedStream
 from holdfast.sync.sync_report import Progress, silent
 from holdfast.sync.vault import Vault
 
 AT_ONCE: Final = 16
-# A pack that holds this much is left alone: sixteen of them would be more than anybody reads at once.
+# A pack of this size is not merged: sixteen of them would be more than anybody reads at once.
 LARGE: Final = 4 << 20
 
 
-def tier(pack: Indexed) -> int:
+def tier(pack: IndexedPack) -> int:
     """0 for one push, 1 for up to 16 of them, 2 for up to 256…"""
-    covered, found = pack.last - pack.first + 1, 0
+    covered, level = pack.last - pack.first + 1, 0
     while covered > 1:
         covered = -(-covered // AT_ONCE)
-        found += 1
-    return found
+        level += 1
+    return level
 
 
-def due(packs: Sequence[Indexed], large: Collection[str] = ()) -> list[Indexed]:
-    """Sixteen neighbours of one tier to be merged, the lowest tier first; none when there are not so many.
+def packs_to_merge(packs: Sequence[IndexedPack], large: Collection[str] = ()) -> list[IndexedPack]:
+    """Sixteen neighbouring packs of one tier to merge, the lowest tier first; empty when there are none.
 
-    `large` are the packs that hold `LARGE` bytes or more: how much that is, their size when sealed does not say.
+    `large` are the packs that hold `LARGE` bytes or more before sealing.
     """
-    runs: dict[int, list[Indexed]] = {}
+    runs: dict[int, list[IndexedPack]] = {}
     last: int | None = None
-    found: list[list[Indexed]] = []
+    full_runs: list[list[IndexedPack]] = []
     for pack in packs:
         own = tier(pack)
         if pack.name in large:
@@ -55,23 +55,23 @@ def due(packs: Sequence[Indexed], large: Collection[str] = ()) -> list[Indexed]:
         runs[own].append(pack)
         last = own
         if len(runs[own]) == AT_ONCE:
-            found.append(runs[own])
+            full_runs.append(runs[own])
             runs[own] = []
             last = None
-    return min(found, key=lambda run: (tier(run[0]), run[0].first), default=[])
+    return min(full_runs, key=lambda run: (tier(run[0]), run[0].first), default=[])
 
 
 Objects: TypeAlias = list[tuple[str, bytes]]
-# Which stretches each new pack holds.
+# The spans in each new pack.
 Made: TypeAlias = dict[str, tuple[StreamSpan, ...]]
 
-_MOST_LIVES: Final = 5
-_MOST_RIVALS: Final = 64
-_MOST_DOUBTS: Final = 3
+_MAX_LIVES: Final = 5
+_MAX_RIVALS: Final = 64
+_MAX_DOUBTS: Final = 3
 
 
-class Publishing:
-    """One publishing to a vault, after it was read."""
+class Publisher:
+    """Publishes to a vault, after it was read."""
 
     def __init__(self, vault: Vault, listing: HeadListing, *, progress: Progress = silent) -> None:
         self.vault = vault
@@ -79,20 +79,20 @@ class Publishing:
         self.writer = vault.here.writer()
         self._listing = listing
         self._progress = progress
-        self._due = Due(vault)
+        self._outbox = Outbox(vault)
         self._shown = 0
         self._in_doubt = False
         self.own = self.memory.own(self.writer)
 
-    # ── finding out where we are ─────────────────────────────────────────────────────────────────────────
+    # ── where we are ─────────────────────────────────────────────────────────────────────────
 
     def settle(self) -> None:
-        """Go on after a crash, or after this store was put back to an earlier state."""
+        """Recover after a crash, or after this store was restored to an earlier state."""
         for writer, intent in list(self.memory.under(Intent, "intent")):
-            # Asked for by its name: a listing may be older than what it lists.
+            # Asked for by name: a listing may be out of date.
             ours = self._is_ours(heads.name_of(self.vault.id, writer, intent.own.counter), intent)
             if ours:
-                self.vault.remote.put([], remove=intent.gone)
+                self.vault.remote.put([], remove=intent.obsolete)
                 self._done(intent, writer)
             elif ours is None and writer == self.writer:
                 self._leave_out(intent)
@@ -101,7 +101,7 @@ class Publishing:
         self._shown = self._newest()
         if self._shown > self.own.counter:
             # The remote knows more of this life than this store does: it was restored, cloned or rolled back. What
-            # the other life published is read like anybody's; we go on as somebody new.
+            # the old life published is read like anybody's, and we continue under a new one.
             if self._in_doubt:
                 self._publish_anew()
             self.renew()
@@ -111,43 +111,43 @@ class Publishing:
         return sealing.life_tag(self.vault.id, self.writer)
 
     def renew(self) -> None:
-        """Go on under a new life: somebody else publishes under the present one, or did."""
+        """Continue under a new writer id: somebody else publishes under the present one, or did."""
         self.writer = self.vault.here.renew()
         self.own = self.memory.own(self.writer)
         self._shown = 0
-        self._due.forget()
+        self._outbox.forget()
 
     def _publish_anew(self) -> None:
-        """What stands under our name may be anything: whatever we vouched for, the new life says again."""
+        """Publish again under the new life whatever we vouched for: what is under our name may be anything."""
         with self.vault.here.transaction() as transaction:
             doubts = (self.memory.read(int, "doubts") or 0) + 1
             self.memory.write(transaction, doubts, "doubts")
         self.say_again()
 
     def say_again(self) -> None:
-        """Nobody knows what was lost of all that we vouched for: all of it is due again."""
+        """Publish again all that we vouched for, when it is unknown what the remote lost of it."""
         with self.vault.here.transaction() as transaction:
             for session, writer, known in list(self.memory.streams()):
                 left = {device: seq for device, seq in known.by.items() if device != self.vault.me}
                 if left != known.by:
-                    self.memory.write(transaction, Vouched(left), "stream", session, writer)
+                    self.memory.write(transaction, VouchedStream(left), "stream", session, writer)
         self.look_again()
-        self._due.forget()
+        self._outbox.forget()
 
     def _newest(self) -> int:
-        """The number of the newest head of this life that may be ours. What certainly is not, goes."""
+        """The number of the newest head of this life that may be ours; certainly planted ones are removed."""
         planted = []
         newest = 0
-        for listed in self._listing.rivals.get(self.life, ())[:_MOST_RIVALS]:
+        for listed in self._listing.rivals.get(self.life, ())[:_MAX_RIVALS]:
             ours = listed.counter <= self.own.counter or self._may_be_ours(listed)
             if ours is None:
-                continue  # it is not there any more, or not yet
+                continue  # not there any more, or not yet
             if ours:
                 newest = listed.counter
                 break
             planted.append(listed.name)
             self.vault.report.reject(
-                listed.name, self.vault.here.name, "what stands under the name of this device is not by it"
+                listed.name, self.vault.here.name, "an object under the name of this device is not by it"
             )
         if planted:
             self.vault.remote.put([], remove=planted)
@@ -159,9 +159,9 @@ class Publishing:
             plain = vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
             return heads.read(plain, vault.id, listed).is_by(vault.here.keys.public.signing)
         except Unsealable as error:
-            # Perhaps of a time whose keys this store has lost, or of a newer program: that cannot be told. It costs
-            # much to believe it, and anybody can make such a thing: so it is believed a few times only.
-            self._in_doubt = error.reason in (NO_KEY, NEWER) and (self.memory.read(int, "doubts") or 0) < _MOST_DOUBTS
+            # It may be of an epoch whose keys this store lost, or by a newer program. Believing it is expensive, and
+            # anybody can make such an object: so it is believed a few times only.
+            self._in_doubt = error.reason in (NO_KEY, NEWER) and (self.memory.read(int, "doubts") or 0) < _MAX_DOUBTS
             return self._in_doubt
         except Missing:
             return None
@@ -169,15 +169,15 @@ class Publishing:
             return False
 
     def _drop(self, intent: Intent, writer: str) -> None:
-        """A push that did not happen: its packs, which no head names, go, and then it is forgotten."""
+        """Remove the packs of a push that did not happen, then forget it."""
         self.vault.remote.put([], remove=[self.vault.pack_name(name) for name in intent.made])
         with self.vault.here.transaction() as transaction:
             self.memory.forget(transaction, "intent", writer)
 
     def _leave_out(self, intent: Intent) -> None:
-        """A push that is not to be seen, and may yet turn up: its numbers are never used again, for anything else.
+        """Skip a push that is not visible but may still turn up: its numbers are never used again.
 
-        The next one covers them too, so that who did see it reads that one as well; then its packs can go.
+        The next push covers them too, so that a device which did see it reads that one as well.
         """
         own = self.memory.own(self.writer)
         made = [name for name in intent.made if name not in own.stale]
@@ -191,7 +191,7 @@ class Publishing:
         self.own = own
 
     def _is_ours(self, name: str, intent: Intent) -> bool | None:
-        """Whether the head there is the one we sent; None when there is none."""
+        """Whether the head at the remote is the one we sent; None when there is none."""
         try:
             return hashlib.sha256(self.vault.remote.get(name, HEAD_LIMIT)).digest() == intent.digest
         except Missing:
@@ -200,30 +200,30 @@ class Publishing:
             return False
 
     def lost(self) -> bool:
-        """Whether the remote does not show what we published last."""
+        """Whether the remote no longer shows what we published last."""
         return self.own.there > 0 and self._shown < self.own.there
 
     # ── publishing ───────────────────────────────────────────────────────────────────────────────────────
 
-    def everything(
+    def publish_all(
         self, wanted: Iterable[tuple[int, int]] = (), *, events: bool = True, put_back: bool = False
     ) -> None:
-        """Publish all that is due, in as many pushes as it takes; or, where nobody reads events, our word alone."""
+        """Publish everything due, in as many pushes as it takes; without `events`, only a head."""
         again = self._again(wanted, look=put_back or self.lost())
         lost, lives = self.lost(), 0
         while True:
-            batch = self._due.next(self.own, events=events)
-            adopted, still = self._due.adopted()
+            batch = self._outbox.next(self.own, events=events)
+            adopted, still = self._outbox.adopted()
             if batch.purge:
-                device_removal.scrub(self.vault, batch.purge)
+                device_removal.erase_from_kept(self.vault, batch.purge)
                 retired_writers.rewrite(self, self._listing, batch.purge)
             rewritten = again | self._holding(batch.purge)
             news = self.own.tips != self.tips() or self.own.wanting != self._wanting()
             if batch.stretches or adopted or rewritten or news or lost:
-                if not self._publish(batch, adopted, rewritten):
-                    # Somebody publishes under our life: a copy of this home. We go on as somebody new.
+                if not self._push_once(batch, adopted, rewritten):
+                    # A copy of this home publishes under our life: continue under a new one.
                     lives += 1
-                    if lives < _MOST_LIVES:
+                    if lives < _MAX_LIVES:
                         self.renew()
                         again = frozenset()
                         continue
@@ -235,47 +235,47 @@ class Publishing:
             if not batch.more and not still:
                 break
         retired_writers.sweep(self.vault, self._listing)
-        self._tell_of_members()
+        self._note_members()
 
-    def _tell_of_members(self) -> None:
-        """Name what of other members of a team was not sent."""
-        whole = ", ".join(sorted(session[:8] for session in self._due.of_members))
+    def _note_members(self) -> None:
+        """Report what was not sent because it is another team member's."""
+        whole = ", ".join(sorted(session[:8] for session in self._outbox.of_members))
         if whole:
-            self.vault.report.note(f"Not sent, because they are another member's in the team's store: {whole}.")
-        partly = ", ".join(sorted(session[:8] for session in self._due.with_members))
+            self.vault.report.note(f"Not sent, because they belong to another member of the team's store: {whole}.")
+        partly = ", ".join(sorted(session[:8] for session in self._outbox.with_members))
         if partly:
-            self.vault.report.note(f"Sent without what other members of the team's store put there: {partly}.")
+            self.vault.report.note(f"Sent without what other members of the team's store added: {partly}.")
 
     def look_again(self) -> None:
-        """Look at all that is in the store, however often it was looked at before."""
+        """Look through the whole store again."""
         if self.own.place:
             self._note(replace(self.own, place=0))
 
     def _again(self, wanted: Iterable[tuple[int, int]], *, look: bool) -> frozenset[str]:
-        """Packs of ours that others could not read, or that are no longer where we put them."""
+        """Packs of ours that others could not read, or that the remote lost."""
         ranges = list(wanted)
-        found = {pack.name for pack in self.own.packs if any(pack.overlaps(*item) for item in ranges)}
+        names = {pack.name for pack in self.own.packs if any(pack.overlaps(*item) for item in ranges)}
         if look:
-            there = {item.name for item in self.vault.remote.list(f"p/{self.vault.tag}/")}
-            found |= {pack.name for pack in self.own.packs if self.vault.pack_name(pack.name) not in there}
-        return frozenset(found)
+            listed = {item.name for item in self.vault.remote.list(f"p/{self.vault.tag}/")}
+            names |= {pack.name for pack in self.own.packs if self.vault.pack_name(pack.name) not in listed}
+        return frozenset(names)
 
     def _holding(self, sessions: frozenset[str]) -> frozenset[str]:
-        """Packs of ours with events of these sessions: their data was erased, and must go from there too."""
+        """Packs of ours with events of these sessions, whose data was erased."""
         if not sessions:
             return frozenset()
         return frozenset(
-            pack.name for pack in self.own.packs if any(span.session in sessions for span in self.held(pack.name))
+            pack.name for pack in self.own.packs if any(span.session in sessions for span in self.spans_in(pack.name))
         )
 
-    def held(self, pack: str) -> tuple[StreamSpan, ...]:
-        """What is in a pack of ours."""
+    def spans_in(self, pack: str) -> tuple[StreamSpan, ...]:
+        """What a pack of ours holds."""
         return self.memory.read(tuple[StreamSpan, ...], "pack", pack) or ()
 
     # ── packing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _repacked(self, names: Iterable[str], own: Published, objects: Objects, made: Made) -> Published:
-        """The same pushes in new packs, made from what the store holds now: one new pack for each old one."""
+        """Replace each of these packs by a new one with what the store holds now."""
         new = {}
         for old in own.packs:
             if old.name in names:
@@ -284,39 +284,41 @@ class Publishing:
         return replace(own, packs=packs_now, stale=(*own.stale, *new))
 
     def _merged(
-        self, old: Sequence[Indexed], own: Published, objects: Objects, made: Made
-    ) -> tuple[Indexed, Published]:
+        self, old: Sequence[IndexedPack], own: Published, objects: Objects, made: Made
+    ) -> tuple[IndexedPack, Published]:
         """One pack that covers the pushes of several."""
         ranges: dict[tuple[str, str], tuple[int, int]] = {}
         for pack in old:
-            for span in self.held(pack.name):
+            for span in self.spans_in(pack.name):
                 first, last = ranges.get((span.session, span.writer), (span.first, span.last))
                 ranges[span.session, span.writer] = min(first, span.first), max(last, span.last)
         stretches: list[PackedEvents] = []
         for (session, writer), (first, last) in ranges.items():
-            stretches += signed(self.vault, self.vault.here.store.stream(session, writer, first, last))
+            stretches += sign_stretches(self.vault, self.vault.here.store.stream(session, writer, first, last))
         return self._packed(stretches, old[0].first, old[-1].last, own, objects, made)
 
     def _packed(
         self, stretches: Sequence[PackedEvents], first: int, last: int, own: Published, objects: Objects, made: Made
-    ) -> tuple[Indexed, Published]:
+    ) -> tuple[IndexedPack, Published]:
         new, size = self.pack(stretches, first, last, objects)
         made[new.name] = _spans(stretches)
         return new, replace(own, large=(*own.large, new.name)) if size >= LARGE else own
 
-    def pack(self, stretches: Sequence[PackedEvents], first: int, last: int, objects: Objects) -> tuple[Indexed, int]:
-        """One sealed pack, and how much it holds."""
+    def pack(
+        self, stretches: Sequence[PackedEvents], first: int, last: int, objects: Objects
+    ) -> tuple[IndexedPack, int]:
+        """Seal one pack; return it with its size before sealing."""
         vault = self.vault
         own = os.urandom(20).hex()
         name = vault.pack_name(own)
         plain = packs.pack(stretches)
         sealed = sealing.seal(self.key(), "pack", vault.id, name, plain)
         objects.append((name, sealed))
-        return Indexed(own, first, last, len(sealed), hashlib.sha256(sealed).digest()), len(plain)
+        return IndexedPack(own, first, last, len(sealed), hashlib.sha256(sealed).digest()), len(plain)
 
     def _tiered(self, own: Published, objects: Objects, made: Made) -> Published:
-        run = due(own.packs, own.large)
-        # What this very push made has no memory yet; its tier is the lowest, so the next push merges it.
+        run = packs_to_merge(own.packs, own.large)
+        # A pack of this push is not remembered yet; the next push merges it.
         if not run or any(pack.name in made for pack in run):
             return own
         new, own = self._merged(run, own, objects, made)
@@ -328,8 +330,8 @@ class Publishing:
 
     # ── one push ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _publish(self, batch: Batch, adopted: Sequence[PackedEvents], rewritten: frozenset[str]) -> bool:
-        """One push; False when somebody else took its number."""
+    def _push_once(self, batch: Batch, adopted: Sequence[PackedEvents], rewritten: frozenset[str]) -> bool:
+        """Make one push; False when somebody else took its number."""
         vault, before = self.vault, self.own
         stretches = [*batch.stretches, *adopted]
         objects: Objects = []
@@ -341,31 +343,32 @@ class Publishing:
             new, own = self._packed(stretches, first, push, own, objects, made)
             own = replace(own, pushes=push, packs=(*own.packs, new))
         own = self._tiered(own, objects, made)
-        # What was erased goes at once; what was only merged may still be read by somebody, and goes the next time.
-        going = own.stale if batch.purge else before.stale
+        # Packs with erased data go at once; merged ones may still be read, and go with the next push.
+        expiring = own.stale if batch.purge else before.stale
         kept = {pack.name for pack in own.packs}
         own = replace(
             own, counter=before.counter + 1, there=before.counter + 1, place=batch.place, erasures=batch.erasures,
-            tips=self.tips(), wanting=self._wanting(), stale=tuple(name for name in own.stale if name not in going),
+            tips=self.tips(), wanting=self._wanting(),
+            stale=tuple(name for name in own.stale if name not in expiring),
             large=tuple(name for name in own.large if name in kept),
         )  # fmt: skip
         name = heads.name_of(vault.id, self.writer, own.counter)
         sealed = self.seal_head(self._head(own))
         objects.append((name, sealed))
-        gone = [heads.name_of(vault.id, self.writer, number) for number in {before.there, before.counter} - {0}]
-        gone += [vault.pack_name(name) for name in going]
+        obsolete = [heads.name_of(vault.id, self.writer, number) for number in {before.there, before.counter} - {0}]
+        obsolete += [vault.pack_name(name) for name in expiring]
         forks = {
             f"{stretch.session}/{stretch.writer}": tuple(event.hash for event in stretch.events)
             for stretch in stretches
-            if (stretch.session, stretch.writer) in self._due.forked
+            if (stretch.session, stretch.writer) in self._outbox.forked
         }
         intent = Intent(
             own=own, made=made, published=_spans(stretches), digest=hashlib.sha256(sealed).digest(),
-            gone=tuple(gone), forks=forks,
+            obsolete=tuple(obsolete), forks=forks,
         )  # fmt: skip
         with vault.here.transaction() as transaction:
             self.memory.write(transaction, intent, "intent", self.writer)
-        if name in vault.remote.put(objects, remove=gone):
+        if name in vault.remote.put(objects, remove=obsolete):
             ours = self._is_ours(name, intent)
             if ours is None:
                 raise Unreachable(
@@ -380,16 +383,16 @@ class Publishing:
         return True
 
     def _done(self, intent: Intent, writer: str) -> None:
-        """A push happened: remember it."""
+        """Remember a push that happened."""
         vault, memory = self.vault, self.memory
         kept = {pack.name for pack in intent.own.packs}
         with vault.here.transaction() as transaction:
             for pack in memory.own(writer).packs:
                 if pack.name not in kept:
                     memory.forget(transaction, "pack", pack.name)
-            for name, held in intent.made.items():
+            for name, spans in intent.made.items():
                 if name in kept:
-                    memory.write(transaction, held, "pack", name)
+                    memory.write(transaction, spans, "pack", name)
             for span in intent.published:
                 memory.vouch(transaction, span.session, span.writer, vault.me, span.last)
             for stream, hashes in intent.forks.items():
@@ -397,7 +400,7 @@ class Publishing:
                 memory.write(transaction, (*memory.forks(session, forked), *hashes), "fork", session, forked)
             memory.write(transaction, intent.own, "own", writer)
             memory.forget(transaction, "intent", writer)
-        self._due.forget()
+        self._outbox.forget()
         if writer == self.writer:
             self.own = intent.own
 
@@ -416,35 +419,35 @@ class Publishing:
     def seal_head(self, head: PublishedHead) -> bytes:
         vault = self.vault
         name = heads.name_of(vault.id, head.writer, head.counter)
-        return sealing.seal(self.key(), "head", vault.id, name, heads.signed(vault.here.keys, head))
+        return sealing.seal(self.key(), "head", vault.id, name, heads.sign(vault.here.keys, head))
 
     def seen(self) -> tuple[SeenHead, ...]:
-        """The newest heads of others that we know: who is shown less than that is being deceived."""
+        """The newest heads of others that we know: whoever is shown older ones is being deceived."""
         members = self.vault.membership
         cursors = [
             (life, cursor) for life, cursor in self.memory.cursors().items() if members.is_member(cursor.device)
         ]
-        cursors.sort(key=lambda item: -item[1].heard_at)
-        return tuple(SeenHead(life, cursor.counter, cursor.digest) for life, cursor in cursors[: heads.MOST_SEEN])
+        cursors.sort(key=lambda item: -item[1].read_at)
+        return tuple(SeenHead(life, cursor.counter, cursor.digest) for life, cursor in cursors[: heads.MAX_SEEN])
 
     def _wanting(self) -> tuple[WantedPushes, ...]:
-        """What we could not read, and not the second time either."""
+        """Pushes that we failed to read twice."""
         members = self.vault.membership
-        found = [
-            WantedPushes(life, hole.first, hole.last)
+        wanting = [
+            WantedPushes(life, gap.first, gap.last)
             for life, cursor in sorted(self.memory.cursors().items())
             if members.is_member(cursor.device)
-            for hole in cursor.holes
-            if hole.again
+            for gap in cursor.gaps
+            if gap.again
         ]
-        return tuple(found[: heads.MOST_WANTED])
+        return tuple(wanting[: heads.MAX_WANTED])
 
     def tips(self) -> tuple[str, ...]:
         return tuple(sorted(self.vault.membership.tips))
 
     def key(self) -> bytes:
         key = self.vault.sealing_key()
-        assert key is not None, "whoever pushes has seen to it that there is a key"
+        assert key is not None, "maintain() made a key before the push"
         return key
 
 

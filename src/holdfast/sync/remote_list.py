@@ -1,6 +1,6 @@
-"""The lists beside the store, of remotes and of people: small files of JSON that are written whole.
+"""The list of remotes: a small JSON file in the home that is written whole.
 
-A newer version may have left fields there that are not known here. They stay when the list is changed.
+Fields of a newer version that are unknown here are kept when the list is changed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from holdfast.workspace.home import Home
 
 
 def write_list(path: str, rows: Sequence[msgspec.Struct], *, by: str, largest: int, what: str) -> None:
-    """Write the list. Rows are the same when their field `by` is."""
+    """Write a list. Rows with the same value in the field `by` are the same row."""
     before: dict[object, dict[str, object]] = {}
     if os.path.lexists(path):
         written = files.read_limited(path, largest, what=what)
-        found = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
-        before = {entry.get(by): entry for entry in found}
-    told = [msgspec.to_builtins(row) for row in rows]
-    data = msgspec.json.encode([{**before.get(line[by], {}), **line} for line in told])
+        rows_before = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
+        before = {entry.get(by): entry for entry in rows_before}
+    new_rows = [msgspec.to_builtins(row) for row in rows]
+    data = msgspec.json.encode([{**before.get(row_fields[by], {}), **row_fields} for row_fields in new_rows])
     files.write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
 
 
@@ -36,38 +36,38 @@ _WHAT = "the list of remotes"
 
 
 class KnownRemote(msgspec.Struct, frozen=True, kw_only=True):
-    """A remote by name. The vault is pinned: another one at the same place is somebody else's."""
+    """A remote by name. Its vault is pinned: another one at the same address is somebody else's."""
 
     name: str
     url: str
     vault: str
-    # `vault`: all that is ours. `share`: one session that somebody shared with us.
+    # `vault`: our own sessions. `share`: one session that somebody shared with us.
     kind: Literal["vault", "share"] = "vault"
     # Only sessions of these projects; empty means all.
     projects: tuple[str, ...] = ()
     session: str | None = None
 
     def takes(self, state: State | None) -> bool:
-        """Whether a session goes there."""
+        """Whether a session is sent there."""
         if self.kind == "share":
             return state is not None and state.session == self.session
         return not self.projects or state is None or state.project is None or state.project.id in self.projects
 
 
-def none() -> HoldfastError:
-    return NotFound("no remote is set up", hint="For instance: holdfast remote add home folder:/media/stick/holdfast")
+def no_remotes() -> HoldfastError:
+    return NotFound("no remote is set up", hint="For example: holdfast remote add home folder:/media/stick/holdfast")
 
 
 def rejoining(remote: KnownRemote) -> str:
-    """How a device whose keys are others by now comes to take part again."""
+    """The commands by which a device with new keys joins again."""
     if remote.kind == "share":
         return f"holdfast accept {remote.url}"
     return f"holdfast remote remove {remote.name}, then holdfast remote add {remote.name} {remote.url}"
 
 
 def other_keys(remote: KnownRemote) -> str:
-    """What to say where a vault knows this device by keys that it does not have any more."""
-    return f"this device has new keys, and the vault knows it by others: ask to join again: {rejoining(remote)}"
+    """The message where a vault knows this device by keys that it no longer has."""
+    return f"this device has new keys, and the vault knows it by its old ones: ask to join again: {rejoining(remote)}"
 
 
 def load(home: Home) -> list[KnownRemote]:
@@ -89,18 +89,18 @@ def save(home: Home, remotes: list[KnownRemote]) -> None:
     write_list(home.remotes, remotes, by="name", largest=_LARGEST, what=_WHAT)
 
 
-def named(home: Home, name: str) -> KnownRemote:
+def find(home: Home, name: str) -> KnownRemote:
     for remote in load(home):
         if remote.name == name:
             return remote
-    raise NotFound(f"there is no remote called {name[:60]!a}", hint="holdfast remote list shows them.")
+    raise NotFound(f"no remote called {name[:60]!a}", hint="See: holdfast remote list")
 
 
-def free(home: Home, name: str) -> str:
-    """The name, if no remote has it yet."""
+def check_free(home: Home, name: str) -> str:
+    """The name, if it is valid and no remote has it yet."""
     check_text(name, "the remote's name", max_length=60)
     if not name.isprintable() or name.startswith("-"):
-        raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits, dashes.")
+        raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits and dashes.")
     if any(remote.name == name for remote in load(home)):
         raise Conflict(f"a remote called {name[:60]!a} exists already", hint="Choose another name.")
     return name
@@ -111,6 +111,6 @@ def add(home: Home, remote: KnownRemote) -> None:
 
 
 def remove(home: Home, name: str) -> KnownRemote:
-    gone = named(home, name)
+    removed = find(home, name)
     save(home, [remote for remote in load(home) if remote.name != name])
-    return gone
+    return removed

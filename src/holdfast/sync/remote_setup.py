@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holdfast.store.interface import Transaction
-    from holdfast.sync.protocol.entries import Signed
+    from holdfast.sync.protocol.entries import SignedEntry
     from holdfast.sync.remotes.base import RemoteStore as Place
     from holdfast.workspace.workspace import Workspace
 
-# `member`: it belonged to the vault before, or its person had the recovery code.
-What = Literal["founded", "asked", "member"]
+# `member`: it belonged to the vault before, or used the recovery code.
+AddOutcome = Literal["founded", "asked", "member"]
 
 
-class Added(NamedTuple):
+class AddedRemote(NamedTuple):
     remote: KnownRemote
-    what: What
+    outcome: AddOutcome
     words: str
-    # Sessions that were here before and wait until a person has confirmed the vault.
-    held: int
+    # Sessions that were here before and wait until a person confirms the vault.
+    waiting: int
 
 
 def add(
@@ -50,54 +50,54 @@ def add(
     this_project: bool = False,
     expected: str | None = None,
     code: str | None = None,
-) -> Added:
-    """`expected` are the vault's words as another device shows them; `code` is a recovery code."""
+) -> AddedRemote:
+    """Add a remote. `expected`: the vault's words as another device shows them; `code`: a recovery code."""
     url = checked_url(_spelled_out(ws, url))
-    remote_list.free(ws.home, name)
+    remote_list.check_free(ws.home, name)
     wanted = None if expected is None else parse_words(expected, what="vault's name")
     if code is not None:
-        keys_from_code(code)  # one that is mistyped is said to be so before anything happens
-    with open_vault.alone(ws), open_vault.place(ws, url, create=code is None and wanted is None) as place:
-        remote_list.free(ws.home, name)  # another process may have taken it while this one waited for its turn
+        keys_from_code(code)  # a mistyped code is refused before anything happens
+    with open_vault.exclusive(ws), open_vault.remote_at(ws, url, create=code is None and wanted is None) as place:
+        remote_list.check_free(ws.home, name)  # another process may have taken it meanwhile
         open_vault.new_keys(ws)
-        here = open_vault.here(ws)
-        signed = create_vault.existing(place) or _beginning(place)
+        here = open_vault.this_device(ws)
+        signed = create_vault.read_founding(place) or _beginning(place)
         vault = create_vault.create_vault(here, place) if signed is None and code is None and wanted is None else None
-        what: What = "founded"
+        what: AddOutcome = "founded"
         if vault is None:
-            signed = signed or create_vault.existing(place)
+            signed = signed or create_vault.read_founding(place)
             if signed is None:
                 raise NotFound(
                     "there is no vault at this remote",
-                    hint="Look at the address; or leave out the words or the code to found one.",
+                    hint="Check the address; or leave out the words or the code to create one.",
                 )
-            not_yet(ws, entries.hash_of(signed.payload))
+            refuse_known_vault(ws, entries.hash_of(signed.payload))
             vault, what = _existing(ws, place, signed, wanted, code)
         scope = _project(ws) if this_project else ()
         with ws.transaction() as transaction:
             _narrow(vault.memory, transaction, scope)
         remote = KnownRemote(name=name, url=url, vault=vault.id, projects=scope)
         remote_list.add(ws.home, remote)
-        held = vault.memory.read(tuple[str, ...], "earlier") or ()
+        waiting = vault.memory.read(tuple[str, ...], "earlier") or ()
     ws.remotes_changed()
-    return Added(remote, what, spelled(remote.vault), len(held))
+    return AddedRemote(remote, what, vault_words(remote.vault), len(waiting))
 
 
-def _beginning(place: Place) -> Signed | None:
-    """What stands there by now, if anything of a vault does; one that has lost its beginning is left alone."""
-    if not create_vault.remains(place):
+def _beginning(place: Place) -> SignedEntry | None:
+    """The founding entry, if there is a vault; `Refused` where it lost that entry."""
+    if not create_vault.has_remains(place):
         return None
-    signed = create_vault.existing(place)  # somebody may have founded it just now
+    signed = create_vault.read_founding(place)  # somebody may have created it just now
     if signed is None:
         raise Refused(
-            "what lies at this remote belongs to a vault that has lost its beginning",
+            "the vault at this remote has lost its founding entry",
             hint="On a device that belongs to it: holdfast sync --put-back. Then try again; or choose another place.",
         )
     return signed
 
 
 def _spelled_out(ws: Workspace, url: str) -> str:
-    """`git:origin` is the remote that the repository here has under that name."""
+    """Replace `git:origin` by the address that the repository here has for that name."""
     if not url.startswith("git:"):
         return url
     from holdfast.sync.remotes.git_refs import spelled_out
@@ -106,46 +106,48 @@ def _spelled_out(ws: Workspace, url: str) -> str:
 
 
 def _existing(
-    ws: Workspace, place: Place, signed: Signed, wanted: bytes | None, code: str | None
-) -> tuple[Vault, What]:
-    here = open_vault.here(ws)
+    ws: Workspace, place: Place, signed: SignedEntry, wanted: bytes | None, code: str | None
+) -> tuple[Vault, AddOutcome]:
+    here = open_vault.this_device(ws)
     own = entries.hash_of(signed.payload)
     if wanted is not None and bytes.fromhex(own)[:16] != wanted:
         raise Refused(
-            "the vault at this remote is another one than you expected",
+            "the vault at this remote is not the one you expected",
             hint="Somebody may have put it there. Compare on a device that belongs to it: holdfast device show",
         )
-    again = create_vault.taken_up(here, place, signed)
+    again = create_vault.resume(here, place, signed)
     if again is not None:
         again.learn_all()
-        if again.membership.is_member(again.me) and not join_vault.left_behind(again):
+        if again.membership.is_member(again.me) and not join_vault.is_locked_out(again):
             return again, "member"
     recovered = None if code is None else _recovered(Vault(here, place, own), signed, code)
     vault = join_vault.ask(here, place, signed)
-    there = {session for session, _, _ in vault.memory.streams()}  # who was removed once has sessions of the vault
-    earlier = tuple(session for session in ws.store().sessions() if session not in there)
+    vault_sessions = {
+        session for session, _, _ in vault.memory.streams()
+    }  # a device that was removed has sessions of the vault
+    earlier = tuple(session for session in ws.store().sessions() if session not in vault_sessions)
     with ws.transaction() as transaction:
-        before = vault.memory.standing()
+        before = vault.memory.status()
         known = before.confirmed or wanted is not None or code is not None
-        standing = replace(before, place="pending", confirmed=known)
-        vault.memory.write(transaction, standing, "standing")
-        if earlier and not standing.confirmed:
+        status = replace(before, place="pending", confirmed=known)
+        vault.memory.write(transaction, status, "standing")
+        if earlier and not status.confirmed:
             vault.memory.write(transaction, earlier, "earlier")
         else:
             vault.memory.forget(transaction, "earlier")
     if recovered is None:
         return vault, "asked"
-    request = join_vault.Request(
-        vault.memory.standing().request or "", here.keys.public, here.name, here.now(), None, here.keys.possession
+    request = join_vault.JoinRequest(
+        vault.memory.status().request or "", here.keys.public, here.name, here.now(), None, here.keys.possession
     )
     join_vault.approve(recovered, request, admin=True)
     vault.reload()
-    join_vault.arrived(vault)
+    join_vault.complete_join(vault)
     return vault, "member"
 
 
-def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
-    """The vault as the recovery code sees it: with the code this person may let their own device in."""
+def _recovered(vault: Vault, signed: SignedEntry, code: str) -> Vault:
+    """The vault as seen with the recovery code's keys, which may let this device in."""
     known = vault.founding() is not None
     with vault.here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
@@ -153,30 +155,30 @@ def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
     other = Vault(vault.here._replace(keys=keys), vault.remote, vault.id)
     other.ask_for_wraps()
     other.learn_all()
-    if not other.membership.is_admin(keys.public.id) or join_vault.left_behind(other):
+    if not other.membership.is_admin(keys.public.id) or join_vault.is_locked_out(other):
         if not known:
             create_vault.forget(vault)
         raise Refused(
             "the recovery code does not open this vault",
-            hint="Look at the address, and at the code: a newer one makes older ones void.",
+            hint="Check the address and the code: a newer code makes older ones void.",
         )
     return other
 
 
 def _project(ws: Workspace) -> tuple[str, ...]:
-    """The ids of the project here; it is made known if nobody worked in it yet."""
+    """The ids of the project here; it is added to the store if it is new."""
     store = ws.store()
     known = projects.project_ids(store, ws.place)
     if known:
         return known
-    found = projects.find_project(store, projects.observe(ws.place, ""))
+    project = projects.find_project(store, projects.observe(ws.place, ""))
     with ws.transaction() as transaction:
-        transaction.remember_project(found)
-    return (found.id,)
+        transaction.remember_project(project)
+    return (project.id,)
 
 
 def _narrow(memory: VaultState, transaction: Transaction, scope: tuple[str, ...]) -> None:
-    """Only these projects from now on, or all: what was left out before has to be looked at again."""
+    """Send only these projects from now on, or all; what was left out before is looked at again."""
     before = memory.read(tuple[str, ...], "projects") or ()
     if scope:
         memory.write(transaction, scope, "projects")
@@ -192,77 +194,84 @@ def _from_the_start(memory: VaultState, transaction: Transaction) -> None:
 
 
 def confirm(ws: Workspace, name: str, expected: str | None) -> int:
-    """A person says that the vault is the right one: what was held back may go. Says how many sessions that are."""
-    remote = remote_list.named(ws.home, name)
+    """Confirm the vault: sessions that waited may be sent. Return how many these are."""
+    remote = remote_list.find(ws.home, name)
     if expected is not None and bytes.fromhex(remote.vault)[:16] != parse_words(expected, what="vault's name"):
         raise Refused(
             "these are not the words of the vault at this remote",
-            hint=f"Here it is {spelled(remote.vault)}. If that is not yours: holdfast remote remove {name}",
+            hint=f"Its words are {vault_words(remote.vault)}. If it is not yours: holdfast remote remove {name}",
         )
     memory = VaultState(ws.store(), remote.vault)
-    with open_vault.alone(ws), ws.transaction() as transaction:
-        held = memory.read(tuple[str, ...], "earlier") or ()
-        standing: DeviceStatus = replace(memory.standing(), confirmed=True)
-        memory.write(transaction, standing, "standing")
+    with open_vault.exclusive(ws), ws.transaction() as transaction:
+        waiting = memory.read(tuple[str, ...], "earlier") or ()
+        status: DeviceStatus = replace(memory.status(), confirmed=True)
+        memory.write(transaction, status, "standing")
         memory.forget(transaction, "earlier")
         _from_the_start(memory, transaction)
     ws.remotes_changed()
-    return len(held)
+    return len(waiting)
 
 
 def remove(ws: Workspace, name: str) -> KnownRemote:
-    """Forget a remote. What lies there stays, and so does what this device knows of its vault."""
-    with open_vault.alone(ws):
+    """Forget a remote. What is there stays, and so does what this device remembers of its vault."""
+    with open_vault.exclusive(ws):
         removed = remote_list.remove(ws.home, name)
     ws.remotes_changed()
     return removed
 
 
-class Met(NamedTuple):
-    """A remote, the vault that was met there, and where this device stands in it."""
+class RemoteStatus(NamedTuple):
+    """A remote, its pinned vault, and this device's status in it."""
 
     remote: KnownRemote
     words: str
-    # `pending`: asked to join. `member`: reads and writes. `reader`: only reads. `removed`: belonged to it once.
-    # `other-keys`: the vault knows this device by keys that it does not have any more. `no-keys`: it has none.
+    # `pending`: asked to join. `member`: reads and writes. `reader`: only reads. `removed`: was removed.
+    # `other-keys`: the vault knows this device by keys that it no longer has. `no-keys`: it has none.
     status: str
     confirmed: bool
     last_sync: int | None
     error: str | None
-    # Sessions that were here before, and wait until a person has confirmed the vault.
-    held: int
+    # Sessions that were here before, and wait until a person confirms the vault.
+    waiting: int
 
 
-def spelled(vault: str) -> str:
-    """A vault's id as people compare it."""
+def vault_words(vault: str) -> str:
+    """A vault's id in words, for people to compare."""
     return spell_words(bytes.fromhex(vault)[:16])
 
 
-def met(ws: Workspace, remote: KnownRemote) -> Met:
+def status_of(ws: Workspace, remote: KnownRemote) -> RemoteStatus:
     memory = VaultState(ws.store(), remote.vault)
-    standing, held = memory.standing(), memory.read(tuple[str, ...], "earlier") or ()
+    own_status, waiting = memory.status(), memory.read(tuple[str, ...], "earlier") or ()
     status = "no-keys" if key_files.public(ws.home.path) is None else _status(ws, remote)
-    return Met(
-        remote, spelled(remote.vault), status, standing.confirmed, standing.last_sync, standing.error, len(held)
+    return RemoteStatus(
+        remote,
+        vault_words(remote.vault),
+        status,
+        own_status.confirmed,
+        own_status.last_sync,
+        own_status.error,
+        len(waiting),
     )
 
 
 def _status(ws: Workspace, remote: KnownRemote) -> str:
     vault = open_vault.remembered(ws, remote)
-    standing, members = vault.memory.standing(), vault.membership
-    if join_vault.under_other_keys(vault):
+    own_status, members = vault.memory.status(), vault.membership
+    if join_vault.has_other_keys(vault):
         return "other-keys"
-    status = "removed" if standing.place == "out" else standing.place
-    if status != "pending":  # who asks again after it was removed may not know that it was
-        gone = vault.me in members.removed and status != "reader"  # who may write no more may still read
-        status = "member" if members.is_member(vault.me) else "removed" if gone else status
-    if standing.place == "member" and standing.shut_out:
-        status = "removed"  # the entry that says so is sealed with a key that a removed device does not get
+    status = "removed" if own_status.place == "out" else own_status.place
+    if status != "pending":  # a device that asks again may not know that it was removed
+        # A guest that may no longer write may still read.
+        was_removed = vault.me in members.removed and status != "reader"
+        status = "member" if members.is_member(vault.me) else "removed" if was_removed else status
+    if own_status.place == "member" and own_status.shut_out:
+        status = "removed"  # a removed device cannot read the entry that says so
     return status
 
 
-def advice(one: Met, fingerprint: str) -> Iterator[tuple[str, str | None]]:
-    """What is wrong or waits between this device and a remote, and what to do about it."""
+def advice(one: RemoteStatus, fingerprint: str) -> Iterator[tuple[str, str | None]]:
+    """What is wrong or pending between this device and a remote, and what to do about it."""
     remote = one.remote
     if one.status == "pending":
         yield (
@@ -276,27 +285,27 @@ def advice(one: Met, fingerprint: str) -> Iterator[tuple[str, str | None]]:
         )
     elif one.status == "other-keys":
         yield (
-            "this device has new keys, and the vault knows it by others",
+            "this device has new keys, and the vault knows it by its old ones",
             f"Ask to join again: {remote_list.rejoining(remote)}",
         )
-    if one.held and not one.confirmed:
+    if one.waiting and not one.confirmed:
         yield (
-            f"{count(one.held, 'earlier session')} held back until you have confirmed that the vault is yours",
+            f"{count(one.waiting, 'earlier session')} held back until you confirm that the vault is yours",
             f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
         )
     if one.error is not None:
-        yield f"the last sync failed: {one.error}", "holdfast sync tries it again."
+        yield f"the last sync failed: {one.error}", "holdfast sync tries again."
 
 
-def all_met(ws: Workspace) -> list[Met]:
-    return [met(ws, remote) for remote in remote_list.load(ws.home)]
+def all_statuses(ws: Workspace) -> list[RemoteStatus]:
+    return [status_of(ws, remote) for remote in remote_list.load(ws.home)]
 
 
-def not_yet(ws: Workspace, vault: str) -> None:
-    """A vault is kept under one name: a second would only sync everything twice."""
+def refuse_known_vault(ws: Workspace, vault: str) -> None:
+    """Refuse a vault that is set up under another name: it would sync everything twice."""
     known = next((remote for remote in remote_list.load(ws.home) if remote.vault == vault), None)
     if known is not None:
         raise Conflict(
             f"this vault is set up here already, as {known.name[:60]!a}",
-            hint=f"To set it up otherwise: holdfast remote remove {known.name}, then add it again.",
+            hint=f"To change it: holdfast remote remove {known.name}, then add it again.",
         )

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from holdfast.core.envelope import Event
 from holdfast.core.errors import HoldfastError
 from holdfast.sync import device_removal
-from holdfast.sync.outbox import signed
+from holdfast.sync.outbox import sign_stretches
 from holdfast.sync.protocol import heads, packs, sealing
-from holdfast.sync.protocol.heads import HeadName, Indexed, PublishedHead
+from holdfast.sync.protocol.heads import HeadName, IndexedPack, PublishedHead
 from holdfast.sync.protocol.packs import PackedEvents
 from holdfast.sync.pull import read_pack
 from holdfast.sync.remotes.wrappers import OverLimit
@@ -26,19 +26,19 @@ from holdfast.sync.state import Published, ReadPosition, StreamSpan
 from holdfast.workspace.keys.device_keys import certifies
 
 if TYPE_CHECKING:
-    from holdfast.sync.push import Objects, Publishing
+    from holdfast.sync.push import Objects, Publisher
     from holdfast.sync.read_heads import HeadListing
     from holdfast.sync.vault import Vault
 
 Pushes: TypeAlias = Collection[tuple[int, int]]  # from this one to that one
 
 _HEAD_LIMIT: Final = 16 << 20
-_MOST_RIVALS: Final = 16
+_MAX_RIVALS: Final = 16
 # Of one life of a removed device: what is looked through for erased data. It could put there as much as it likes.
 _LOOKED_THROUGH: Final = 64 << 20
 
 
-def rewrite(push: Publishing, listing: HeadListing, sessions: frozenset[str]) -> None:
+def rewrite(push: Publisher, listing: HeadListing, sessions: frozenset[str]) -> None:
     """Pack again what our own earlier lives published of these sessions: their data was erased."""
     vault = push.vault
     _clear(vault, listing)
@@ -55,33 +55,33 @@ def rewrite(push: Publishing, listing: HeadListing, sessions: frozenset[str]) ->
                 _rewritten(push, head, life, sessions)
 
 
-def _rewritten(push: Publishing, head: PublishedHead, life: str, sessions: frozenset[str]) -> None:
+def _rewritten(push: Publisher, head: PublishedHead, life: str, sessions: frozenset[str]) -> None:
     vault = push.vault
     objects: Objects = []
-    now, gone = [], []
+    kept, obsolete = [], []
     for pack in head.packs:
         name = f"p/{vault.tag}/{pack.name}"
         try:
             sealed = vault.remote.get(name, pack.size)
-            held = packs.unpack(vault.open("pack", name, sealed, vault.ring))
+            packed = packs.unpack(vault.open("pack", name, sealed, vault.ring))
         except HoldfastError as error:
             if error.retry_helps:
                 raise
-            now.append(pack)  # who cannot read it reports it; nothing can be said about it here
+            kept.append(pack)  # who cannot read it reports it; nothing can be said about it here
             continue
-        if not any(events.session in sessions for events in held):
-            now.append(pack)
+        if not any(events.session in sessions for events in packed):
+            kept.append(pack)
             continue
-        again = [piece for events in held for piece in signed(vault, _as_kept(vault, events))]
-        now.append(push.pack(again, pack.first, pack.last, objects)[0])
-        gone.append(name)
-    if not gone:
+        again = [piece for events in packed for piece in sign_stretches(vault, _as_kept(vault, events))]
+        kept.append(push.pack(again, pack.first, pack.last, objects)[0])
+        obsolete.append(name)
+    if not obsolete:
         return
-    gone.append(heads.name_of(vault.id, head.writer, head.counter))
-    _replaced(push, replace(head, packs=tuple(now)), life, objects, gone)
+    obsolete.append(heads.name_of(vault.id, head.writer, head.counter))
+    _replaced(push, replace(head, packs=tuple(kept)), life, objects, obsolete)
 
 
-def _replaced(push: Publishing, head: PublishedHead, life: str, objects: Objects, gone: list[str]) -> None:
+def _replaced(push: Publisher, head: PublishedHead, life: str, objects: Objects, obsolete: list[str]) -> None:
     """A life that is over says this from now on."""
     vault = push.vault
     new = replace(
@@ -92,18 +92,18 @@ def _replaced(push: Publishing, head: PublishedHead, life: str, objects: Objects
     objects.append((name, sealed))
     with vault.here.transaction() as transaction:
         # Should we not get to the end of it, these are what nobody names.
-        for made, _ in objects[:-1]:
-            vault.memory.write(transaction, life, "loose", made.rpartition("/")[2])
-    taken = name in vault.remote.put(objects, remove=gone)
+        for name_made, _ in objects[:-1]:
+            vault.memory.write(transaction, life, "loose", name_made.rpartition("/")[2])
+    is_taken = name in vault.remote.put(objects, remove=obsolete)
     cursor = vault.memory.cursors().get(life)
     with vault.here.transaction() as transaction:
-        if not taken:
+        if not is_taken:
             if cursor is not None:
                 digest = hashlib.sha256(sealed).digest()[:8]
-                told = replace(cursor, counter=new.counter, digest=digest, said_at=new.at)
-                vault.memory.write(transaction, told, "life", life)
-            for made, _ in objects[:-1]:
-                vault.memory.forget(transaction, "loose", made.rpartition("/")[2])
+                updated = replace(cursor, counter=new.counter, digest=digest, published_at=new.at)
+                vault.memory.write(transaction, updated, "life", life)
+            for name_made, _ in objects[:-1]:
+                vault.memory.forget(transaction, "loose", name_made.rpartition("/")[2])
 
 
 # ── what the remote has lost of them ─────────────────────────────────────────────────────────────────────
@@ -114,7 +114,7 @@ class Life(NamedTuple):
 
     writer: str
     counter: int
-    packs: tuple[Indexed, ...]
+    packs: tuple[IndexedPack, ...]
     shown: bool
 
 
@@ -124,27 +124,27 @@ def lives(vault: Vault, listing: HeadListing) -> list[Life]:
     Each head is read: one that is there may have been changed.
     """
     owns = dict(vault.memory.under(Published, "own"))
-    heard = {cursor.writer: cursor for cursor in vault.memory.cursors().values() if cursor.device == vault.me}
-    found = []
+    cursors = {cursor.writer: cursor for cursor in vault.memory.cursors().values() if cursor.device == vault.me}
+    result = []
     signing = vault.here.keys.public.signing
     # What was published under keys this device no longer has is nobody's to put back but a device's that has them.
-    for writer in sorted(name for name in {*owns, *heard} if certifies(name, signing)):
-        own, cursor = owns.get(writer, Published()), heard.get(writer)
+    for writer in sorted(name for name in {*owns, *cursors} if certifies(name, signing)):
+        own, cursor = owns.get(writer, Published()), cursors.get(writer)
         known = max(own.there, 0 if cursor is None else cursor.counter)
         rivals = [
             name
             for name in listing.rivals.get(sealing.life_tag(vault.id, writer), ())
             if name.counter >= max(known, 1)
         ]
-        newer = genuine(vault, rivals, ReadPosition(writer=writer, device=vault.me)) if rivals else None
+        newer = newest_verified(vault, rivals, ReadPosition(writer=writer, device=vault.me)) if rivals else None
         if newer is not None:
-            found.append(Life(writer, newer[0].counter, newer[0].packs, shown=True))
+            result.append(Life(writer, newer[0].counter, newer[0].packs, shown=True))
         elif known:
             packs = own.packs
             if not packs and cursor is not None and cursor.applied:
-                packs = (Indexed("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which
-            found.append(Life(writer, max(known, own.counter), packs, shown=False))
-    return found
+                packs = (IndexedPack("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which
+            result.append(Life(writer, max(known, own.counter), packs, shown=False))
+    return result
 
 
 def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
@@ -157,22 +157,22 @@ def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
     )
 
 
-def restore(push: Publishing, listing: HeadListing, wanted: Mapping[str, Pushes]) -> None:
+def restore(push: Publisher, listing: HeadListing, wanted: Mapping[str, Pushes]) -> None:
     """Put back what our earlier lives published, as far as the remote has lost it: nobody else would.
 
     `wanted`: what others say that they could not read, by life; it is lost if it cannot be read here either.
     """
     vault = push.vault
     over = [life for life in lives(vault, listing) if life.writer != push.writer]
-    there = {item.name for item in vault.remote.list(f"p/{vault.tag}/")} if over else set()
+    listed = {item.name for item in vault.remote.list(f"p/{vault.tag}/")} if over else set()
     whole = True
     for life in over:
         asked = wanted.get(sealing.life_tag(vault.id, life.writer), ())
         lost = [
             pack
             for pack in life.packs
-            if vault.pack_name(pack.name) not in there
-            or (any(pack.overlaps(*some) for some in asked) and not _is_readable(vault, pack))
+            if vault.pack_name(pack.name) not in listed
+            or (any(pack.overlaps(*pushes) for pushes in asked) and not _is_readable(vault, pack))
         ]
         if life.shown and not lost:
             continue
@@ -185,18 +185,18 @@ def restore(push: Publishing, listing: HeadListing, wanted: Mapping[str, Pushes]
             spans = _spans(push, life.writer, pack)
             whole = whole and bool(spans)
             events = [event for span in spans for event in _span(vault, span)]
-            now.append(push.pack(signed(vault, events), pack.first, pack.last, objects)[0])
+            now.append(push.pack(sign_stretches(vault, events), pack.first, pack.last, objects)[0])
         head = PublishedHead(
             vault=vault.id, device=vault.me, writer=life.writer, counter=life.counter, at=0, packs=tuple(now)
         )  # fmt: skip
-        gone = [vault.pack_name(pack.name) for pack in lost]  # what cannot be read helps nobody
-        gone += [heads.name_of(vault.id, life.writer, life.counter)] if life.shown else []
-        _replaced(push, head, sealing.life_tag(vault.id, life.writer), objects, gone)
+        obsolete = [vault.pack_name(pack.name) for pack in lost]  # what cannot be read helps nobody
+        obsolete += [heads.name_of(vault.id, life.writer, life.counter)] if life.shown else []
+        _replaced(push, head, sealing.life_tag(vault.id, life.writer), objects, obsolete)
     if not whole:
         push.say_again()
 
 
-def _is_readable(vault: Vault, pack: Indexed) -> bool:
+def _is_readable(vault: Vault, pack: IndexedPack) -> bool:
     try:
         read_pack(vault, pack)
     except HoldfastError as error:
@@ -206,7 +206,7 @@ def _is_readable(vault: Vault, pack: Indexed) -> bool:
     return True
 
 
-def _spans(push: Publishing, writer: str, pack: Indexed) -> tuple[StreamSpan, ...]:
+def _spans(push: Publisher, writer: str, pack: IndexedPack) -> tuple[StreamSpan, ...]:
     """What is in a pack of an earlier life, by the pushes it covers: it may have been packed anew since."""
     known = [
         indexed
@@ -215,12 +215,12 @@ def _spans(push: Publishing, writer: str, pack: Indexed) -> tuple[StreamSpan, ..
     ]
     if [indexed.first for indexed in known[:1]] != [pack.first] or known[-1].last != pack.last:
         return ()
-    return tuple(span for indexed in known for span in push.held(indexed.name))
+    return tuple(span for indexed in known for span in push.spans_in(indexed.name))
 
 
 def _span(vault: Vault, span: StreamSpan) -> list[Event]:
-    found: list[Event] = vault.here.store.stream(span.session, span.writer, span.first, span.last)
-    return found
+    events: list[Event] = vault.here.store.stream(span.session, span.writer, span.first, span.last)
+    return events
 
 
 # ── taking away ──────────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +242,7 @@ def sweep(vault: Vault, listing: HeadListing) -> None:
     newest = {life: cursor.counter for life, cursor in cursors.items() if cursor.device == vault.me}
     newest[sealing.life_tag(vault.id, vault.here.writer())] = own.there
     # Only what is older than one that we know to be ours: a planted name above it makes nothing old.
-    gone = [
+    obsolete = [
         name.name
         for life, rivals in listing.rivals.items()
         if any(name.counter == newest.get(life) for name in rivals)
@@ -252,11 +252,11 @@ def sweep(vault: Vault, listing: HeadListing) -> None:
     settled = []
     for writer, own in vault.memory.under(Published, "own"):
         if own.stale and writer != vault.here.writer():
-            gone += [f"p/{vault.tag}/{name}" for name in own.stale]
+            obsolete += [f"p/{vault.tag}/{name}" for name in own.stale]
             settled.append((writer, replace(own, stale=())))
     adopted = vault.memory.raw_under("adopt")
-    if gone:
-        vault.remote.put([], remove=gone)
+    if obsolete:
+        vault.remote.put([], remove=obsolete)
     if settled or adopted:
         with vault.here.transaction() as transaction:
             for writer, own in settled:
@@ -280,14 +280,14 @@ def _without_device(vault: Vault, listing: HeadListing, device: str) -> None:
         listed = listing.newest.get(life)
         if listed is None:
             continue
-        if cursor.held or cursor.holes or cursor.counter != listed.counter:
+        if cursor.unaccepted or cursor.gaps or cursor.counter != listed.counter:
             left = True  # something of it was never accepted, or never read: it stays, and is reported
             continue
-        found = genuine(vault, [listed], cursor)
-        if found is None or found[1] != cursor.digest:
+        verified = newest_verified(vault, [listed], cursor)
+        if verified is None or verified[1] != cursor.digest:
             left = True  # not what was read under this number
             continue
-        packs_of = [vault.pack_name(pack.name) for pack in found[0].packs]
+        packs_of = [vault.pack_name(pack.name) for pack in verified[0].packs]
         vault.remote.put([], remove=[*packs_of, listed.name])
         with vault.here.transaction() as transaction:
             # Whatever it publishes from now on is looked at anew, under whichever number.
@@ -307,24 +307,24 @@ def _look_through(vault: Vault, listing: HeadListing) -> None:
             continue
         if vault.memory.read(int, "looked", life) == rivals[0].counter:
             continue
-        found = genuine(vault, rivals, cursor)
-        known = found is not None and _without_erased(vault, found[0], cursor.device)
+        verified = newest_verified(vault, rivals, cursor)
+        known = verified is not None and _purge_erased(vault, verified[0], cursor.device)
         with vault.here.transaction() as transaction:
             vault.memory.write(transaction, rivals[0].counter, "looked", life)
-            if found is not None and known and cursor.counter == found[0].counter:
-                last = found[0].packs[-1].last if found[0].packs else 0
-                settled = replace(cursor, applied=max(cursor.applied, last), holes=(), held=False, unread=0)
+            if verified is not None and known and cursor.counter == verified[0].counter:
+                last = verified[0].packs[-1].last if verified[0].packs else 0
+                settled = replace(cursor, applied=max(cursor.applied, last), gaps=(), unaccepted=False, unread=0)
                 vault.memory.write(transaction, settled, "life", life)
 
 
-def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
+def _purge_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
     """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides.
 
     True when nothing is to be decided: all that the head names was read, and is in the log.
     """
     known = True
     author, room = device_removal.RemovedAuthor(vault, device), _LOOKED_THROUGH
-    erased: dict[str, device_removal.Erased] = {}
+    erased: dict[str, device_removal.ErasedEvents] = {}
     for pack in head.packs:
         room -= pack.size
         if room < 0:
@@ -337,17 +337,19 @@ def _without_erased(vault: Vault, head: PublishedHead, device: str) -> bool:
             known = False  # nobody can say what is in it
             continue
         for session in {stretch.session for stretch in stretches} - erased.keys():
-            erased[session] = device_removal.erased(vault, session)
+            erased[session] = device_removal.find_erased(vault, session)
         known = known and all(len(_as_kept(vault, stretch)) == len(stretch.events) for stretch in stretches)
-        left = [(stretch, device_removal.without(erased[stretch.session], stretch.events)) for stretch in stretches]
+        left = [
+            (stretch, device_removal.without_erased(erased[stretch.session], stretch.events)) for stretch in stretches
+        ]
         if all(list(rest.events) == events for rest, events in left):
             continue
         with vault.here.transaction() as transaction:
             for rest, events in left:
-                there = {known.hash for known in _as_kept(vault, rest)}
-                unknown = [event for event in events if event.hash not in there]
+                stored = {known.hash for known in _as_kept(vault, rest)}
+                unknown = [event for event in events if event.hash not in stored]
                 if unknown and author.objection(rest) is None:
-                    device_removal.add(vault.memory, transaction, rest.session, rest.writer, device, unknown)
+                    device_removal.keep_more(vault.memory, transaction, rest.session, rest.writer, device, unknown)
             vault.memory.write(transaction, True, "purged", pack.name)
         vault.remote.put([], remove=[vault.pack_name(pack.name)])
     return known
@@ -372,14 +374,16 @@ def _clear(vault: Vault, listing: HeadListing) -> None:
 
 
 def _head(vault: Vault, listed: HeadName, cursor: ReadPosition) -> PublishedHead | None:
-    found = genuine(vault, [listed], cursor)
-    return None if found is None else found[0]
+    verified = newest_verified(vault, [listed], cursor)
+    return None if verified is None else verified[0]
 
 
-def genuine(vault: Vault, rivals: Iterable[HeadName], cursor: ReadPosition) -> tuple[PublishedHead, bytes] | None:
+def newest_verified(
+    vault: Vault, rivals: Iterable[HeadName], cursor: ReadPosition
+) -> tuple[PublishedHead, bytes] | None:
     """The first of these heads that is by the device the life belongs to, and its digest."""
     signing = vault.membership.signing_of(cursor.device)
-    for listed in list(rivals)[:_MOST_RIVALS]:
+    for listed in list(rivals)[:_MAX_RIVALS]:
         try:
             sealed = vault.remote.get(listed.name, _HEAD_LIMIT)
             claimed = heads.read(vault.open("head", listed.name, sealed, vault.candidates), vault.id, listed)

@@ -56,7 +56,7 @@ def _own_vaults(ws: Workspace, session: str) -> list[KnownRemote]:
         for remote in remote_list.load(ws.home)
         if remote.kind == "vault"
         and remote.takes(state)
-        and VaultState(store, remote.vault).standing().place == "member"
+        and VaultState(store, remote.vault).status().place == "member"
     ]
 
 
@@ -88,7 +88,7 @@ def _began(ws: Workspace, owner: KnownRemote, session: str) -> bool:
     starts = _starts(ws, session)
     unsigned = [event.writer for event in starts if not is_certified(event.writer)]
     others = (memory.vouched(session, writer).by.keys() - {me} for writer in unsigned)
-    return any(wrote(ws, event) for event in starts) or any(not some for some in others)
+    return any(wrote(ws, event) for event in starts) or any(not devices for devices in others)
 
 
 def may_erase(ws: Workspace, event: Event) -> bool:
@@ -133,9 +133,9 @@ def refuse_widening(ws: Workspace, session: str) -> None:
 
 def reads_only(ws: Workspace, vault: str) -> bool:
     """Whether nothing that is recorded here could ever reach the others, as of the last sync."""
-    standing = VaultState(ws.store(), vault).standing()
+    status = VaultState(ws.store(), vault).status()
     # Who asked to write, and waits to be let in, may go on: it is sent once they are.
-    return standing.place in ("reader", "out") and standing.request is None
+    return status.place in ("reader", "out") and status.request is None
 
 
 def wrote(ws: Workspace, event: Event) -> bool:
@@ -149,13 +149,13 @@ def wrote(ws: Workspace, event: Event) -> bool:
 
 def leave(ws: Workspace, session: str) -> list[str]:
     """Take part in this shared session no longer, and tell nobody there; gives the remotes that are forgotten."""
-    with open_vault.alone(ws):
-        gone = [
+    with open_vault.exclusive(ws):
+        left = [
             remote for remote in remote_list.load(ws.home) if remote.kind == "share" and remote.session == session
         ]
-        for remote in gone:
+        for remote in left:
             _forget(ws, remote)
-    return [remote.name for remote in gone]
+    return [remote.name for remote in left]
 
 
 def leave_deleted(ws: Workspace, remote: KnownRemote) -> bool:
@@ -180,7 +180,7 @@ def leave_superseded(ws: Workspace, remote: KnownRemote) -> bool:
     if remote.kind != "share" or remote.session is None or ws.store().state(remote.session) is None:
         return False
     with ws.transaction() as transaction:
-        if provenance.comes_through(transaction, open_vault.here(ws), remote.session, remote.vault):
+        if provenance.comes_through(transaction, open_vault.this_device(ws), remote.session, remote.vault):
             return False
         if origin.share_of(transaction, remote.session) is None:
             origin.record_own(transaction, remote.session)

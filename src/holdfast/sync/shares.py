@@ -25,7 +25,7 @@ from holdfast.sync import (
 from holdfast.sync import offers as offering
 from holdfast.sync.offers import Offer
 from holdfast.sync.protocol import wraps
-from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.protocol.wraps import KeyWrap
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.index import checked_url
 from holdfast.sync.sync import sync_vault
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast.sync.remotes.base import RemoteStore as Place
     from holdfast.workspace.workspace import Workspace
 
-_LARGEST_IDENTITY = 64 << 10
+_MAX_IDENTITY = 64 << 10
 _SHORTEST_NAME: Final = 4
 _T = TypeVar("_T")
 
@@ -50,7 +50,7 @@ class ShareResult(NamedTuple):
     words: str
 
 
-class Accepted(NamedTuple):
+class AcceptedShare(NamedTuple):
     session: str
     remote: str
     # Whether the person may write; and whether this device was let in to do so already.
@@ -79,9 +79,9 @@ def share(
             hint=f"A copy of your own can be shared: holdfast fork {session[:8]}",
             session=session,
         )
-    person = people.named(ws.home, email)
+    person = people.find(ws.home, email)
     shared_with_me.refuse_widening(ws, session)
-    with open_vault.alone(ws):
+    with open_vault.exclusive(ws):
         remote = _home_of(ws, name)
         with open_vault.vault(ws, remote) as main:
             sync_vault(main)
@@ -99,7 +99,7 @@ def share(
             vault = vault_shares.begin(main, session)
             vault_shares.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
             vault_shares.invite(vault, person.email, person.keys, write=write, expires=expires)
-            sync_vault(open_vault.again(main))
+            sync_vault(open_vault.reopen(main))
     ws.remotes_changed()
     words = open_vault.keys(ws).public.words
     return ShareResult(person.email, remote.name, remote.url, write, expires, words)
@@ -109,16 +109,16 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
     """Take it back wherever it was shared with this person; gives the remotes."""
     done: list[str] = []
     away: HoldfastError | None = None
-    with open_vault.alone(ws):
+    with open_vault.exclusive(ws):
         for remote in remote_list.load(ws.home):
             if remote.kind != "vault":
                 continue
             try:
                 with open_vault.vault(ws, remote) as main:
                     sync_vault(main)
-                    vault = vault_shares.shared(main, session)
+                    vault = vault_shares.find_share(main, session)
                     if vault is not None and vault_shares.uninvite(vault, email):
-                        sync_vault(open_vault.again(main))
+                        sync_vault(open_vault.reopen(main))
                         done.append(remote.name)
             except Unreachable as error:
                 away = away or error
@@ -134,19 +134,17 @@ def revoke(ws: Workspace, session: str, email: str) -> list[str]:
 
 def _home_of(ws: Workspace, name: str | None) -> KnownRemote:
     known = [remote for remote in remote_list.load(ws.home) if remote.kind == "vault"]
-    found = (
-        known
-        if name is None
-        else [remote for remote in known if remote.name == remote_list.named(ws.home, name).name]
+    matching = (
+        known if name is None else [remote for remote in known if remote.name == remote_list.find(ws.home, name).name]
     )
-    if not found:
+    if not matching:
         raise NotFound(
             "no remote is set up to share by", hint="For instance: holdfast remote add team s3://BUCKET/PREFIX"
         )
-    if len(found) > 1:
-        choices = " or --remote ".join(remote.name for remote in found)
+    if len(matching) > 1:
+        choices = " or --remote ".join(remote.name for remote in matching)
         raise Refused("there are several remotes", hint=f"Say which: --remote {choices}")
-    return found[0]
+    return matching[0]
 
 
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +152,7 @@ def _home_of(ws: Workspace, name: str | None) -> KnownRemote:
 
 def identities(path: str) -> list[str | bytes]:
     """The secret keys in a file: an age identity, or an SSH private key."""
-    return wraps.read_identity(files.read_limited(path, _LARGEST_IDENTITY, what="the identity"))
+    return wraps.read_identity(files.read_limited(path, _MAX_IDENTITY, what="the identity"))
 
 
 class Offers(list[Offer]):
@@ -169,14 +167,14 @@ def offers(ws: Workspace, *, url: str | None = None, keys: Sequence[str | bytes]
 
     def look(place: Place, _: str) -> list[Offer]:
         nonlocal unread
-        found, more = _offered(ws, place, keys)
+        result, more = _offered(ws, place, keys)
         unread += more
-        return found
+        return result
 
-    with open_vault.alone(ws):
-        found = Offers(_at_each(ws, url, look))
-    found.unread = unread
-    return found
+    with open_vault.exclusive(ws):
+        result = Offers(_at_each(ws, url, look))
+    result.unread = unread
+    return result
 
 
 def _offered(
@@ -193,16 +191,16 @@ def accept(
     url: str | None = None,
     keys: Sequence[str | bytes] = (),
     name: str | None = None,
-) -> list[Accepted]:
+) -> list[AcceptedShare]:
     """Take part in one offered session, by its name; without one, in all whose sender is trusted and not revoked.
 
     Sessions that were accepted before are looked at again: they may be shared with other rights by now.
     """
-    gone: list[str] = []
+    deleted: list[str] = []
     waiting: list[Offer] = []
-    with open_vault.alone(ws):
+    with open_vault.exclusive(ws):
         outgoing.cleanse(ws)
-        done = _at_each(ws, url, lambda place, at: _accepted_at(ws, place, at, keys, name, gone, waiting))
+        done = _at_each(ws, url, lambda place, at: _accepted_at(ws, place, at, keys, name, deleted, waiting))
     if done:
         ws.remotes_changed()
         return done
@@ -213,9 +211,9 @@ def accept(
             hint=f"Look at them: holdfast accept{where} --list. Then take one by its name, for instance:"
             f" holdfast accept{where} {waiting[0].name[:8]}",
         )
-    if name is not None and not gone:
+    if name is not None and not deleted:
         raise NotFound(f"there is no offer {name[:70]!a}", hint=f"They are shown by: holdfast accept{where} --list")
-    if gone:
+    if deleted:
         raise NotFound(
             "what was shared with this device there was deleted", hint="holdfast history shows what is here."
         )
@@ -237,7 +235,7 @@ def _at_each(ws: Workspace, url: str | None, look: Callable[[Place, str], list[_
     away: HoldfastError | None = None
     for where in places:
         try:
-            with open_vault.place(ws, where) as place:
+            with open_vault.remote_at(ws, where) as place:
                 done += look(place, where)
         except Unreachable as error:
             away = away or error
@@ -247,18 +245,18 @@ def _at_each(ws: Workspace, url: str | None, look: Callable[[Place, str], list[_
 
 
 def _accepted_at(
-    ws: Workspace, place: Place, where: str, keys: Sequence[str | bytes], name: str | None, gone: list[str],
+    ws: Workspace, place: Place, where: str, keys: Sequence[str | bytes], name: str | None, deleted: list[str],
     waiting: list[Offer],
-) -> list[Accepted]:  # fmt: skip
+) -> list[AcceptedShare]:  # fmt: skip
     """What was accepted there. `gone`: sessions that were deleted; `waiting`: offers that take a person's word."""
     joined = {remote.vault for remote in remote_list.load(ws.home) if remote.kind == "share"}
-    wanted: list[Wrapped] = []
+    wanted: list[KeyWrap] = []
     if name is None:
         known = vault_shares.offers(place, [open_vault.keys(ws).identity, *keys])
         wanted += [wrapped for wrapped in known if wrapped.vault in joined]
     for offer in _offered(ws, place, keys, name)[0]:
         if _is_deleted(ws, offer.session) and (name is None or _is_named(offer, name)):
-            gone.append(offer.session)
+            deleted.append(offer.session)
         elif (name is None and offer.known and not offer.revoked and not offer.taken) or _is_named(offer, name):
             wanted.append(offer.wrapped)
         else:
@@ -266,20 +264,20 @@ def _accepted_at(
     if name is not None and len(wanted) > 1:
         choices = ", ".join(wrapped.vault[:16] for wrapped in wanted)
         raise Refused(f"several offers begin with {name[:70]!a}", hint=f"Give more of it: {choices}")
-    found = (_accept(ws, place, where, wrapped, gone) for wrapped in wanted)
-    return [accepted for accepted in found if accepted is not None]
+    results = (_accept(ws, place, where, wrapped, deleted) for wrapped in wanted)
+    return [accepted for accepted in results if accepted is not None]
 
 
 def _is_named(offer: Offer, name: str | None) -> bool:
     return name is not None and len(name) >= _SHORTEST_NAME and offer.name.startswith(name.lower())
 
 
-def _accept(ws: Workspace, place: Place, where: str, offer: Wrapped, gone: list[str]) -> Accepted | None:
-    here = open_vault.here(ws)
+def _accept(ws: Workspace, place: Place, where: str, offer: KeyWrap, deleted: list[str]) -> AcceptedShare | None:
+    here = open_vault.this_device(ws)
     session = offer.session or ""
     known = any(remote.vault == offer.vault for remote in remote_list.load(ws.home))
     if _is_deleted(ws, session):
-        gone.append(session)
+        deleted.append(session)
         return None
     # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
     vault = vault_shares.accept(here, place, replace(offer, secret=None))
@@ -288,7 +286,7 @@ def _accept(ws: Workspace, place: Place, where: str, offer: Wrapped, gone: list[
         _forget(ws, vault, session)  # it was taken back: what its keys open is gone
         return None
     if _is_deleted(ws, session):
-        gone.append(session)
+        deleted.append(session)
         if not known:
             _forget(ws, vault, session)
         return None
@@ -298,8 +296,8 @@ def _accept(ws: Workspace, place: Place, where: str, offer: Wrapped, gone: list[
     if secret is not None:
         vault_shares.accept(here, place, replace(offer, secret=secret, secrets=(secret,)))
     elif not admitted:
-        join_vault.take_back(vault)  # asked when it was still shared to write
-    return Accepted(session, name, admitted or secret is not None, admitted)
+        join_vault.withdraw_request(vault)  # asked when it was still shared to write
+    return AcceptedShare(session, name, admitted or secret is not None, admitted)
 
 
 def _forget(ws: Workspace, vault: Vault, session: str) -> None:

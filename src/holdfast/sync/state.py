@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.decode import decodable
 from holdfast.store.interface import Store, Transaction
-from holdfast.sync.protocol.heads import Indexed, WantedPushes
+from holdfast.sync.protocol.heads import IndexedPack, WantedPushes
 
 if TYPE_CHECKING:
     from holdfast.sync.protocol.membership import Membership
@@ -35,7 +35,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # The newest head that is known to have been there: those after it were sent, and nobody answered.
     there: int = 0
     pushes: int = 0
-    packs: tuple[Indexed, ...] = ()
+    packs: tuple[IndexedPack, ...] = ()
     # Events that came into the store up to this place were looked at.
     place: int = 0
     tips: tuple[str, ...] = ()
@@ -58,12 +58,12 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     # Of the head as it was sent.
     digest: bytes = b""
     # Objects that go once it is there.
-    gone: tuple[str, ...] = ()
+    obsolete: tuple[str, ...] = msgspec.field(default=(), name="gone")
     # What it holds of streams that a copy of this home went on with too: session/writer, and the events' hashes.
     forks: dict[str, tuple[str, ...]] = {}
 
 
-class Gap(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class PushGap(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Pushes that could not be read, and where they were said to be."""
 
     first: int
@@ -83,24 +83,24 @@ class ReadPosition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     counter: int = 0
     digest: bytes = b""
     applied: int = 0
-    holes: tuple[Gap, ...] = ()
+    gaps: tuple[PushGap, ...] = msgspec.field(default=(), name="holes")
     # Its device was removed, and not all of it was accepted: read anew should the device be let in again.
-    held: bool = False
+    unaccepted: bool = msgspec.field(default=False, name="held")
     # Then also: how many of its pushes had been read, and how many of those at the remote have not.
     read: int = 0
     unread: int = 0
     # When its author wrote the newest head, by the author's own clock; and when we read it.
-    said_at: int = 0
-    heard_at: int = 0
+    published_at: int = msgspec.field(default=0, name="said_at")
+    read_at: int = msgspec.field(default=0, name="heard_at")
 
 
-class Vouched(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class VouchedStream(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How far each device has vouched for a stream in the vault: the same events may come from several."""
 
     by: dict[str, int] = {}
 
-    def and_by(self, device: str, seq: int) -> Vouched:
-        return Vouched({**self.by, device: max(seq, self.by.get(device, 0))})
+    def and_by(self, device: str, seq: int) -> VouchedStream:
+        return VouchedStream({**self.by, device: max(seq, self.by.get(device, 0))})
 
     def accepted(self, members: Membership, session: str, writer: str) -> int:
         """How far it counts: all that a member vouches for, and of the others what was accepted of them."""
@@ -111,7 +111,7 @@ class Vouched(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return max((seq for device, seq in self.by.items() if members.is_member(device)), default=0)
 
 
-class Turned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class PastRejection(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Something that was not taken in."""
 
     pack: str
@@ -153,8 +153,8 @@ class VaultState:
         return self._root + "/".join(parts)
 
     def read(self, kind: type[_D], *parts: str) -> _D | None:
-        found = self._store.remembered(self.name(*parts))
-        return None if found is None else decoded(kind, found)
+        data = self._store.remembered(self.name(*parts))
+        return None if data is None else decoded(kind, data)
 
     def raw(self, *parts: str) -> bytes | None:
         return self._store.remembered(self.name(*parts))
@@ -182,7 +182,7 @@ class VaultState:
 
     # ── the things most asked for ────────────────────────────────────────────────────────────────────────
 
-    def standing(self) -> DeviceStatus:
+    def status(self) -> DeviceStatus:
         return self.read(DeviceStatus, "standing") or DeviceStatus()
 
     def own(self, writer: str) -> Published:
@@ -191,12 +191,15 @@ class VaultState:
     def cursors(self) -> dict[str, ReadPosition]:
         return dict(self.under(ReadPosition, "life"))
 
-    def vouched(self, session: str, writer: str) -> Vouched:
-        return self.read(Vouched, "stream", session, writer) or Vouched()
+    def vouched(self, session: str, writer: str) -> VouchedStream:
+        return self.read(VouchedStream, "stream", session, writer) or VouchedStream()
 
     def vouch(self, transaction: Transaction, session: str, writer: str, device: str, seq: int) -> None:
         """A device vouches for a stream up to here; that it did so for less before stays true."""
-        before = decoded(Vouched, transaction.remembered(self.name("stream", session, writer)) or b"") or Vouched()
+        before = (
+            decoded(VouchedStream, transaction.remembered(self.name("stream", session, writer)) or b"")
+            or VouchedStream()
+        )
         if before.by.get(device, 0) < seq:
             self.write(transaction, before.and_by(device, seq), "stream", session, writer)
 
@@ -204,16 +207,16 @@ class VaultState:
         """Of a stream of ours that forked: the events that are published, whatever their numbers."""
         return self.read(tuple[str, ...], "fork", session, writer) or ()
 
-    def streams(self, session: str | None = None) -> Iterator[tuple[str, str, Vouched]]:
+    def streams(self, session: str | None = None) -> Iterator[tuple[str, str, VouchedStream]]:
         """Session, writer, and how far the stream is known in the vault."""
         parts = ("stream",) if session is None else ("stream", session)
-        for name, known in self.under(Vouched, *parts):
+        for name, known in self.under(VouchedStream, *parts):
             where = name if session is None else f"{session}/{name}"
-            found, _, writer = where.partition("/")
-            yield found, writer, known
+            found_session, _, writer = where.partition("/")
+            yield found_session, writer, known
 
-    def turned(self) -> list[Turned]:
-        return [turned for _, turned in self.under(Turned, "turned")]
+    def rejections(self) -> list[PastRejection]:
+        return [rejection for _, rejection in self.under(PastRejection, "turned")]
 
 
 def decoded(kind: type[_D], value: bytes) -> _D | None:

@@ -33,11 +33,11 @@ from holdfast.sync import (
 )
 from holdfast.sync.protocol import heads
 from holdfast.sync.pull import Pull
-from holdfast.sync.push import Publishing
-from holdfast.sync.read_heads import look, name_of
+from holdfast.sync.push import Publisher
+from holdfast.sync.read_heads import name_of, read_listing
 from holdfast.sync.remote_list import KnownRemote
 from holdfast.sync.remotes.base import ObjectInfo, foreign_at, replace_unreadable
-from holdfast.sync.state import Turned, VaultState
+from holdfast.sync.state import PastRejection, VaultState
 from holdfast.sync.sync_report import Progress, SyncReport, silent
 from holdfast.sync.vault import Vault
 
@@ -53,7 +53,7 @@ class SessionNews(NamedTuple):
     conflicts: int
 
 
-class Synced(NamedTuple):
+class SyncResult(NamedTuple):
     """What came of it: all remotes together, and those that failed."""
 
     report: SyncReport
@@ -72,18 +72,18 @@ def sync(
     patient: bool = True,
     put_back: bool = False,
     begun: Callable[[], None] = lambda: None,
-) -> Synced:
+) -> SyncResult:
     """Exchange what is missing. `patient`: a person waits for it.
 
     `put_back`: a remote that was emptied gets everything again. `begun` is told when it is this one's turn: whatever
     was recorded until then is in it.
     """
-    wanted = [remote_list.named(ws.home, name)] if name is not None else remote_list.load(ws.home)
+    wanted = [remote_list.find(ws.home, name)] if name is not None else remote_list.load(ws.home)
     if not wanted:
-        raise remote_list.none()
+        raise remote_list.no_remotes()
     ws.collect()
     report, failed, reached = SyncReport(), {}, []
-    with open_vault.alone(ws):
+    with open_vault.exclusive(ws):
         begun()
         for remote in wanted:
             if shared_with_me.leave_deleted(ws, remote):
@@ -95,45 +95,45 @@ def sync(
             try:
                 with open_vault.vault(ws, remote, hurried=not patient) as vault:
                     report.add(sync_vault(vault, progress=progress, patient=patient, put_back=put_back))
-                    wrong = create_vault.replaced(vault) if patient and remote.kind == "vault" else None
+                    wrong = create_vault.check_public_object(vault) if patient and remote.kind == "vault" else None
                     if wrong is not None:
                         report.reject(create_vault.PUBLIC, "", wrong)
-                    if join_vault.under_other_keys(vault):
-                        said = remote_list.other_keys(remote)
-                        report.note(f"{remote.name}: {said}")
+                    if join_vault.has_other_keys(vault):
+                        message = remote_list.other_keys(remote)
+                        report.note(f"{remote.name}: {message}")
                 reached.append(remote.name)
             except HoldfastError as error:
                 failed[remote.name] = error
                 note_error(ws, remote, error)
     ws.synced()
-    _tell_of_shares_elsewhere(ws, report)
-    _remember_gone(ws, report)
+    _note_shares_elsewhere(ws, report)
+    _remember_deleted(ws, report)
     sessions = news(ws, report.sessions)
-    return Synced(report, failed, sum(session.conflicts for session in sessions), reached, sessions)
+    return SyncResult(report, failed, sum(session.conflicts for session in sessions), reached, sessions)
 
 
 def note_error(ws: Workspace, remote: KnownRemote, error: HoldfastError) -> None:
     """Let `status` show it, until a sync succeeds."""
     memory = VaultState(ws.store(), remote.vault)
-    standing = memory.standing()
-    if standing.error != error.message:
+    status = memory.status()
+    if status.error != error.message:
         with ws.transaction() as transaction:
-            memory.write(transaction, replace(standing, error=error.message), "standing")
+            memory.write(transaction, replace(status, error=error.message), "standing")
 
 
 def news(ws: Workspace, sessions: Iterable[str]) -> list[SessionNews]:
     """What these sessions are about, the latest first; those that were deleted are not among them."""
-    found: list[tuple[int, SessionNews]] = []
+    dated: list[tuple[int, SessionNews]] = []
     for session in sessions:
         state = ws.store().state(session)
         if state is not None and not state.deleted:
             conflicts = sum(conflict.chosen is None for conflict in view.conflicts(state))
             about = SessionNews(session, shorten(view.text_value(state, "goal") or "", 200), conflicts)
-            found.append((max(state.latest.values(), default=0), about))
-    return [about for _, about in sorted(found, key=lambda one: (-one[0], one[1].id))]
+            dated.append((max(state.latest.values(), default=0), about))
+    return [about for _, about in sorted(dated, key=lambda item: (-item[0], item[1].id))]
 
 
-def _tell_of_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
+def _note_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
     """Only devices that accepted a share take part in it: what others of the same person record reaches no owner."""
     accepted = shared_with_me.shares(ws.home)
     for session in sorted(report.sent - accepted.keys()):
@@ -147,13 +147,13 @@ def _tell_of_shares_elsewhere(ws: Workspace, report: SyncReport) -> None:
 # ── what others deleted ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _remember_gone(ws: Workspace, report: SyncReport) -> None:
+def _remember_deleted(ws: Workspace, report: SyncReport) -> None:
     """So that whoever was at work on it is told, also where nobody saw this sync. What it was about is erased."""
     left = [(place, deleted) for deleted in report.deleted for place in deleted.places]
     if left:
         with ws.transaction() as transaction:
             for place, rest in left:
-                transaction.remember(session_status.GONE + place, f"{rest.session}\n{rest.device}".encode())
+                transaction.remember(session_status.DELETED_AT + place, f"{rest.session}\n{rest.device}".encode())
 
 
 @contextmanager
@@ -195,17 +195,17 @@ def sync_vault(
     """
     if put_back:
         replace_unreadable(main.remote)
-    found = main.remote.list("h/")
-    if not found and not put_back:
+    listed = main.remote.list("h/")
+    if not listed and not put_back:
         _refuse_emptied(main)
     report = SyncReport()
-    report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
-    for share in vault_shares.followed(main) if main.membership.is_member(main.me) else ():
+    report.add(_sync_one(main, listed, None, progress, patient=patient, put_back=put_back))
+    for share in vault_shares.followed_shares(main) if main.membership.is_member(main.me) else ():
         if not authority.may_share(main, share.by, share.session):
             main.report.reject("", name_of(main, share.by), _NOT_THEIRS)
             continue
-        vault = vault_shares.opened(main, share.vault, share.founding)
-        report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
+        vault = vault_shares.open_share(main, share.vault, share.founding)
+        report.add(_sync_one(vault, listed, main, progress, patient=patient, put_back=put_back))
     for name in foreign_at(main.remote):
         main.report.reject(printable(name), "", _FOREIGN)
     if any(refused.reason in (_NOT_THEIRS, _FOREIGN) for refused in main.report.rejected):
@@ -218,16 +218,16 @@ def sync_vault(
 def _refuse_emptied(main: Vault) -> None:
     """An empty place is most often a disk that is not mounted, or another bucket: nothing is written there."""
     published = main.memory.own(main.here.writer()).counter or main.memory.cursors()
-    if published and create_vault.missing(main.remote):
+    if published and create_vault.is_missing(main.remote):
         raise Unreachable(
             "the vault is not at this remote any more",
             hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
         )
 
 
-def _one(
+def _sync_one(
     vault: Vault,
-    found: Sequence[ObjectInfo],
+    listed: Sequence[ObjectInfo],
     main: Vault | None,
     progress: Progress,
     *,
@@ -238,18 +238,18 @@ def _one(
         _note_reached(vault)
         return vault.report
     try:
-        error, shut_out = _exchange(vault, found, main, progress, patient=patient, put_back=put_back)
+        error, shut_out = _exchange(vault, listed, main, progress, patient=patient, put_back=put_back)
     except HoldfastError:
         _remember_rejected(vault, whole=False)
         raise
     _remember_rejected(vault, whole=True)
-    _note_standing(vault, main, error, shut_out=shut_out)
+    _save_status(vault, main, error, shut_out=shut_out)
     return vault.report
 
 
 def _exchange(
     vault: Vault,
-    found: Sequence[ObjectInfo],
+    listed: Sequence[ObjectInfo],
     main: Vault | None,
     progress: Progress,
     *,
@@ -260,18 +260,18 @@ def _exchange(
 
     `put_back`: the remote lost something, and is to have it again, whatever it shows.
     """
-    listing = look(found, vault.tag)
+    listing = read_listing(listed, vault.tag)
     if vault.membership.session is not None and main is None and not _comes_through(vault):
         return None, False
     vault.flush()
-    push = Publishing(vault, listing, progress=progress)
+    push = Publisher(vault, listing, progress=progress)
     push.settle()
     pull = Pull(vault, listing, progress=progress, patient=patient)
-    pull.hearing.listen()
+    pull.heads.read_all()
     vault.reject_entries()
-    if main is not None and not vault.membership.is_admin(vault.me) and _has_strangers(vault):
+    if main is not None and not vault.membership.is_admin(vault.me) and _has_foreign_devices(vault):
         return None, False
-    device_removal.obey(vault, lambda: _beside(vault, main))
+    device_removal.obey(vault, lambda: _other_vaults(vault, main))
     if vault.membership.session is None and vault.membership.is_member(vault.me):
         provenance.agree(vault)
     pull.packs()
@@ -285,45 +285,45 @@ def _exchange(
     if lost and vault.membership.is_member(vault.me):  # of who was removed it is taken away
         where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
-    key_maintenance.tend(vault, listing, main, lost=lost or put_back)
+    key_maintenance.maintain(vault, listing, main, lost=lost or put_back)
     join_vault.remember(vault, listing)
     if vault.removes_unplaced() or (main is not None and main.removes_unplaced()):
         vault.report.note(_UNPLACED)  # who was removed has the present key
-    elif vault.membership.is_member(vault.me) and not (main is not None and _has_strangers(vault)):
+    elif vault.membership.is_member(vault.me) and not (main is not None and _has_foreign_devices(vault)):
         if lost or put_back or retired_writers.is_wanted(vault, push.writer, pull.wanted):
             retired_writers.restore(push, listing, pull.wanted)
-        if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
+        if vault.membership.is_admin(vault.me) and not vault.memory.status().admin:
             push.look_again()  # it may vouch for more than before
         before = vault.report.pushed
         with uncollected():
-            push.everything(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
-        if pull.hearing.shut_out:
+            push.publish_all(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
+        if pull.heads.shut_out:
             # Others use a key that we were not given: what we wrote lies there, and is taken in by nobody.
             vault.report.pushed = before
     elif vault.me in vault.membership.removed and _still_reads(vault):
-        if vault.memory.standing().place == "member":
+        if vault.memory.status().place == "member":
             vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
         vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
     vault.reject_planted()
-    if pull.hearing.locked_out:
+    if pull.heads.locked_out:
         as_guest = vault.membership.session is not None and main is None
-        said = _TAKEN_BACK if as_guest else _LOCKED_OUT
-        vault.report.note(f"{said[0].upper()}{said[1:]}.")
-        return said, pull.hearing.shut_out
+        message = _TAKEN_BACK if as_guest else _LOCKED_OUT
+        vault.report.note(f"{message[0].upper()}{message[1:]}.")
+        return message, pull.heads.shut_out
     return None, False
 
 
-def _has_strangers(share: Vault) -> bool:
+def _has_foreign_devices(share: Vault) -> bool:
     """Nothing is exchanged in a share of ours while a device has a part in it that does not belong to the vault."""
-    found = authority.has_strangers(share)
-    if found:
+    foreign = authority.has_foreign_devices(share)
+    if foreign:
         session = str(share.membership.session)[:8]
         share.report.reject(
             "", name_of(share, share.membership.founder),
             f"its share of session {session} has devices that do not belong to the vault, and is not followed",
         )  # fmt: skip
-    return found
+    return foreign
 
 
 def _comes_through(vault: Vault) -> bool:
@@ -351,25 +351,27 @@ def _remember_rejected(vault: Vault, *, whole: bool) -> None:
         for name in over:
             vault.memory.forget(transaction, "turned", name)
         for name in new:
-            turned = Turned(**now[name]._asdict(), at=vault.here.now())
+            turned = PastRejection(**now[name]._asdict(), at=vault.here.now())
             vault.memory.write(transaction, turned, "turned", name)
 
 
 def _note_reached(vault: Vault) -> None:
     """Nothing could be read, and nothing failed: what failed before is over."""
-    standing = vault.memory.standing()
-    if standing.error is not None:
+    status = vault.memory.status()
+    if status.error is not None:
         with vault.here.transaction() as transaction:
-            vault.memory.write(transaction, replace(standing, error=None), "standing")
+            vault.memory.write(transaction, replace(status, error=None), "standing")
 
 
-def _note_standing(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
+def _save_status(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
     """What can be told of it later without asking the remote, and without any key."""
-    standing, members = vault.memory.standing(), vault.membership
-    gone = "reader" if _still_reads(vault) else "out"
-    place = "member" if members.is_member(vault.me) else gone if vault.me in members.removed else standing.place
+    status, members = vault.memory.status(), vault.membership
+    removed_place = "reader" if _still_reads(vault) else "out"
+    place = (
+        "member" if members.is_member(vault.me) else removed_place if vault.me in members.removed else status.place
+    )
     now = replace(
-        standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
+        status, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
         shut_out=shut_out, device=vault.me,
     )  # fmt: skip
     people = tuple(sorted({invite.email for invite in members.invites if invite.live}))
@@ -388,11 +390,11 @@ def _still_reads(vault: Vault) -> bool:
 
 def _belongs(vault: Vault) -> bool:
     """Whether there is anything to read for us: a request may have been heard since."""
-    standing = vault.memory.standing()
-    if join_vault.under_other_keys(vault):
-        return join_vault.arrived(vault)  # whoever asked says what is to be done
-    if standing.place == "pending":
-        if join_vault.arrived(vault):
+    status = vault.memory.status()
+    if join_vault.has_other_keys(vault):
+        return join_vault.complete_join(vault)  # whoever asked says what is to be done
+    if status.place == "pending":
+        if join_vault.complete_join(vault):
             return True
         vault.report.note(
             "This device waits to be let in. On one that belongs to the vault:"
@@ -402,18 +404,21 @@ def _belongs(vault: Vault) -> bool:
     if not vault.wrapped():
         vault.ask_for_wraps()
         vault.learn_anew()
-    elif standing.request is not None:
+    elif status.request is not None:
         vault.learn_anew()
         if vault.membership.is_member(vault.me):
-            join_vault.arrived(vault)
+            join_vault.complete_join(vault)
     return bool(vault.wrapped())
 
 
-def _beside(vault: Vault, main: Vault | None) -> list[Vault]:
+def _other_vaults(vault: Vault, main: Vault | None) -> list[Vault]:
     """The other vaults through which the same sessions travel."""
     if main is not None:
         return [main]
-    return [vault_shares.opened(vault, session.vault, session.founding) for session in vault_shares.followed(vault)]
+    return [
+        vault_shares.open_share(vault, session.vault, session.founding)
+        for session in vault_shares.followed_shares(vault)
+    ]
 
 
 def _has_readers(vault: Vault) -> bool:
@@ -428,14 +433,14 @@ def _has_readers(vault: Vault) -> bool:
 
 def _withheld(vault: Vault, pull: Pull) -> None:
     """Say which devices' words are missing. Looked at twice: a head may have been replaced while we looked."""
-    hearing = pull.hearing
-    if not hearing.withheld() and not hearing.absent:
+    heads_reader = pull.heads
+    if not heads_reader.withheld() and not heads_reader.absent:
         return
-    hearing.listing = look(vault.remote.list("h/"), vault.tag)
-    for life, device in hearing.withheld():
+    heads_reader.listing = read_listing(vault.remote.list("h/"), vault.tag)
+    for life, device in heads_reader.withheld():
         name = name_of(vault, device) if device else ""
         vault.report.reject(f"h/{vault.tag}.{life}", name, "newer word of a device is not shown by the remote")
-    for some in hearing.listing.rivals.values():
-        for item in some:
-            if item.name in hearing.absent:
+    for names in heads_reader.listing.rivals.values():
+        for item in names:
+            if item.name in heads_reader.absent:
                 vault.report.reject(item.name, "", "the remote lists a head that is not there")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 # More than this says nothing more to anybody, and whoever keeps the objects decides how many are bad.
-_MOST: Final = 1_000
+_MAX_REJECTED: Final = 1_000
 
 # How far a long sync is: done, of how many, and what is counted.
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -24,7 +24,7 @@ class RejectedObject(NamedTuple):
     reason: str
 
 
-class Deleted(NamedTuple):
+class DeletedSession(NamedTuple):
     """A session that was here, and that another device deleted; what it was about is known a last time."""
 
     session: str
@@ -44,7 +44,7 @@ class SyncReport:
         self._known: set[RejectedObject] = set()
         # Sessions that something new was learned of.
         self.sessions: set[str] = set()
-        self.deleted: list[Deleted] = []
+        self.deleted: list[DeletedSession] = []
         # Sentences for a person: waiting for approval, cut off, sessions held back.
         self.notes: list[str] = []
 
@@ -52,7 +52,7 @@ class SyncReport:
         entry = RejectedObject(pack, device, reason)
         if entry in self._known:
             return
-        if len(self.rejected) >= _MOST:
+        if len(self.rejected) >= _MAX_REJECTED:
             entry = RejectedObject("", "", "and more that was turned away")
             if entry in self._known:
                 return

@@ -19,11 +19,11 @@ from holdfast.core.text import printable
 from holdfast.store.interface import Store, Transaction
 from holdfast.sync import find_wraps
 from holdfast.sync.protocol import entries, heads, sealing, wraps
-from holdfast.sync.protocol.ancestry import followed, names_too_much, said_too_much, trace
-from holdfast.sync.protocol.entries import MembershipEntry, NewKey, Signed
+from holdfast.sync.protocol.ancestry import followed, over_missing_limit, over_size_limit, trace
+from holdfast.sync.protocol.entries import MembershipEntry, NewKey, SignedEntry
 from holdfast.sync.protocol.membership import Membership, evaluate
 from holdfast.sync.protocol.sealing import NO_KEY, Unsealable
-from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.protocol.wraps import KeyWrap
 from holdfast.sync.remotes.base import Missing, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import FOUNDING, VaultState
 from holdfast.sync.sync_report import SyncReport
@@ -31,24 +31,24 @@ from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, verify
 
 # Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
-_MOST_ENTRIES: Final = 20_000
-_MOST_BAD_ENTRIES: Final = 500
+_MAX_ENTRIES: Final = 20_000
+_MAX_BAD_ENTRIES: Final = 500
 # So many of them are reported one by one.
 _FEW: Final = 3
-_MOST_UNNAMED_KEYS: Final = 1_000
+_MAX_UNNAMED_KEYS: Final = 1_000
 # Bytes of entries that are not small, which are read in one sync.
 _SMALL: Final = 4 << 10
-_MOST_UNFOLDED: Final = 64 << 20
+_MAX_UNFOLDED: Final = 64 << 20
 # Entries of who has said too much: their names are remembered, and they are not fetched again.
-_MOST_OVER: Final = 5_000
-_MOST_VERIFIED: Final = 100_000
+_MAX_OVER: Final = 5_000
+_MAX_VERIFIED: Final = 100_000
 # Who left a wrap, where only this much shows: that they have the vault's box.
 SOMEBODY: Final = "somebody"
 # Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
 _verified: set[str] = set()
 
 
-class ThisDevice(NamedTuple):
+class LocalDevice(NamedTuple):
     """This device, as a vault needs it."""
 
     keys: DeviceKeys
@@ -69,7 +69,13 @@ class ThisDevice(NamedTuple):
 
 class Vault:
     def __init__(
-        self, here: ThisDevice, remote: RemoteStore, vault: str, *, main: Vault | None = None, room: int | None = None
+        self,
+        here: LocalDevice,
+        remote: RemoteStore,
+        vault: str,
+        *,
+        main: Vault | None = None,
+        room: int | None = None,
     ) -> None:
         """`main`: of a session that we share ourselves, the vault it belongs to.
 
@@ -82,11 +88,11 @@ class Vault:
         self.tag = sealing.vault_tag(vault)
         self.memory = VaultState(here.store, vault)
         self.report = SyncReport()
-        self._entries: dict[str, Signed] | None = None
+        self._entries: dict[str, SignedEntry] | None = None
         self._membership: Membership | None = None
-        self._opened: dict[str, Wrapped] = {}
+        self._opened: dict[str, KeyWrap] = {}
         # Made here and not written down yet: of a founding, or of a new epoch.
-        self._fresh: list[Wrapped] = []
+        self._fresh: list[KeyWrap] = []
         # What this device has in common with the vault's box and with the devices of the vault, by their age keys.
         self._common: dict[str, bytes | None] = {}
         # Who left each wrap, by the membership of that time.
@@ -114,48 +120,49 @@ class Vault:
     # ── who belongs to it ────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def known(self) -> dict[str, Signed]:
+    def known(self) -> dict[str, SignedEntry]:
         """Every entry this device has, by hash."""
         if self._entries is None:
-            found = (entries.unpack(packed) for packed in self.memory.raw_under("entry").values())
-            self._entries = {entries.hash_of(signed.payload): signed for signed in found}
+            stored = (entries.unpack(packed) for packed in self.memory.raw_under("entry").values())
+            self._entries = {entries.hash_of(signed.payload): signed for signed in stored}
             founding = self.founding()
             if founding is not None:
                 self._entries[entries.hash_of(founding.payload)] = founding
         return self._entries
 
-    def founding(self) -> Signed | None:
+    def founding(self) -> SignedEntry | None:
         packed = self.memory.raw(FOUNDING)
         if packed is not None:
             return entries.unpack(packed)
         # A store that lost its memory: the keys that were left for this device say how the vault began.
-        found = (entries.unpack_or_none(wrapped.founding) for wrapped in self.wrapped())
+        foundings = (entries.unpack_or_none(wrapped.founding) for wrapped in self.wrapped())
         return next(
-            (signed for signed in found if signed is not None and entries.hash_of(signed.payload) == self.id), None
+            (signed for signed in foundings if signed is not None and entries.hash_of(signed.payload) == self.id),
+            None,
         )
 
     @property
     def membership(self) -> Membership:
         if self._membership is None:
-            if len(_verified) > _MOST_VERIFIED:
+            if len(_verified) > _MAX_VERIFIED:
                 _verified.clear()
             self._membership = evaluate(self.known.values(), self.id, verified=_verified)
         return self._membership
 
-    def add(self, signed: Signed) -> str:
+    def add(self, signed: SignedEntry) -> str:
         """Count an entry of our own from now on, before it is written down; gives its hash."""
         own = entries.hash_of(signed.payload)
         self.known[own] = signed
         self._membership = None
         return own
 
-    def take(self, found: Iterable[Signed]) -> None:
+    def keep(self, received: Iterable[SignedEntry]) -> None:
         """Keep these entries. Whether they count, the whole of them decides."""
-        new = {entries.hash_of(signed.payload): signed for signed in found}
+        new = {entries.hash_of(signed.payload): signed for signed in received}
         # A copy that proved to be wrongly signed makes room for another: the right one may have come later.
         wrong = {name for name, _ in self.membership.rejected}
         new = {name: signed for name, signed in new.items() if name not in self.known or name in wrong}
-        new = self._standing(new)
+        new = self._valid_new_entries(new)
         if new:
             with self.here.transaction() as transaction:
                 for name, signed in new.items():
@@ -163,25 +170,25 @@ class Vault:
             self.known.update(new)
             self._membership = None
 
-    def _standing(self, new: dict[str, Signed]) -> dict[str, Signed]:
+    def _valid_new_entries(self, new: dict[str, SignedEntry]) -> dict[str, SignedEntry]:
         """Those that somebody of the vault signed. The rest is reported, not kept: anybody can make any amount."""
         if not new:
             return new
-        found = trace({**self.known, **new}.values(), self.id, _verified)
-        wrong = dict(found.rejected)
-        for name in found.waiting:
+        ancestry = trace({**self.known, **new}.values(), self.id, _verified)
+        wrong = dict(ancestry.rejected)
+        for name in ancestry.waiting:
             header = entries.header_of(new[name].payload) if name in new else None
-            keys = None if header is None else found.keys.get(header.by)
+            keys = None if header is None else ancestry.keys.get(header.by)
             if keys is None or not verify(keys.signing, ENTRY, *new[name]):
                 wrong.setdefault(name, "what it follows is not there")
         for name in new.keys() & wrong.keys():
             self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
         kept = {name: signed for name, signed in new.items() if name not in wrong}
         main = None if self.main is None else self.main.membership
-        over = said_too_much(
-            self.known, kept, found,
+        over = over_size_limit(
+            self.known, kept, ancestry,
             lambda: evaluate({**self.known, **kept}.values(), self.id, verified=_verified), main,
-        ) | names_too_much(self.known, kept, found, main or self.membership)  # fmt: skip
+        ) | over_missing_limit(self.known, kept, ancestry, main or self.membership)  # fmt: skip
         if over:
             self._pass_over(over)
         return {name: signed for name, signed in kept.items() if name not in over}
@@ -197,7 +204,7 @@ class Vault:
 
     def _pass_over(self, over: dict[str, str]) -> None:
         with self.here.transaction() as transaction:
-            self._over = dict([*self.over.items(), *over.items()][-_MOST_OVER:])
+            self._over = dict([*self.over.items(), *over.items()][-_MAX_OVER:])
             self.memory.write(transaction, self._over, "over")
         for author in sorted(set(over.values())):
             known = self.membership.members.get(author) or self.membership.removed.get(author)
@@ -216,11 +223,11 @@ class Vault:
         if not absent:
             return {}
         headers = {name: entries.header_of(self.known[name].payload) for name in self.membership.waiting}
-        said: dict[str, list[str]] = {}
+        by_author: dict[str, list[str]] = {}
         for name, header in headers.items():
             if header is not None:
-                said.setdefault(header.by, []).append(name)
-        return {by: sorted(followed(headers.get, names) & absent) for by, names in said.items()}
+                by_author.setdefault(header.by, []).append(name)
+        return {by: sorted(followed(headers.get, names) & absent) for by, names in by_author.items()}
 
     def removes_unplaced(self) -> bool:
         """Whether an admin takes a part in it from somebody by an entry that waits for others."""
@@ -236,7 +243,7 @@ class Vault:
                 return True
         return False
 
-    def learn(self, hashes: Iterable[str], *, most_bad: int = _MOST_BAD_ENTRIES, by: str = "") -> None:
+    def learn(self, hashes: Iterable[str], *, most_bad: int = _MAX_BAD_ENTRIES, by: str = "") -> None:
         """Fetch entries by their hashes, and all that they stand on, until so many of them could not be had.
 
         `by`: the device whose entries follow them. Once a few are not there, only those that the remote lists are
@@ -244,25 +251,29 @@ class Vault:
         """
         # Each with the device whose entry follows it.
         wanted = [(item, by) for item in hashes if item not in self.known][::-1]
-        found: dict[str, Signed] = {}
+        fetched: dict[str, SignedEntry] = {}
         tried: set[str] = set()
         bad, unlisted = self._bad_entries, 0
         while wanted and self._bad_entries - bad < most_bad:
-            asked, follower = wanted.pop()
-            if asked in tried or asked in self.known or (asked in self.over and follower in ("", self.over[asked])):
+            wanted_hash, follower = wanted.pop()
+            if (
+                wanted_hash in tried
+                or wanted_hash in self.known
+                or (wanted_hash in self.over and follower in ("", self.over[wanted_hash]))
+            ):
                 continue
-            tried.add(asked)
-            name = self.entry_name(asked)
+            tried.add(wanted_hash)
+            name = self.entry_name(wanted_hash)
             if not self._is_listed(name):
                 unlisted += 1
                 continue
-            entry = self._fetch(name, asked, quiet=self._bad_entries - bad >= _FEW)
+            entry = self._fetch(name, wanted_hash, quiet=self._bad_entries - bad >= _FEW)
             if entry is not None:
-                found[asked] = entry
+                fetched[wanted_hash] = entry
                 header = entries.header_of(entry.payload)  # also of a kind that is not known here
                 if header is not None:
                     wanted += [(parent, follower or header.by) for parent in header.parents]
-        self.take(found.values())
+        self.keep(fetched.values())
         count = self._bad_entries - bad + unlisted
         if count > _FEW:
             self.report.reject(f"m/{self.tag}", "", f"{count} membership entries that somebody names cannot be read")
@@ -274,13 +285,13 @@ class Vault:
 
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
-        found = []
+        fetched = []
         names = {self.entry_name(name) for name in (*self.known, *self.over)}
         for listed in self.remote.list(f"m/{self.tag}/"):
             entry = None if listed.name in names else self._fetch(listed.name)
             if entry is not None:
-                found.append(entry)
-        self.take(found)
+                fetched.append(entry)
+        self.keep(fetched)
 
     def learn_anew(self) -> None:
         """Fetch what tells us that we belong here: what members left keys with, or else every entry there is."""
@@ -291,12 +302,8 @@ class Vault:
         if not self.membership.is_member(self.me):
             self.learn_all()
 
-    def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> Signed | None:
-        if (
-            self._fetched >= _MOST_ENTRIES
-            or self._bad_entries >= _MOST_BAD_ENTRIES
-            or self._unfolded >= _MOST_UNFOLDED
-        ):
+    def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> SignedEntry | None:
+        if self._fetched >= _MAX_ENTRIES or self._bad_entries >= _MAX_BAD_ENTRIES or self._unfolded >= _MAX_UNFOLDED:
             self.report.reject(f"m/{self.tag}", "", "there are more membership entries than can be read at once")
             return None
         self._fetched += 1
@@ -320,17 +327,17 @@ class Vault:
 
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def wrapped(self) -> list[Wrapped]:
+    def wrapped(self) -> list[KeyWrap]:
         """The key wraps for this device, opened."""
         return [*self.opened().values(), *self._fresh]
 
-    def opened(self) -> dict[str, Wrapped]:
+    def opened(self) -> dict[str, KeyWrap]:
         """Those that are kept, by the end of their names."""
         for name, blob in self.memory.raw_under("wrap").items():
             if name not in self._opened:
-                found = wraps.unwrap(blob, [self.here.keys.identity])
-                if found is not None and found.vault == self.id:
-                    self._opened[name] = found
+                wrapped = wraps.unwrap(blob, [self.here.keys.identity])
+                if wrapped is not None and wrapped.vault == self.id:
+                    self._opened[name] = wrapped
         return self._opened
 
     def forget_wraps(self, names: Iterable[str]) -> None:
@@ -362,7 +369,7 @@ class Vault:
             self._common[public] = age.shared_secret(self.here.keys.identity, public)
         return self._common[public]
 
-    def use(self, wrapped: Wrapped) -> None:
+    def use(self, wrapped: KeyWrap) -> None:
         """Use these keys at once: they are ours, and not written down before the change they belong to is."""
         self._fresh.append(wrapped)
 
@@ -377,11 +384,11 @@ class Vault:
         """
         opened = self.opened()
         kept = [opened[name].keys for name in find_wraps.by_turns(self, opened)]
-        some = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._fresh), *kept)]
-        have = dict.fromkeys(key for turn in zip_longest(*some) for key in turn if key is not None)
+        keys_by_wrap = [[*reversed(keys)] for keys in (*(wrapped.keys for wrapped in self._fresh), *kept)]
+        have = dict.fromkeys(key for turn in zip_longest(*keys_by_wrap) for key in turn if key is not None)
         named = {key.id for key in self.membership.keys}
         good = [key for key in have if sealing.key_id(key) in named]
-        return good + [key for key in have if sealing.key_id(key) not in named][:_MOST_UNNAMED_KEYS]
+        return good + [key for key in have if sealing.key_id(key) not in named][:_MAX_UNNAMED_KEYS]
 
     def ring(self) -> list[bytes]:
         """The keys that a valid entry names: the only ones that open packs and heads."""
@@ -412,7 +419,7 @@ class Vault:
     ) -> bytes:
         """Unseal; with a key that came in the meantime, if need be. `limit`: what it may unfold to at most."""
         if limit is None:
-            limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.LARGEST_PLAIN
+            limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.MAX_PLAIN_BYTES
         if self._room is not None:
             limit = min(limit, self._room)
         try:
@@ -430,7 +437,7 @@ class Vault:
         if self._asked_for_wraps:
             return False
         self._asked_for_wraps = True
-        return find_wraps.take(self)
+        return find_wraps.fetch_wraps(self)
 
     def reject_entries(self) -> None:
         """Entries by devices of the vault that were not entitled to them."""
@@ -448,7 +455,7 @@ class Vault:
         for name, wrapped in self._opened.items():
             # What was accepted holds all that was left then, and lies at no remote.
             if name != "accepted" and not all(sealing.key_id(key) in named for key in wrapped.keys):
-                self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
+                self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault named")
 
     # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────
 
@@ -456,7 +463,7 @@ class Vault:
         """What a pack is called at the remote, by the name that a head gives it."""
         return f"p/{self.tag}/{pack}"
 
-    def sealed_entry(self, key: bytes, signed: Signed) -> tuple[str, bytes]:
+    def sealed_entry(self, key: bytes, signed: SignedEntry) -> tuple[str, bytes]:
         """An entry as the object it is at the remote."""
         name = self.entry_name(entries.hash_of(signed.payload))
         return name, sealing.seal(key, "entry", self.id, name, entries.pack(signed))
@@ -468,16 +475,16 @@ class Vault:
 
     def waiting(self) -> list[tuple[str, bytes]]:
         """What was said here and is not sent yet, in its order."""
-        found = self.memory.raw_under("out").values()
-        return [msgspec.msgpack.decode(packed, type=decodable(tuple[str, bytes])) for packed in found]
+        objects = self.memory.raw_under("out").values()
+        return [msgspec.msgpack.decode(packed, type=decodable(tuple[str, bytes])) for packed in objects]
 
     def flush(self, *, remove: Iterable[str] = ()) -> None:
         """Send what is still waiting to be sent, in its order."""
         waiting = self.memory.raw_under("out")
-        gone = list(remove)
-        if not waiting and not gone:
+        removed = list(remove)
+        if not waiting and not removed:
             return
-        self.remote.put(self.waiting(), remove=gone)
+        self.remote.put(self.waiting(), remove=removed)
         if waiting:
             with self.here.transaction() as transaction:
                 for name in waiting:
@@ -489,11 +496,11 @@ class VaultChange:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._said: list[Signed] = []
+        self._entries: list[SignedEntry] = []
         self._wraps: list[tuple[str, bytes]] = []
         self._notes: list[tuple[object, tuple[str, ...]]] = []
 
-    def say(self, kind: type[MembershipEntry], **fields: Any) -> str:
+    def add(self, kind: type[MembershipEntry], **fields: Any) -> str:
         """Sign an entry on top of all that is known; gives its hash."""
         vault = self._vault
         # What it names it follows, also where few of its author's entries are followed otherwise.
@@ -501,10 +508,10 @@ class VaultChange:
         parents = tuple(sorted({*vault.membership.tips, *named}))
         entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.here.now(), **fields)
         signed = entries.sign(vault.here.keys, entry)
-        self._said.append(signed)
+        self._entries.append(signed)
         return vault.add(signed)
 
-    def wrap(self, recipient: str, wrapped: Wrapped) -> None:
+    def wrap(self, recipient: str, wrapped: KeyWrap) -> None:
         """Leave keys for someone."""
         vault = self._vault
         name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
@@ -519,20 +526,22 @@ class VaultChange:
         vault = self._vault
         key = sealing.new_key()
         recipients = vault.membership.recipients()
-        self.say(NewKey, id=sealing.key_id(key), recipients=tuple(sorted(recipients)))
+        self.add(NewKey, id=sealing.key_id(key), recipients=tuple(sorted(recipients)))
         keys = [*vault.ring(), key]
         for recipient in vault.membership.recipient_keys():
             self.wrap(recipient, self.wrapped(keys))
         # Ours is needed at once: what follows is sealed with it.
         vault.use(self.wrapped(keys))
 
-    def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> Wrapped:
+    def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> KeyWrap:
         vault = self._vault
         founding = vault.founding()
         assert founding is not None
         # The last that was said follows all that is known.
-        entry = entries.hash_of(self._said[-1].payload) if self._said else next(iter(vault.membership.tips), None)
-        return Wrapped(
+        entry = (
+            entries.hash_of(self._entries[-1].payload) if self._entries else next(iter(vault.membership.tips), None)
+        )
+        return KeyWrap(
             vault=vault.id, founding=entries.pack(founding), keys=keys, box=vault.box(),
             session=vault.membership.session, secret=secret, entry=entry,
         )  # fmt: skip
@@ -552,7 +561,7 @@ class VaultChange:
         unread = "it is larger than an entry can be"
         reasons = [
             reason
-            for signed in self._said
+            for signed in self._entries
             if (
                 reason := wrong.get(entries.hash_of(signed.payload))
                 or ("" if entries.read(signed.payload) else unread)
@@ -572,7 +581,7 @@ class VaultChange:
             self.new_key()
         key = vault.sealing_key()
         assert key is not None
-        objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._said)]
+        objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._entries)]
         mine = wraps.prefix_of(vault.here.keys.public.age)
         with vault.here.transaction() as transaction:
             start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
@@ -580,7 +589,7 @@ class VaultChange:
                 memory.write(transaction, item, "out", f"{number:06}")
                 if item[0].startswith(mine):
                     memory.write_raw(transaction, item[1], "wrap", item[0].removeprefix(mine))
-            for signed in self._said:
+            for signed in self._entries:
                 memory.write_raw(transaction, entries.pack(signed), "entry", entries.hash_of(signed.payload))
             for value, parts in self._notes:
                 memory.write(transaction, value, *parts)

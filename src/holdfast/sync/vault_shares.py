@@ -20,47 +20,47 @@ from holdfast.sync.protocol import entries, sealing, wraps
 from holdfast.sync.protocol.entries import Admit, Invite, Rename, ShareEntry, Uninvite, VaultFounded
 from holdfast.sync.protocol.membership import SharedSession, VaultMember
 from holdfast.sync.protocol.sealing import Unsealable
-from holdfast.sync.protocol.wraps import Wrapped
+from holdfast.sync.protocol.wraps import KeyWrap
 from holdfast.sync.remotes.base import Missing, ObjectTooLarge, RemoteStore
 from holdfast.sync.state import FOUNDING, DeviceStatus
-from holdfast.sync.vault import ThisDevice, Vault, VaultChange
+from holdfast.sync.vault import LocalDevice, Vault, VaultChange
 from holdfast.workspace.keys import age
 
 # Whoever knows a person's public key can leave files for it: so many are looked at, chosen anew each time.
-_MOST_LOOKED_AT: Final = 20_000
-_MOST_OF_SESSION: Final = 4
-_LARGEST_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
+_MAX_LOOKED_AT: Final = 20_000
+_MAX_OF_SESSION: Final = 4
+_MAX_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
 # Keys of one offer, and those of them that need not prove themselves: fewer than are tried with each object.
-_MOST_KEYS: Final = 8_000
-_MOST_UNPROVEN_KEYS: Final = 500
+_MAX_KEYS: Final = 8_000
+_MAX_UNPROVEN_KEYS: Final = 500
 _SECRET: Final = 32
 
 
-def shared(main: Vault, session: str) -> Vault | None:
+def find_share(main: Vault, session: str) -> Vault | None:
     """The small vault of a session, as this device knows it; None when it was never shared here."""
     for share in main.membership.shares:
         if share.session == session and authority.may_share(main, share.by, session):
-            return opened(main, share.vault, share.founding)
+            return open_share(main, share.vault, share.founding)
     return None
 
 
-def followed(main: Vault) -> list[SharedSession]:
+def followed_shares(main: Vault) -> list[SharedSession]:
     """The shared sessions that are looked at. A device that is no admin can announce any number of them, of sessions
     that nobody has: of those it announces count the first few of each session that is here.
     """
     members = main.membership
     here = frozenset(main.here.store.sessions()) if members.shares else frozenset[str]()
-    found: list[SharedSession] = []
+    shares: list[SharedSession] = []
     announced: Counter[tuple[str, str]] = Counter()
     for share in members.shares:
         announced[share.by, share.session] += 1
         trusted = share.by == main.me or members.is_admin(share.by)
-        if trusted or (share.session in here and announced[share.by, share.session] <= _MOST_OF_SESSION):
-            found.append(share)
-    return found
+        if trusted or (share.session in here and announced[share.by, share.session] <= _MAX_OF_SESSION):
+            shares.append(share)
+    return shares
 
 
-def opened(main: Vault, vault_id: str, packed: bytes) -> Vault:
+def open_share(main: Vault, vault_id: str, packed: bytes) -> Vault:
     vault = Vault(main.here, main.remote, vault_id, main=main)
     if vault.founding() is None:
         with main.here.transaction() as transaction:
@@ -71,28 +71,28 @@ def opened(main: Vault, vault_id: str, packed: bytes) -> Vault:
 
 def begin(main: Vault, session: str) -> Vault:
     """The small vault of a session, made if there is none yet."""
-    found = shared(main, session)
-    if found is not None:
-        return found
-    vault = create_vault.prepared(main.here, main.remote, session=session)
+    existing = find_share(main, session)
+    if existing is not None:
+        return existing
+    vault = create_vault.prepare(main.here, main.remote, session=session)
     change = vault.change()
-    change.say(Rename, device=vault.me, name=main.here.name)
+    change.add(Rename, device=vault.me, name=main.here.name)
     for device, member in main.membership.members.items():
         if device != vault.me:
-            let_in(change, member)
+            admit_member(change, member)
     change.new_key()
     change.commit()
     signed = vault.founding()
     assert signed is not None
-    told = main.change()
-    told.say(ShareEntry, share=vault.id, founding=entries.pack(signed), session=session)
-    told.commit()
+    announcement = main.change()
+    announcement.add(ShareEntry, share=vault.id, founding=entries.pack(signed), session=session)
+    announcement.commit()
     return vault
 
 
-def let_in(change: VaultChange, member: VaultMember) -> None:
+def admit_member(change: VaultChange, member: VaultMember) -> None:
     """A device of the main vault belongs to what it shares, and is there what it is in the main vault."""
-    change.say(
+    change.add(
         Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind,
         possession=member.possession,
     )  # fmt: skip
@@ -102,7 +102,7 @@ def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, 
     """Let a person read the session; and write, once one of their devices has shown the secret."""
     secret = os.urandom(32) if write else None
     change = vault.change()
-    change.say(
+    change.add(
         Invite, email=email, recipients=tuple(recipients), write=write, expires=expires,
         secret=b"" if secret is None else join_vault.signer(secret).public_key().public_bytes_raw(),
     )  # fmt: skip
@@ -118,16 +118,16 @@ def uninvite(vault: Vault, email: str) -> bool:
         invited.hash for invited in vault.membership.invites if invited.live and invited.email.lower() == wanted
     ]
     if invited:
-        end(vault, invited)
+        end_invites(vault, invited)
     return bool(invited)
 
 
-def end(vault: Vault, invites: Iterable[str]) -> None:
+def end_invites(vault: Vault, invites: Iterable[str]) -> None:
     """End these invitations, and what the devices that came by them may do."""
     ended = set(invites)
     change = vault.change()
     for name in sorted(ended):
-        change.say(Uninvite, invite=name)
+        change.add(Uninvite, invite=name)
     guests = [device for device, member in vault.membership.members.items() if member.invite in ended]
     device_removal.remove(vault, guests, change).commit()
 
@@ -135,33 +135,33 @@ def end(vault: Vault, invites: Iterable[str]) -> None:
 # ── at the other end ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[Wrapped]:
+def offers(remote: RemoteStore, identities: Sequence[str | bytes]) -> list[KeyWrap]:
     """Sessions that were shared with the holder of these identities: all keys and secrets that were left with them.
 
     Each new key is left without the secret, an invitation that was taken back stays where it was left, and whoever
     has taken part can leave a file with anything in it: which of all that is right, the entries say.
     """
-    found: dict[str, _Gathered] = {}
+    by_vault: dict[str, _OfferParts] = {}
     for identity in identities:
         prefix = wraps.prefix_of(wraps.recipient_of(identity))
-        left = [one for one in remote.list(prefix) if wraps.SMALLEST <= one.size <= _LARGEST_OFFER]
-        for listed in random.SystemRandom().sample(left, min(len(left), _MOST_LOOKED_AT)):
+        left = [wrapped for wrapped in remote.list(prefix) if wraps.MIN_BYTES <= wrapped.size <= _MAX_OFFER]
+        for listed in random.SystemRandom().sample(left, min(len(left), _MAX_LOOKED_AT)):
             try:
-                one = wraps.unwrap(remote.get(listed.name, _LARGEST_OFFER), [identity])
+                wrapped = wraps.unwrap(remote.get(listed.name, _MAX_OFFER), [identity])
             except (Missing, ObjectTooLarge):
                 continue
-            founder = None if one is None or one.session is None else _founder(one)
-            if one is not None and founder is not None:
-                gathered = found.setdefault(one.vault, _Gathered(remote, one, founder.box))
+            founder = None if wrapped is None or wrapped.session is None else _founder(wrapped)
+            if wrapped is not None and founder is not None:
+                gathered = by_vault.setdefault(wrapped.vault, _OfferParts(remote, wrapped, founder.box))
                 common = age.shared_secret(identity, founder.device.age) if isinstance(identity, str) else None
-                gathered.add(one, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
-    return [gathered.offer() for gathered in found.values()]
+                gathered.add(wrapped, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
+    return [gathered.offer() for gathered in by_vault.values()]
 
 
-class _Gathered:
+class _OfferParts:
     """What several files say of one share. The keys that others try first stand last in an offer."""
 
-    def __init__(self, remote: RemoteStore, first: Wrapped, box: str) -> None:
+    def __init__(self, remote: RemoteStore, first: KeyWrap, box: str) -> None:
         self._remote = remote
         self._first = first
         self._public_box = box
@@ -173,46 +173,46 @@ class _Gathered:
         self._with_proven: dict[bytes, None] = {}
         self._others: dict[bytes, None] = {}
 
-    def add(self, one: Wrapped, *, by_founder: bool) -> None:
-        keys = dict.fromkeys(one.keys)
+    def add(self, wrapped: KeyWrap, *, by_founder: bool) -> None:
+        keys = dict.fromkeys(wrapped.keys)
         if by_founder:
             self._of_founder |= keys
-        elif len(self._others | keys) <= _MOST_UNPROVEN_KEYS:
+        elif len(self._others | keys) <= _MAX_UNPROVEN_KEYS:
             self._others |= keys
-        elif len(self._with_proven) < _MOST_KEYS and (key := self._opening(one)) is not None:
+        elif len(self._with_proven) < _MAX_KEYS and (key := self._opening(wrapped)) is not None:
             self._proven[key] = None
             self._with_proven |= keys
-        if self._box is None and one.box is not None and age.public_of(one.box) == self._public_box:
-            self._box = one.box
-        if one.secret is not None and len(one.secret) == _SECRET:
-            self._secrets[one.secret] = None
+        if self._box is None and wrapped.box is not None and age.public_of(wrapped.box) == self._public_box:
+            self._box = wrapped.box
+        if wrapped.secret is not None and len(wrapped.secret) == _SECRET:
+            self._secrets[wrapped.secret] = None
 
-    def _opening(self, one: Wrapped) -> bytes | None:
+    def _opening(self, wrapped: KeyWrap) -> bytes | None:
         """The key, not known before, that opens the entry which a file names."""
-        if one.entry is None:
+        if wrapped.entry is None:
             return None
-        name = f"m/{sealing.vault_tag(one.vault)}/{sealing.entry_name(one.vault, one.entry)}"
+        name = f"m/{sealing.vault_tag(wrapped.vault)}/{sealing.entry_name(wrapped.vault, wrapped.entry)}"
         try:
             sealed = self._remote.get(name, entries.LIMIT)
         except (Missing, ObjectTooLarge):
             return None
         limit = entries.unfolded_limit(len(sealed))
-        for key in one.keys:
+        for key in wrapped.keys:
             if key not in self._proven:
                 with contextlib.suppress(Unsealable):
-                    sealing.unseal([key], "entry", one.vault, name, sealed, limit=limit)
+                    sealing.unseal([key], "entry", wrapped.vault, name, sealed, limit=limit)
                     return key
         return None
 
-    def offer(self) -> Wrapped:
-        keys = list(self._of_founder | self._proven | self._others | self._with_proven)[:_MOST_KEYS]
+    def offer(self) -> KeyWrap:
+        keys = list(self._of_founder | self._proven | self._others | self._with_proven)[:_MAX_KEYS]
         secrets = tuple(self._secrets)
         return msgspec.structs.replace(
             self._first, keys=keys[::-1], box=self._box, secret=secrets[0] if secrets else None, secrets=secrets
         )
 
 
-def _founder(offer: Wrapped) -> VaultFounded | None:
+def _founder(offer: KeyWrap) -> VaultFounded | None:
     """The entry that began the share, when it is whole."""
     signed = entries.unpack_or_none(offer.founding)
     read = None if signed is None else entries.founding_of(signed)
@@ -221,14 +221,14 @@ def _founder(offer: Wrapped) -> VaultFounded | None:
     return read if read.session == offer.session else None
 
 
-def founder_of(offer: Wrapped) -> str:
+def founder_of(offer: KeyWrap) -> str:
     """The device that shares the session, as its signature shows; empty when nobody's does."""
     signed = entries.unpack_or_none(offer.founding)
-    found = None if signed is None else entries.founding_of(signed)
-    return "" if found is None else found.device.id
+    founding = None if signed is None else entries.founding_of(signed)
+    return "" if founding is None else founding.device.id
 
 
-def accept(here: ThisDevice, remote: RemoteStore, offer: Wrapped, *, room: int | None = None) -> Vault:
+def accept(here: LocalDevice, remote: RemoteStore, offer: KeyWrap, *, room: int | None = None) -> Vault:
     """Take part in a shared session: read it from now on, and ask to write when the offer allows that.
 
     `Refused` when a session of this id is here, other than through this very share. `room`: see `Vault`.
@@ -249,7 +249,7 @@ def accept(here: ThisDevice, remote: RemoteStore, offer: Wrapped, *, room: int |
     return vault
 
 
-def proven_secret(vault: Vault, offer: Wrapped) -> bytes | None:
+def proven_secret(vault: Vault, offer: KeyWrap) -> bytes | None:
     """The secret of an invitation to write that still stands; None when the offer has none."""
     invited = {invited.secret for invited in vault.membership.invites if invited.live and invited.write}
     shown = ((secret, join_vault.signer(secret).public_key().public_bytes_raw()) for secret in offer.secrets)

@@ -23,7 +23,7 @@ from holdfast.web.render import local
 if TYPE_CHECKING:
     from holdfast.core.model import Session
     from holdfast.keeper.keeper import Keeper
-    from holdfast.sync.sync import Synced
+    from holdfast.sync.sync import SyncResult
     from holdfast.workspace.followers import ResumeDifference
 
 Form = Mapping[str, str]
@@ -309,7 +309,7 @@ def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
     return _sync_answer(outcome)
 
 
-def _sync_answer(done: Synced) -> ActionAnswer:
+def _sync_answer(done: SyncResult) -> ActionAnswer:
     report = done.report
     parts = [f"sent {count(report.pushed, 'event')}"] if report.pushed else []
     parts += [f"received {count(report.pulled, 'event')}"] if report.pulled else []
@@ -319,7 +319,7 @@ def _sync_answer(done: Synced) -> ActionAnswer:
         more.append(f"{count(len(report.rejected), 'thing')} at the remote not taken in: see below.")
     if done.conflicts:
         more.append(f"{count(done.conflicts, 'conflict')} to look at.")
-    return ActionAnswer(f"Synced: {' and '.join(parts)}." if parts else "Synced: nothing new.", tuple(more))
+    return ActionAnswer(f"SyncResult: {' and '.join(parts)}." if parts else "SyncResult: nothing new.", tuple(more))
 
 
 def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:

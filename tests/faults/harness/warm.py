@@ -39,7 +39,7 @@ def _load() -> None:
                 continue
     import_module("ruamel.yaml")  # imported where it is first needed: a third of the time of a child
     # What is refused here is refused again: waiting in between would only take time.
-    import_module("holdfast.sync.remotes.wrappers")._FIRST = 0.0  # type: ignore[attr-defined]
+    import_module("holdfast.sync.remotes.wrappers")._FIRST_WAIT = 0.0  # type: ignore[attr-defined]
 
 
 def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:

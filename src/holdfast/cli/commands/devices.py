@@ -13,10 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.sync.accept_late import TakenIn
+    from holdfast.sync.accept_late import LateAcceptance
     from holdfast.sync.devices import KnownDevice
     from holdfast.sync.people import Person
-    from holdfast.sync.remote_setup import Met
+    from holdfast.sync.remote_setup import RemoteStatus
 
 # ── device ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -37,7 +37,7 @@ def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     from holdfast.sync import devices, remote_setup
 
     keys, name = devices.public(call.keeper), call.keeper.device()
-    met = remote_setup.all_met(call.keeper)
+    met = remote_setup.all_statuses(call.keeper)
     document: dict[str, object] = {
         "name": name, "fingerprint": keys.words, "age": keys.age, "signing": keys.signing.hex(),
         "vaults": [
@@ -58,13 +58,13 @@ def _this_device(call: Call) -> tuple[dict[str, object], Painted]:
     return document, Painted("\n".join(lines))
 
 
-def _paint_vault(paint: Paint, met: Met) -> list[str]:
+def _paint_vault(paint: Paint, met: RemoteStatus) -> list[str]:
     lines: list[str] = [
         paint.join(paint.dim("  vault        "), met.words),
         paint.join("               ", paint.dim(f"at {met.remote.name}: "), _STATUSES[met.status]),
     ]
-    if met.held:
-        lines.append(paint.yellow(f"               {met.held} earlier sessions wait: {_confirming(met)}"))
+    if met.waiting:
+        lines.append(paint.yellow(f"               {met.waiting} earlier sessions wait: {_confirming(met)}"))
     if met.status == "other-keys":
         from holdfast.sync.remote_list import rejoining
 
@@ -72,7 +72,7 @@ def _paint_vault(paint: Paint, met: Met) -> list[str]:
     return lines
 
 
-def _confirming(met: Met) -> str:
+def _confirming(met: RemoteStatus) -> str:
     return f"holdfast remote confirm {met.remote.name}"
 
 
@@ -82,7 +82,7 @@ def _confirming(met: Met) -> str:
 def device_list(call: Call) -> None:
     from holdfast.sync import devices
 
-    known, failed = devices.known(call.keeper)
+    known, failed = devices.list_devices(call.keeper)
     now = call.keeper.now()
     call.answer(
         {"devices": [_device_document(device) for device in known],
@@ -96,7 +96,7 @@ def device_list(call: Call) -> None:
     asking = next((match for match in known if match.status == "pending" and not match.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
-    if any(match.held is not None for match in known):
+    if any(match.unaccepted is not None for match in known):
         call.note("To accept what is held back: holdfast device admit NAME")
 
 
@@ -105,12 +105,12 @@ def _device_document(device: KnownDevice) -> dict[str, object]:
         "remote": device.remote, "name": device.name, "fingerprint": device.fingerprint, "status": device.status,
         "admin": device.admin, "this": device.this,
         "last_word": None if device.last_word is None else format_time(device.last_word),
-        "held": None if device.held is None else device.held._asdict(),
+        "held": None if device.unaccepted is None else device.unaccepted._asdict(),
     }  # fmt: skip
 
 
 def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Painted:
-    from holdfast.sync.accept_late import held_back
+    from holdfast.sync.accept_late import describe_unaccepted
 
     if not devices:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
@@ -128,8 +128,10 @@ def _paint_devices(paint: Paint, devices: Sequence[KnownDevice], now: int) -> Pa
         name = paint.bold(device.name) if device.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", colour(", ".join(about))))
         lines.append(paint.join("    ", paint.dim(device.fingerprint)))
-        if device.held is not None:
-            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(device.held)}"))
+        if device.unaccepted is not None:
+            lines.append(
+                paint.yellow(f"    what it wrote since is held back: {describe_unaccepted(device.unaccepted)}")
+            )
     return Painted("\n".join(lines))
 
 
@@ -191,7 +193,7 @@ def device_admit(call: Call) -> None:
         )
 
 
-def _paint_admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
+def _paint_admitted(paint: Paint, done: LateAcceptance, *, quiet: bool) -> Painted | str:
     if quiet:
         return ""
     if not done.events:

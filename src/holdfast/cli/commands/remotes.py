@@ -19,8 +19,8 @@ from holdfast.machine.wall import monotonic
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.sessions.conflicts import ShownConflict, Side
-    from holdfast.sync.remote_setup import Added, Met
-    from holdfast.sync.sync import Synced
+    from holdfast.sync.remote_setup import AddedRemote, RemoteStatus
+    from holdfast.sync.sync import SyncResult
 
 # ── remote ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -47,8 +47,8 @@ def remote_add(call: Call) -> None:
     )  # fmt: skip
     fingerprint = devices.public(call.keeper).words
     call.answer(
-        {"remote": _remote_document(remote_setup.met(call.keeper, done.remote)), "what": done.what,
-         "held": done.held, "fingerprint": fingerprint},
+        {"remote": _remote_document(remote_setup.status_of(call.keeper, done.remote)), "what": done.outcome,
+         "held": done.waiting, "fingerprint": fingerprint},
         lambda paint: "" if call.quiet else _paint_added(paint, done, fingerprint, recovered=parsed.flag("recover")),
     )  # fmt: skip
     for sentence in _next_steps(done):
@@ -67,25 +67,25 @@ def _recovery_code(call: Call) -> str:
     return written.strip()
 
 
-def _paint_added(paint: Paint, done: Added, fingerprint: str, *, recovered: bool) -> Painted:
+def _paint_added(paint: Paint, done: AddedRemote, fingerprint: str, *, recovered: bool) -> Painted:
     name = paint.bold(done.remote.name)
-    if done.what == "founded":
+    if done.outcome == "founded":
         first = paint.join(paint.green("Founded a vault"), " at ", name)
-    elif done.what == "asked":
+    elif done.outcome == "asked":
         first = paint.join(paint.green("Asked to join the vault"), " at ", name)
     else:
         first = paint.join(
             paint.green("Recovered the vault" if recovered else "Joined the vault again"), " at ", name
         )
     lines = [first, paint.join(paint.dim("  vault        "), done.words)]
-    if done.what == "asked":
+    if done.outcome == "asked":
         lines.append(paint.join(paint.dim("  this device  "), fingerprint))
         lines.append(paint.plain("On a device that belongs to the vault:"))
         lines.append(paint.join("  ", paint.cyan(f"holdfast device approve {fingerprint}")))
     return Painted("\n".join(lines))
 
 
-def _next_steps(done: Added) -> list[str]:
+def _next_steps(done: AddedRemote) -> list[str]:
     from holdfast.sync.remotes.index import caveat
 
     name = done.remote.name
@@ -95,13 +95,13 @@ def _next_steps(done: Added) -> list[str]:
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync brings what is there.",
     }  # fmt: skip
-    sentences = [steps[done.what]]
+    sentences = [steps[done.outcome]]
     if (known := caveat(done.remote.url)) is not None:
         sentences.append(
             f"{known}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
         )
-    if done.held:
-        sessions = "1 earlier session stays" if done.held == 1 else f"{done.held:,} earlier sessions stay"
+    if done.waiting:
+        sessions = "1 earlier session stays" if done.waiting == 1 else f"{done.waiting:,} earlier sessions stay"
         sentences.append(
             f"{sessions} on this device until you have made sure that the vault is yours: compare its words with\n"
             f"holdfast device show on another of your devices, then: holdfast remote confirm {name} WORDS"
@@ -115,7 +115,7 @@ def _next_steps(done: Added) -> list[str]:
 def remote_list(call: Call) -> None:
     from holdfast.sync import remote_setup
 
-    known = remote_setup.all_met(call.keeper)
+    known = remote_setup.all_statuses(call.keeper)
     now = call.keeper.now()
     call.answer(
         {"remotes": [_remote_document(met) for met in known]}, lambda paint: _paint_remotes(paint, known, now)
@@ -126,15 +126,15 @@ def remote_confirm(call: Call) -> None:
     from holdfast.sync import remote_list, remote_setup
 
     name, expected = call.parsed.need("name"), call.parsed.text("words")
-    remote = remote_list.named(call.keeper.home, name)
-    if expected is None and not _same_words(call, remote_setup.spelled(remote.vault)):
+    remote = remote_list.find(call.keeper.home, name)
+    if expected is None and not _same_words(call, remote_setup.vault_words(remote.vault)):
         raise Refused(
             "nothing was confirmed",
             hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
         )
     released = remote_setup.confirm(call.keeper, name, expected)
     call.answer(
-        {"remote": _remote_document(remote_setup.met(call.keeper, remote)), "released": released},
+        {"remote": _remote_document(remote_setup.status_of(call.keeper, remote)), "released": released},
         lambda paint: "" if call.quiet else paint.join(
             paint.green("Confirmed "), paint.bold(name),
             f": {count(released, 'earlier session')} will be sent" if released else "",
@@ -161,7 +161,7 @@ def remote_remove(call: Call) -> None:
     call.note(f"What was sent stays at {removed.url}, and what was received stays here.")
 
 
-def _remote_document(met: Met) -> dict[str, object]:
+def _remote_document(met: RemoteStatus) -> dict[str, object]:
     from holdfast.sync.remotes.index import caveat
 
     return {
@@ -169,11 +169,11 @@ def _remote_document(met: Met) -> dict[str, object]:
         "status": met.status, "projects": list(met.remote.projects),
         "last_sync": None if met.last_sync is None else format_time(met.last_sync), "error": met.error,
         "caveat": caveat(met.remote.url),
-        "kind": met.remote.kind, "session": met.remote.session, "confirmed": met.confirmed, "held": met.held,
+        "kind": met.remote.kind, "session": met.remote.session, "confirmed": met.confirmed, "held": met.waiting,
     }  # fmt: skip
 
 
-def _paint_remotes(paint: Paint, known: Sequence[Met], now: int) -> Painted:
+def _paint_remotes(paint: Paint, known: Sequence[RemoteStatus], now: int) -> Painted:
     from holdfast.sync.remote_list import rejoining
     from holdfast.sync.remotes.index import caveat
 
@@ -188,8 +188,8 @@ def _paint_remotes(paint: Paint, known: Sequence[Met], now: int) -> Painted:
         lines.append(paint.join("  ", paint.dim(f"{_STATUSES.get(met.status, met.status)}, {when}{shared}")))
         if met.remote.kind == "vault":
             lines.append(paint.join("  ", paint.dim(met.words)))
-        if met.held:
-            pending = f"{count(met.held, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
+        if met.waiting:
+            pending = f"{count(met.waiting, 'earlier session')} held back: holdfast remote confirm {met.remote.name}"
             lines.append(paint.join("  ", paint.yellow(pending)))
         if met.status == "other-keys":
             lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(met.remote)}")))
@@ -227,7 +227,7 @@ def sync(call: Call) -> int:
     return failed[0].exit_code if failed else 0
 
 
-def _report_sync(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> None:
+def _report_sync(call: Call, done: SyncResult, failed: Sequence[HoldfastError]) -> None:
     report = done.report
     remotes = [{"name": name, "error": None} for name in done.reached]
     remotes += [{"name": name, "error": error.message} for name, error in done.failed.items()]
@@ -252,7 +252,7 @@ def _report_sync(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> N
     call.tell_of_mirrors()
 
 
-def _paint_sync(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
+def _paint_sync(paint: Paint, done: SyncResult, *, quiet: bool) -> Painted:
     sent, received = done.report.pushed, done.report.pulled
     lines: list[str] = []
     if not quiet:

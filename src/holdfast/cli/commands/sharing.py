@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Session
     from holdfast.sync.offers import Offer
-    from holdfast.sync.outgoing import Leaving, OutgoingText
-    from holdfast.sync.shares import Accepted, Offers, ShareResult
+    from holdfast.sync.outgoing import OutgoingPreview, OutgoingText
+    from holdfast.sync.shares import AcceptedShare, Offers, ShareResult
 
 # ── share ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +201,7 @@ def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painte
     return Painted("\n".join(lines))
 
 
-def _paint_accepted(paint: Paint, accepted_sessions: Sequence[tuple[Accepted, Session]]) -> Painted:
+def _paint_accepted(paint: Paint, accepted_sessions: Sequence[tuple[AcceptedShare, Session]]) -> Painted:
     lines: list[str] = []
     for accepted, document in accepted_sessions:
         how = "to read and write" if accepted.writes else "to read"
@@ -241,25 +241,25 @@ _MAX_TEXTS = 20  # of one kind; --json has all
 
 
 def redact(call: Call) -> None:
-    from holdfast.sync.outgoing import NEVER, leaving
+    from holdfast.sync.outgoing import NEVER, preview
 
     session = call.keeper.session(call.parsed.text("id") or "@")
     call.keeper.state(session.id)  # one that is erased is not found
-    outgoing = leaving(call.keeper, session.id)
+    outgoing = preview(call.keeper, session.id)
     call.answer(
         {
             "session": outgoing.session, "events": outgoing.events,
             "texts": [text._asdict() for text in outgoing.texts],
-            "found": [secret._asdict() for secret in outgoing.found], "never": NEVER,
+            "found": [secret._asdict() for secret in outgoing.secrets], "never": NEVER,
         },
         lambda paint: _paint_outgoing(paint, outgoing),
     )  # fmt: skip
-    for remote, reason in outgoing.held.items():
+    for remote, reason in outgoing.withheld.items():
         call.note(f"Nothing of it goes to {remote}: {reason}.")
     call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
 
 
-def _paint_outgoing(paint: Paint, outgoing: Leaving) -> Painted:
+def _paint_outgoing(paint: Paint, outgoing: OutgoingPreview) -> Painted:
     news = sum(not text.sent for text in outgoing.texts)
     lines = [
         paint.plain(
@@ -274,8 +274,8 @@ def _paint_outgoing(paint: Paint, outgoing: Leaving) -> Painted:
     columns = [Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1)]
     if rows:
         lines.append(paint.table(rows, columns))
-    if outgoing.found:
-        places = Counter(outgoing.found)
+    if outgoing.secrets:
+        places = Counter(outgoing.secrets)
         counts = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
         lines.append(paint.join(paint.yellow("Would be cut out first: "), counts))
     return Painted("\n".join(lines))

@@ -107,9 +107,9 @@ def _deleted_elsewhere(call: Call) -> str | None:
     """That the session one was at here is gone because another device deleted it: said once."""
     if not os.path.lexists(call.keeper.home.remotes):
         return None
-    from holdfast.sync.session_status import is_missing_here
+    from holdfast.sync.session_status import take_deleted_session
 
-    deletion = is_missing_here(call.keeper)
+    deletion = take_deleted_session(call.keeper)
     if deletion is None:
         return None
     session, device = deletion

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.sync.protocol.entries import (
     Admit,
-    Header,
+    EntryHeader,
     MembershipEntry,
-    Signed,
+    SignedEntry,
     VaultFounded,
     founding_of,
     hash_of,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 class EntryNode(NamedTuple):
     hash: str
-    header: Header
+    header: EntryHeader
     entry: MembershipEntry | None  # None: of a kind that is not known here, or malformed
     above: int  # everything it follows, however far
     generation: int  # the longest way from the founding entry
@@ -53,9 +53,9 @@ def bits(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-def trace(entries: Iterable[Signed], vault: str, verified: set[str]) -> Ancestry:
+def trace(entries: Iterable[SignedEntry], vault: str, verified: set[str]) -> Ancestry:
     """`verified` remembers signatures that were found good: they are what takes time."""
-    copies: dict[str, set[Signed]] = {}
+    copies: dict[str, set[SignedEntry]] = {}
     for signed in entries:
         copies.setdefault(hash_of(signed.payload), set()).add(signed)
     rejected: dict[str, str] = {}
@@ -65,7 +65,7 @@ def trace(entries: Iterable[Signed], vault: str, verified: set[str]) -> Ancestry
     numbers: dict[str, int] = {}
     keys: dict[str, PublicKeys] = {}
     named: dict[str, int] = {}  # the entries that bring a device's keys
-    for own in sorted(generation, key=lambda one: (generation[one], one)):
+    for own in sorted(generation, key=lambda name: (generation[name], name)):
         header = headers[own]
         above = 0
         for parent in header.parents:
@@ -96,7 +96,7 @@ def trace(entries: Iterable[Signed], vault: str, verified: set[str]) -> Ancestry
     return Ancestry(nodes, numbers, keys, sorted(waiting), sorted(missing), sorted(rejected.items()))
 
 
-def _headers(copies: dict[str, set[Signed]], vault: str, rejected: dict[str, str]) -> dict[str, Header]:
+def _headers(copies: dict[str, set[SignedEntry]], vault: str, rejected: dict[str, str]) -> dict[str, EntryHeader]:
     headers = {}
     for own, signed in copies.items():
         header = header_of(next(iter(signed)).payload)
@@ -112,7 +112,7 @@ def _headers(copies: dict[str, set[Signed]], vault: str, rejected: dict[str, str
 
 
 def _order(
-    headers: dict[str, Header], vault: str, rejected: dict[str, str]
+    headers: dict[str, EntryHeader], vault: str, rejected: dict[str, str]
 ) -> tuple[dict[str, int], set[str], set[str]]:
     """The generation of each entry whose forerunners are all here; what waits; and what it waits for."""
     followers: dict[str, list[str]] = {}
@@ -139,18 +139,18 @@ def _order(
     return {own: generation[own] for own in ready if own not in rejected}, waiting, missing
 
 
-def founded_by(own: str, copies: set[Signed], verified: set[str]) -> VaultFounded | None:
+def founded_by(own: str, copies: set[SignedEntry], verified: set[str]) -> VaultFounded | None:
     """The founding entry of a vault, if one of the copies is genuine."""
     for signed in copies:
         known = own + signed.signature.hex()
-        found = read(signed.payload) if known in verified else founding_of(signed)
-        if isinstance(found, VaultFounded):
+        entry = read(signed.payload) if known in verified else founding_of(signed)
+        if isinstance(entry, VaultFounded):
             verified.add(known)
-            return found
+            return entry
     return None
 
 
-def _genuine(own: str, copies: set[Signed], keys: PublicKeys, verified: set[str]) -> bool:
+def _genuine(own: str, copies: set[SignedEntry], keys: PublicKeys, verified: set[str]) -> bool:
     """Whether one of the copies is signed well: nobody can push an entry out by planting a bad copy of it."""
     for signed in copies:
         known = own + signed.signature.hex()
@@ -163,15 +163,15 @@ def _genuine(own: str, copies: set[Signed], keys: PublicKeys, verified: set[str]
 
 
 # Bytes. Admins of our own vault are not bounded; those of who shares a session with us are.
-_MOST_OF_DEVICE: Final = 16 << 20
-_MOST_OF_FOREIGN_ADMIN: Final = 64 << 20
+_MAX_OF_DEVICE: Final = 16 << 20
+_MAX_OF_FOREIGN_ADMIN: Final = 64 << 20
 # How many entries that are not there those of a device that is no admin may wait for: more than one of them names.
-_MOST_MISSING: Final = 2_000
+_MAX_MISSING: Final = 2_000
 
 
-def said_too_much(
-    known: Mapping[str, Signed],
-    new: Mapping[str, Signed],
+def over_size_limit(
+    known: Mapping[str, SignedEntry],
+    new: Mapping[str, SignedEntry],
     ancestry: Ancestry,
     members: Callable[[], Membership],
     main: Membership | None,
@@ -183,10 +183,10 @@ def said_too_much(
     """
     together = {**known, **new}
     headers = {name: header for name, signed in together.items() if (header := header_of(signed.payload))}
-    said: Counter[str] = Counter()
+    size_by_author: Counter[str] = Counter()
     for name, header in headers.items():
-        said[header.by] += len(together[name].payload)
-    large = [author for author, size in said.items() if size > _MOST_OF_DEVICE]
+        size_by_author[header.by] += len(together[name].payload)
+    large = [author for author, size in size_by_author.items() if size > _MAX_OF_DEVICE]
     if not large:
         return {}
     judged, last = members(), len(ancestry.nodes)
@@ -200,7 +200,7 @@ def said_too_much(
             (own for own, header in headers.items() if header.by != author and not _is_guest(judged, header.by)),
         )
         theirs = [name for name in new if headers[name].by == author]
-        size = said[author] - sum(len(new[name].payload) for name in theirs)
+        size = size_by_author[author] - sum(len(new[name].payload) for name in theirs)
         # Those that others follow first, and none before what it follows itself.
         for name in sorted(theirs, key=lambda name: (name not in needed, ancestry.numbers.get(name, last), name)):
             size += len(new[name].payload)
@@ -209,15 +209,15 @@ def said_too_much(
     return over
 
 
-def names_too_much(
-    known: Mapping[str, Signed], new: Mapping[str, Signed], ancestry: Ancestry, members: Membership
+def over_missing_limit(
+    known: Mapping[str, SignedEntry], new: Mapping[str, SignedEntry], ancestry: Ancestry, members: Membership
 ) -> dict[str, str]:
     """Of the new entries those that wait for more than is looked for of their authors, by hash, with who that is.
 
     What an entry of a device with other rights follows is kept.
     """
     missing = set(ancestry.missing)
-    if len(missing) <= _MOST_MISSING:
+    if len(missing) <= _MAX_MISSING:
         return {}
     headers = {
         name: header
@@ -234,24 +234,24 @@ def names_too_much(
         if members.is_admin(by) or name in needed:
             continue
         more = named.get(by, set()) | missing.intersection(headers[name].parents)
-        if len(more) <= _MOST_MISSING:
+        if len(more) <= _MAX_MISSING:
             named[by] = more
         elif name in new:
             over[name] = by
     return over
 
 
-def followed(header_of: Callable[[str], Header | None], names: Iterable[str]) -> set[str]:
+def followed(header_of: Callable[[str], EntryHeader | None], names: Iterable[str]) -> set[str]:
     """Everything that these entries follow, however far."""
-    found: set[str] = set()
+    ancestors: set[str] = set()
     waiting = list(names)
     while waiting:
         header = header_of(waiting.pop())
         for parent in () if header is None else header.parents:
-            if parent not in found:
-                found.add(parent)
+            if parent not in ancestors:
+                ancestors.add(parent)
                 waiting.append(parent)
-    return found
+    return ancestors
 
 
 def _most_of(device: str, members: Membership, main: Membership | None) -> int | None:
@@ -259,8 +259,8 @@ def _most_of(device: str, members: Membership, main: Membership | None) -> int |
     within = members if main is None else main
     known = within.members.get(device) or within.removed.get(device)
     if known is None or not known.admin:
-        return _MOST_OF_DEVICE
-    return _MOST_OF_FOREIGN_ADMIN if main is None and members.session is not None else None
+        return _MAX_OF_DEVICE
+    return _MAX_OF_FOREIGN_ADMIN if main is None and members.session is not None else None
 
 
 def _is_guest(members: Membership, device: str) -> bool:

@@ -19,15 +19,15 @@ from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
 from holdfast.workspace.keys.device_keys import ENTRY, DeviceKeys, PublicKeys, verify
 
-# Bytes. A removal or a restoration names up to `_MOST_STREAMS` streams, every other kind says little.
+# Bytes. A removal or a restoration names up to `_MAX_STREAMS` streams, every other kind says little.
 LIMIT: Final = 8 << 20
-_LARGEST_OTHER: Final = 512 << 10
+_MAX_OTHER: Final = 512 << 10
 _LARGE: Final = frozenset({"remove", "restore"})
 # What an entry may unfold to besides that: names, keys and hashes do not compress well.
 _SURELY: Final = 64 << 10
-_MOST_UNFOLDED: Final = 32
+_MAX_UNFOLDED: Final = 32
 FOUNDING_LIMIT: Final = 16 << 10
-_MOST_STREAMS: Final = 100_000
+_MAX_STREAMS: Final = 100_000
 _HASH: Final = b"holdfast entry\n"
 
 Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
@@ -40,7 +40,7 @@ Parents = Annotated[tuple[Hash, ...], Meta(max_length=10_000)]
 Cut = dict[Word, dict[Word, Annotated[int, Meta(ge=0, le=1 << 53)]]]
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class EntryHeader(msgspec.Struct, frozen=True, kw_only=True):
     """What every entry has, also one of a kind that is not known here."""
 
     kind: Annotated[str, Meta(max_length=40)]
@@ -137,7 +137,7 @@ class Uninvite(MembershipEntry, frozen=True, kw_only=True, tag="uninvite"):
     invite: Hash
 
 
-_HEADER: Final = msgspec.msgpack.Decoder(decodable(Header))
+_HEADER: Final = msgspec.msgpack.Decoder(decodable(EntryHeader))
 _ENTRY: Final = msgspec.msgpack.Decoder(
     decodable(
         VaultFounded | Admit | Rename | Remove | Restore | NewKey | ShareEntry | Origin | Guests | Invite | Uninvite
@@ -146,14 +146,14 @@ _ENTRY: Final = msgspec.msgpack.Decoder(
 _PACKED: Final = msgspec.msgpack.Decoder(decodable(tuple[bytes, bytes]))
 
 
-class Signed(NamedTuple):
+class SignedEntry(NamedTuple):
     payload: bytes
     signature: bytes
 
 
-def sign(keys: DeviceKeys, entry: MembershipEntry) -> Signed:
+def sign(keys: DeviceKeys, entry: MembershipEntry) -> SignedEntry:
     payload = msgspec.msgpack.encode(entry)
-    return Signed(payload, keys.sign(ENTRY, payload))
+    return SignedEntry(payload, keys.sign(ENTRY, payload))
 
 
 def hash_of(payload: bytes) -> str:
@@ -162,10 +162,10 @@ def hash_of(payload: bytes) -> str:
 
 def unfolded_limit(sealed: int) -> int:
     """How many bytes a sealed entry of this many may unfold to."""
-    return min(LIMIT, max(_SURELY, _MOST_UNFOLDED * sealed))
+    return min(LIMIT, max(_SURELY, _MAX_UNFOLDED * sealed))
 
 
-def header_of(payload: bytes) -> Header | None:
+def header_of(payload: bytes) -> EntryHeader | None:
     """The part of an entry that every Holdfast understands; None when it is no entry at all."""
     if len(payload) > LIMIT:
         return None
@@ -173,7 +173,7 @@ def header_of(payload: bytes) -> Header | None:
         header = _HEADER.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if len(payload) > _LARGEST_OTHER and header.kind not in _LARGE:
+    if len(payload) > _MAX_OTHER and header.kind not in _LARGE:
         return None
     return header if list(header.parents) == sorted(set(header.parents)) else None
 
@@ -186,28 +186,28 @@ def read(payload: bytes) -> MembershipEntry | None:
         entry: MembershipEntry = _ENTRY.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if isinstance(entry, Remove | Restore) and sum(map(len, entry.cut.values())) > _MOST_STREAMS:
+    if isinstance(entry, Remove | Restore) and sum(map(len, entry.cut.values())) > _MAX_STREAMS:
         return None
     return entry
 
 
-def pack(signed: Signed) -> bytes:
+def pack(signed: SignedEntry) -> bytes:
     return msgspec.msgpack.encode((signed.payload, signed.signature))
 
 
-def unpack(data: bytes) -> Signed:
+def unpack(data: bytes) -> SignedEntry:
     signed = unpack_or_none(data)
     if signed is None:
         raise Invalid("this is not a membership entry", hint="It is left out; good data is not held up by it.")
     return signed
 
 
-def unpack_or_none(data: bytes) -> Signed | None:
+def unpack_or_none(data: bytes) -> SignedEntry | None:
     try:
         payload, signature = _PACKED.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return Signed(payload, signature) if len(signature) == 64 and len(payload) <= LIMIT else None
+    return SignedEntry(payload, signature) if len(signature) == 64 and len(payload) <= LIMIT else None
 
 
 # --- the founding entry, which anybody may read --------------------------------------------------------
@@ -219,20 +219,20 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
-def founding_of(signed: Signed) -> VaultFounded | None:
+def founding_of(signed: SignedEntry) -> VaultFounded | None:
     """The founding entry, when it is one and the device that founds signed it itself."""
-    found = read(signed.payload)
-    if not isinstance(found, VaultFounded) or found.vault or found.parents or found.by != found.device.id:
+    entry = read(signed.payload)
+    if not isinstance(entry, VaultFounded) or entry.vault or entry.parents or entry.by != entry.device.id:
         return None
-    return found if verify(found.device.signing, ENTRY, signed.payload, signed.signature) else None
+    return entry if verify(entry.device.signing, ENTRY, signed.payload, signed.signature) else None
 
 
-def founding_document(signed: Signed) -> bytes:
+def founding_document(signed: SignedEntry) -> bytes:
     entry, signature = (base64.b64encode(part).decode("ascii") for part in signed)
     return msgspec.json.encode(_Document(1, entry, signature))
 
 
-def read_founding(data: bytes) -> Signed:
+def read_founding(data: bytes) -> SignedEntry:
     """What stands at a remote under `vault`; `Invalid` for anything that is not a genuine founding entry."""
     hint = "The address may be wrong, or someone put another file there."
     if len(data) > FOUNDING_LIMIT:
@@ -244,7 +244,7 @@ def read_founding(data: bytes) -> Signed:
         document = msgspec.json.decode(data, type=decodable(_Document))
         if document.holdfast != 1:
             raise Invalid("what is at this remote is not a Holdfast vault", hint=hint)
-        signed = Signed(
+        signed = SignedEntry(
             base64.b64decode(document.entry, validate=True), base64.b64decode(document.signature, validate=True)
         )
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, binascii.Error, ValueError):

@@ -19,11 +19,11 @@ from holdfast.sync.protocol.sealing import life_tag, vault_tag
 from holdfast.workspace.keys.device_keys import HEAD, DeviceKeys, verify
 
 VERSION: Final = 1
-LARGEST_PLAIN: Final = 4 << 20  # bytes: more than all that a head may name takes
-MOST_SEEN: Final = 256
-MOST_WANTED: Final = 256
-_MOST_PACKS: Final = 20_000
-_MOST_TIPS: Final = 1_000
+MAX_PLAIN_BYTES: Final = 4 << 20  # bytes: more than all that a head may name takes
+MAX_SEEN: Final = 256
+MAX_WANTED: Final = 256
+_MAX_PACKS: Final = 20_000
+_MAX_TIPS: Final = 1_000
 _NAME: Final = re.compile(r"h/([0-9a-f]{16})\.([0-9a-f]{20})-([0-9]{12})", re.ASCII)
 JOINS: Final = "h/join-"
 
@@ -34,7 +34,7 @@ PackName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 Number = Annotated[int, Meta(ge=1, le=1 << 53)]
 
 
-class Indexed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class IndexedPack(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A pack in a head: where it is, which pushes it covers, and what it must be."""
 
     name: PackName
@@ -71,10 +71,10 @@ class PublishedHead(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     writer: Annotated[str, Meta(max_length=100)]
     counter: int
     at: Annotated[int, Meta(ge=0, le=1 << 53)]
-    packs: Annotated[tuple[Indexed, ...], Meta(max_length=_MOST_PACKS)] = ()
-    seen: Annotated[tuple[SeenHead, ...], Meta(max_length=MOST_SEEN)] = ()
-    tips: Annotated[tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")], ...], Meta(max_length=_MOST_TIPS)] = ()
-    wanting: Annotated[tuple[WantedPushes, ...], Meta(max_length=MOST_WANTED)] = ()
+    packs: Annotated[tuple[IndexedPack, ...], Meta(max_length=_MAX_PACKS)] = ()
+    seen: Annotated[tuple[SeenHead, ...], Meta(max_length=MAX_SEEN)] = ()
+    tips: Annotated[tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")], ...], Meta(max_length=_MAX_TIPS)] = ()
+    wanting: Annotated[tuple[WantedPushes, ...], Meta(max_length=MAX_WANTED)] = ()
 
 
 class _Version(msgspec.Struct, frozen=True, gc=False):
@@ -100,18 +100,18 @@ def name_of(vault: str, writer: str, counter: int) -> str:
     return f"h/{vault_tag(vault)}.{life_tag(vault, writer)}-{counter:012}"
 
 
-def listed(name: str) -> HeadName | None:
+def parse_name(name: str) -> HeadName | None:
     """What a name in a listing says; None when it is no head's."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else HeadName(name, found[1], found[2], int(found[3]))
+    match = _NAME.fullmatch(name)
+    return None if match is None else HeadName(name, match[1], match[2], int(match[3]))
 
 
-def signed(keys: DeviceKeys, head: PublishedHead) -> bytes:
+def sign(keys: DeviceKeys, head: PublishedHead) -> bytes:
     payload = _encode(head)
     return _encode((payload, keys.sign(HEAD, payload)))
 
 
-class Claimed(NamedTuple):
+class SignedHead(NamedTuple):
     """A head as read: nothing of it is believed before its signature is checked."""
 
     head: PublishedHead
@@ -122,7 +122,7 @@ class Claimed(NamedTuple):
         return verify(signing, HEAD, self.payload, self.signature)
 
 
-def read(plain: bytes, vault: str, where: HeadName) -> Claimed:
+def read(plain: bytes, vault: str, where: HeadName) -> SignedHead:
     """A head that says it belongs where it was found."""
     try:
         payload, signature = _read_signed.decode(plain)
@@ -138,10 +138,10 @@ def read(plain: bytes, vault: str, where: HeadName) -> Claimed:
         raise Invalid("it belongs somewhere else")
     if not _in_order(head.packs):
         raise Invalid("its packs do not cover its pushes one after the other")
-    return Claimed(head, payload, signature)
+    return SignedHead(head, payload, signature)
 
 
-def _in_order(packs: tuple[Indexed, ...]) -> bool:
+def _in_order(packs: tuple[IndexedPack, ...]) -> bool:
     expected = 1
     for pack in packs:
         if pack.first != expected or pack.last < pack.first:

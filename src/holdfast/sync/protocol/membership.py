@@ -26,21 +26,21 @@ from holdfast.sync.protocol.entries import (
     Rename,
     Restore,
     ShareEntry,
-    Signed,
+    SignedEntry,
     Uninvite,
     VaultFounded,
 )
-from holdfast.sync.protocol.membership_rules import ADMIN, OWN, Court, MembershipVerdict
+from holdfast.sync.protocol.membership_rules import ADMIN, OWN, MembershipRules, MembershipVerdict
 from holdfast.sync.protocol.sealing import recipient_tag
 from holdfast.workspace.keys.device_keys import PublicKeys, certifies, check_recipient
 
 # Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
-_MOST_TIPS: Final = 4
-_MOST_KEYS: Final = 64
-_MOST_INVITES: Final = 32
-_MOST_RECIPIENTS: Final = 64
+_MAX_TIPS: Final = 4
+_MAX_KEYS: Final = 64
+_MAX_INVITES: Final = 32
+_MAX_RECIPIENTS: Final = 64
 # Fewer than a head or an entry may name.
-_MOST_PARENTS: Final = 900
+_MAX_PARENTS: Final = 900
 
 
 class VaultMember(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class SharedSession(msgspec.Struct, frozen=True):
     by: str
 
 
-class Invited(msgspec.Struct, frozen=True):
+class Invitation(msgspec.Struct, frozen=True):
     """`live`: it was not taken back. Whether it has expired, the clock of the one who asks says."""
 
     hash: str
@@ -111,7 +111,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     removed: dict[str, RemovedDevice] = {}
     keys: tuple[VaultKey, ...] = ()  # the one to seal with first
     shares: tuple[SharedSession, ...] = ()
-    invites: tuple[Invited, ...] = ()
+    invites: tuple[Invitation, ...] = ()
     origins: dict[str, Origins] = {}  # by session; most sessions have none
     guests: dict[str, frozenset[bytes]] = {}  # by session: signing keys of guests of shares that lie elsewhere
     tips: tuple[str, ...] = ()  # what a new entry follows
@@ -148,13 +148,13 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         """How much counts of a stream that this device vouches for up to `seq`: all of it, unless it was removed."""
         if device in self.members:
             return seq
-        gone = self.removed.get(device)
-        return 0 if gone is None else min(seq, gone.cut.get(writer, {}).get(session, 0))
+        removed = self.removed.get(device)
+        return 0 if removed is None else min(seq, removed.cut.get(writer, {}).get(session, 0))
 
     def recipient_keys(self) -> tuple[str, ...]:
         """Everybody that a new key must be wrapped for."""
-        found = {member.keys.age for member in self.members.values()}
-        return tuple(sorted(found.union(*(invite.recipients for invite in self.invites if invite.live))))
+        keys = {member.keys.age for member in self.members.values()}
+        return tuple(sorted(keys.union(*(invite.recipients for invite in self.invites if invite.live))))
 
     def recipients(self) -> frozenset[str]:
         """The same, as entries name them."""
@@ -166,7 +166,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
 
 
-def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None = None) -> Membership:
+def evaluate(entries: Iterable[SignedEntry], vault: str, *, verified: set[str] | None = None) -> Membership:
     """`verified` is the caller's to keep: the signatures that were found good, which need no second look."""
     verified = set() if verified is None else verified
     ancestry = trace(entries, vault, verified)
@@ -177,27 +177,27 @@ def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None
             missing=tuple(ancestry.missing),
             rejected=tuple(ancestry.rejected),
         )
-    court = Court(ancestry, verified)
+    court = MembershipRules(ancestry, verified)
     nodes = ancestry.nodes
     verdict = court.judge((1 << len(nodes)) - 1)
     valid = sum(1 << number for number in bits(court.authorised) if court.valid(number, verdict))
     followed = 0
     for number in bits(valid):
         followed |= nodes[number].above
-    found = nodes[0].entry
-    assert isinstance(found, VaultFounded)
+    founding = nodes[0].entry
+    assert isinstance(founding, VaultFounded)
     members, removed = _devices(court, verdict, valid)
     rejected = ancestry.rejected + [(nodes[number].hash, reason) for number, reason in court.refused.items()]
     return Membership(
         vault=vault,
-        session=found.session,
-        founder=found.by,
-        box=found.box,
+        session=founding.session,
+        founder=founding.by,
+        box=founding.box,
         members=members,
         removed=removed,
         keys=_keys(court, valid, _admins(members) | _admins(removed)),
         shares=_shares(court, valid),
-        invites=_invites(court, valid, _admins(members) | _admins(removed) | {found.by}),
+        invites=_invites(court, valid, _admins(members) | _admins(removed) | {founding.by}),
         origins=_origins(court, valid),
         guests=_guests(court, valid),
         tips=_tips(court, members, valid & ~followed),
@@ -212,23 +212,23 @@ def _admins(devices: Mapping[str, VaultMember | RemovedDevice]) -> set[str]:
     return {device for device, known in devices.items() if known.admin}
 
 
-def _tips(court: Court, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
+def _tips(court: MembershipRules, members: dict[str, VaultMember], open_: int) -> tuple[str, ...]:
     """What a new entry follows. Whoever is no admin could say any number of things at once: few of them are followed.
 
     What nobody follows counts all the same, and is undone when its author is removed.
     """
-    found: list[str] = []
+    tips: list[str] = []
     by: Counter[str] = Counter()
     for hash_, author in sorted((court.nodes[number].hash, court.nodes[number].header.by) for number in bits(open_)):
         by[author] += 1
         known = members.get(author)
-        if by[author] <= _MOST_TIPS or (known is not None and known.admin):
-            found.append(hash_)
-    return tuple(found[:_MOST_PARENTS])
+        if by[author] <= _MAX_TIPS or (known is not None and known.admin):
+            tips.append(hash_)
+    return tuple(tips[:_MAX_PARENTS])
 
 
 def _devices(
-    court: Court, verdict: MembershipVerdict, valid: int
+    court: MembershipRules, verdict: MembershipVerdict, valid: int
 ) -> tuple[dict[str, VaultMember], dict[str, RemovedDevice]]:
     names: dict[str, str] = {}
     cuts = _cuts(court, valid)
@@ -246,14 +246,16 @@ def _devices(
         assert isinstance(first, VaultFounded | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
-            held = admissions & valid  # what was overtaken gave no rights
-            was_admin = any(court.gives(number, ADMIN) for number in bits(held))
-            own = any(court.gives(number, OWN) for number in bits(held or admissions))
+            counted = admissions & valid  # what was overtaken gave no rights
+            was_admin = any(court.gives(number, ADMIN) for number in bits(counted))
+            own = any(court.gives(number, OWN) for number in bits(counted or admissions))
             removed[device] = RemovedDevice(
                 first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
             )
             continue
-        best = max(live, key=lambda one: (court.gives(one, ADMIN), court.gives(one, OWN), one))
+        best = max(
+            live, key=lambda admission: (court.gives(admission, ADMIN), court.gives(admission, OWN), admission)
+        )
         entry = court.nodes[best].entry
         kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
         since = court.nodes[live[0]].header.at
@@ -264,7 +266,7 @@ def _devices(
     return members, removed
 
 
-def _cuts(court: Court, valid: int) -> dict[str, Cut]:
+def _cuts(court: MembershipRules, valid: int) -> dict[str, Cut]:
     """Per stream the largest an admin vouched for. What a device says of itself counts if nobody else removed it."""
     cuts: dict[str, Cut] = {}
     own: dict[str, Cut] = {}
@@ -290,7 +292,7 @@ def _widen(into: Cut, cut: Cut) -> None:
             known[session] = max(seq, known.get(session, 0))
 
 
-def _keys(court: Court, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
+def _keys(court: MembershipRules, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
     """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more.
 
     Of a device that is no admin the first few count: everybody is given all keys that do.
@@ -301,69 +303,71 @@ def _keys(court: Court, valid: int, admins: set[str]) -> tuple[VaultKey, ...]:
         if isinstance(court.nodes[number].entry, NewKey):
             author = court.nodes[number].header.by
             by[author] += 1
-            if author in admins or by[author] <= _MOST_KEYS:
+            if author in admins or by[author] <= _MAX_KEYS:
                 numbers.append(number)
     followed = 0
     for number in numbers:
         if valid >> number & 1:
             followed |= court.nodes[number].above
-    found = []
-    for number in sorted(numbers, key=lambda one: (-court.nodes[one].generation, one)):
+    keys = []
+    for number in sorted(numbers, key=lambda item: (-court.nodes[item].generation, item)):
         entry = court.nodes[number].entry
         assert isinstance(entry, NewKey)
         superseded = bool(followed >> number & 1) or not valid >> number & 1
-        found.append(VaultKey(entry.id, frozenset(entry.recipients), court.nodes[number].hash, superseded))
-    return tuple(found)
+        keys.append(VaultKey(entry.id, frozenset(entry.recipients), court.nodes[number].hash, superseded))
+    return tuple(keys)
 
 
-def _shares(court: Court, valid: int) -> tuple[SharedSession, ...]:
-    found: dict[str, SharedSession] = {}
+def _shares(court: MembershipRules, valid: int) -> tuple[SharedSession, ...]:
+    shares: dict[str, SharedSession] = {}
     for number in bits(valid):
         entry = court.nodes[number].entry
         if isinstance(entry, ShareEntry):
-            found.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
-    return tuple(found.values())
+            shares.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
+    return tuple(shares.values())
 
 
-def _origins(court: Court, valid: int) -> dict[str, Origins]:
+def _origins(court: MembershipRules, valid: int) -> dict[str, Origins]:
     """Of each session, the share that was named first; once anybody holds it as its own, it is the vault's own."""
-    found: dict[str, Origins] = {}
+    origins: dict[str, Origins] = {}
     for number in bits(valid):
         entry = court.nodes[number].entry
         if isinstance(entry, Origin):
-            known = found.get(entry.session)
+            known = origins.get(entry.session)
             share = entry.share if known is None else known.share and entry.share and known.share
             guests = frozenset() if known is None else known.guests
-            found[entry.session] = Origins(share, guests if entry.share is None else guests | {entry.by})
-    return found
+            origins[entry.session] = Origins(share, guests if entry.share is None else guests | {entry.by})
+    return origins
 
 
-def _guests(court: Court, valid: int) -> dict[str, frozenset[bytes]]:
-    found: dict[str, frozenset[bytes]] = {}
+def _guests(court: MembershipRules, valid: int) -> dict[str, frozenset[bytes]]:
+    guests: dict[str, frozenset[bytes]] = {}
     for item in bits(valid):
         entry = court.nodes[item].entry
         if isinstance(entry, Guests):
-            found[entry.session] = found.get(entry.session, frozenset()) | set(entry.keys)
-    return found
+            guests[entry.session] = guests.get(entry.session, frozenset()) | set(entry.keys)
+    return guests
 
 
-def _invites(court: Court, valid: int, admins: set[str]) -> tuple[Invited, ...]:
+def _invites(court: MembershipRules, valid: int, admins: set[str]) -> tuple[Invitation, ...]:
     """Keys that nothing can be sealed to are passed over, and of a device that is no admin the first few count: every
     new key is wrapped for all that do.
     """
     entries = [(court.nodes[number].hash, court.nodes[number].entry) for number in bits(valid)]
     ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
-    found: list[Invited] = []
+    invites: list[Invitation] = []
     by: Counter[str] = Counter()
     for own, entry in entries:
         if not isinstance(entry, Invite):
             continue
         live = own not in ended
         by[entry.by] += live
-        if entry.by in admins or by[entry.by] <= _MOST_INVITES or not live:
-            keys = tuple(filter(_is_recipient, entry.recipients))[:_MOST_RECIPIENTS]
-            found.append(Invited(own, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by))
-    return tuple(found)
+        if entry.by in admins or by[entry.by] <= _MAX_INVITES or not live:
+            keys = tuple(filter(_is_recipient, entry.recipients))[:_MAX_RECIPIENTS]
+            invites.append(
+                Invitation(own, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by)
+            )
+    return tuple(invites)
 
 
 @lru_cache(4096)  # bounded: whoever may invite decides how many there are

@@ -52,7 +52,7 @@ class MembershipVerdict(NamedTuple):
     admissions: int
 
 
-class Court:
+class MembershipRules:
     """Takes the entries of an ancestry in their order, and answers for any set that holds what it follows."""
 
     def __init__(self, ancestry: Ancestry, verified: set[str]) -> None:
@@ -169,8 +169,8 @@ class Court:
         signed = unpack_or_none(entry.founding)
         if signed is None or hash_of(signed.payload) != entry.share:
             return False
-        found = founded_by(entry.share, {signed}, self._verified)
-        return found is not None and found.session == entry.session
+        founding = founded_by(entry.share, {signed}, self._verified)
+        return founding is not None and founding.session == entry.session
 
     def _enter(self, number: int, node: EntryNode) -> None:
         bit, entry, by = 1 << number, node.entry, node.header.by
@@ -251,29 +251,29 @@ class Court:
             touched |= self._acts.get(self.targets[number], 0) & ~self.nodes[number].above
         if not touched & within:
             return admissions
-        standing = 0
+        holding = 0
         for number in bits(admissions):
-            if self._admission_holds(number, MembershipVerdict(removals, standing)):
-                standing |= 1 << number
-        return standing
+            if self._admission_holds(number, MembershipVerdict(removals, holding)):
+                holding |= 1 << number
+        return holding
 
     # ── which removals count ─────────────────────────────────────────────────────────────────────────────
 
     def judge(self, within: int) -> MembershipVerdict:
         known = within & (self.admissions | self.removals | self.uninvites)
-        found = self._verdicts.get(known)
-        if found is not None:
-            return found
+        cached = self._verdicts.get(known)
+        if cached is not None:
+            return cached
         removals = self.removals & within
         counting = self._decided.get(removals)
         if counting is None:
             counting = self._decided[removals] = self._decide(removals, within, spare=False)
-        standing = self._standing(counting, within)
-        if counting and not self._governed(MembershipVerdict(counting, standing)):
+        holding = self._standing(counting, within)
+        if counting and not self._governed(MembershipVerdict(counting, holding)):
             counting = self._decide(removals, within, spare=True)
-            standing = self._standing(counting, within)
+            holding = self._standing(counting, within)
         verdict = MembershipVerdict(
-            counting, standing & ~self._taken_back(MembershipVerdict(counting, standing), within)
+            counting, holding & ~self._taken_back(MembershipVerdict(counting, holding), within)
         )
         self._verdicts[known] = verdict
         return verdict
@@ -322,10 +322,10 @@ class Court:
         """Whether someone is left who may let others in."""
         admins = verdict.admissions & self._at_least[ADMIN]
         while admins:  # the latest first: they are the likeliest to be still there
-            one = admins.bit_length() - 1
-            if not self.removes.get(self._admitted[one], 0) & verdict.removals & ~self.nodes[one].above:
+            latest = admins.bit_length() - 1
+            if not self.removes.get(self._admitted[latest], 0) & verdict.removals & ~self.nodes[latest].above:
                 return True
-            admins ^= 1 << one
+            admins ^= 1 << latest
         return False
 
     def _taken_back(self, verdict: MembershipVerdict, within: int) -> int:

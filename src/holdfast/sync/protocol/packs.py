@@ -21,11 +21,11 @@ from holdfast.core.errors import Invalid
 
 VERSION: Final = 1
 # What one pack may hold: whoever writes keeps well below it, whoever reads more is being kept busy.
-LARGEST_PLAIN: Final = 128 << 20
-MOST_EVENTS: Final = 400_000
+MAX_PLAIN_BYTES: Final = 128 << 20
+MAX_EVENTS: Final = 400_000
 # Of somebody else's, a guest's or of who shares a session with us: any one push, or as many times its sealed size.
 _SURELY: Final = 24 << 20
-_MOST_UNFOLDED: Final = 300
+_MAX_UNFOLDED: Final = 300
 _HASH: Final = 32
 # Session and writer become parts of names in this store's memory: a closed alphabet, so that none can be mistaken.
 SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
@@ -63,7 +63,7 @@ class _Stretch(msgspec.Struct, array_like=True, gc=False, frozen=True):
     prev: bytes | None
     device: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
     signature: Annotated[bytes, Meta(max_length=64)]
-    events: Annotated[tuple[_Packed, ...], Meta(max_length=MOST_EVENTS)]
+    events: Annotated[tuple[_Packed, ...], Meta(max_length=MAX_EVENTS)]
 
 
 class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -73,7 +73,7 @@ class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
 class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
     version: int
     # Read one by one: what a hostile member packs is counted before all of it is in memory.
-    stretches: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_EVENTS)]
+    stretches: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MAX_EVENTS)]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -84,7 +84,7 @@ _read_stretch = msgspec.msgpack.Decoder(decodable(_Stretch))
 
 def unfolded_limit(sealed: int, *, foreign: bool) -> int:
     """How many bytes a sealed pack of this many may unfold to. What people write does not compress without end."""
-    return min(LARGEST_PLAIN, max(_SURELY, _MOST_UNFOLDED * sealed)) if foreign else LARGEST_PLAIN
+    return min(MAX_PLAIN_BYTES, max(_SURELY, _MAX_UNFOLDED * sealed)) if foreign else MAX_PLAIN_BYTES
 
 
 def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
@@ -120,11 +120,11 @@ def unpack(plain: bytes) -> list[PackedEvents]:
             raise Invalid("it is of a version that no Holdfast writes")
         stretches, events = [], 0
         for raw in _read.decode(plain).stretches:
-            one = _read_stretch.decode(raw)
-            events += len(one.events)
-            if events > MOST_EVENTS:
+            stretch = _read_stretch.decode(raw)
+            events += len(stretch.events)
+            if events > MAX_EVENTS:
                 raise Invalid("it holds more events than a pack can")
-            stretches.append(_stretch(one))
+            stretches.append(_stretch(stretch))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise Invalid("it is not a valid pack") from None
     return stretches
@@ -157,11 +157,11 @@ def _stretch(packed: _Stretch) -> PackedEvents:
     return PackedEvents(packed.session, packed.writer, packed.device, packed.signature, events)
 
 
-def _body(one: _Packed) -> str:
-    if one.data is None:
-        if one.salt is not None or one.body is None or len(one.body) != _HASH:
+def _body(event: _Packed) -> str:
+    if event.data is None:
+        if event.salt is not None or event.body is None or len(event.body) != _HASH:
             raise Invalid("an erased event in it is not wholly erased")
-        return one.body.hex()
-    if one.salt is None or len(one.salt) != SALT_BYTES or one.body is not None:
+        return event.body.hex()
+    if event.salt is None or len(event.salt) != SALT_BYTES or event.body is not None:
         raise Invalid("an event in it has no salt, or says its digest twice")
-    return body_of(one.data, one.salt)
+    return body_of(event.data, event.salt)

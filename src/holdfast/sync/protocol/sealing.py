@@ -98,8 +98,8 @@ def _once(key: bytes, salt: bytes, header: bytes) -> tuple[bytes, bytes]:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    made = HKDF(SHA256(), 32 + _HINT, salt, header).derive(key)
-    return made[:32], made[32:]
+    derived = HKDF(SHA256(), 32 + _HINT, salt, header).derive(key)
+    return derived[:32], derived[32:]
 
 
 def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
@@ -123,10 +123,10 @@ def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
 
 
 def _module() -> Zstandard:
-    found = zstandard()
-    if found is None:
+    module = zstandard()
+    if module is None:
         raise Failed("this Python has no module for Zstandard", hint="Install backports.zstd.", operation="sync")
-    return found
+    return module
 
 
 # --- names at a remote -------------------------------------------------------------------------------

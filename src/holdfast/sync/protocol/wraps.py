@@ -20,13 +20,13 @@ from holdfast.sync.protocol import sealing
 from holdfast.workspace.keys import age
 from holdfast.workspace.keys.device_keys import check_recipient
 
-LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
-SMALLEST: Final = 256  # bytes: less than the header of an age file and a vault's id take
+MAX_BYTES: Final = 1 << 20  # bytes: many thousands of epochs
+MIN_BYTES: Final = 256  # bytes: less than the header of an age file and a vault's id take
 _VAULT: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ENTRY: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
-class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
+class KeyWrap(msgspec.Struct, frozen=True, kw_only=True):
     vault: str
     founding: bytes
     keys: list[bytes]
@@ -39,11 +39,11 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Wrapped {self.vault[:16]}>"  # what else is in it belongs into no log
+        return f"<KeyWrap {self.vault[:16]}>"  # what else is in it belongs into no log
 
 
-class _Inside(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The JSON: a Wrapped with the version in front, bytes in base64."""
+class _WrapDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The JSON: a KeyWrap with the version in front, bytes in base64."""
 
     holdfast: int
     vault: str
@@ -100,34 +100,34 @@ def _code(kind: bytes, common: bytes, start: str) -> str:
     return hashlib.sha256(kind + common + start.encode("utf-8", "surrogatepass")).hexdigest()[:_CODE]
 
 
-def wrap(recipient: str, wrapped: Wrapped) -> bytes:
+def wrap(recipient: str, wrapped: KeyWrap) -> bytes:
     """An age file that the holder of the recipient's key can open, with Holdfast or with `age`."""
     recipient = check_recipient(recipient)
-    inside = _Inside(
+    inside = _WrapDocument(
         1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret, wrapped.entry
     )
     sealed = age.encrypt(recipient, msgspec.json.encode(inside))
-    if len(sealed) > LARGEST:
+    if len(sealed) > MAX_BYTES:
         raise Refused(
-            f"the keys of this vault take {len(sealed):,} bytes", hint=f"The limit for a wrap is {LARGEST:,} bytes."
+            f"the keys of this vault take {len(sealed):,} bytes", hint=f"The limit for a wrap is {MAX_BYTES:,} bytes."
         )
     return sealed
 
 
-def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> Wrapped | None:
+def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> KeyWrap | None:
     """What was wrapped for one of these identities; None when it is not for us, or no wrap at all."""
-    plain = age.decrypt(identities, blob) if len(blob) <= LARGEST else None
+    plain = age.decrypt(identities, blob) if len(blob) <= MAX_BYTES else None
     if plain is None:
         return None
     try:
-        inside = msgspec.json.decode(plain, type=decodable(_Inside))
+        inside = msgspec.json.decode(plain, type=decodable(_WrapDocument))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     if inside.holdfast != 1 or not _VAULT.match(inside.vault) or any(len(key) != 32 for key in inside.keys):
         return None
     if inside.box is not None and age.secret_of(inside.box) is None:
         return None
-    return Wrapped(
+    return KeyWrap(
         vault=inside.vault,
         founding=inside.founding,
         keys=inside.keys,
@@ -158,7 +158,7 @@ def read_identity(text: bytes) -> list[str | bytes]:
         if not age.is_ssh_identity(start):
             raise _unusable()
         return [start]
-    found: list[str | bytes] = []
+    identities: list[str | bytes] = []
     for number, line in enumerate(text.splitlines(), 1):
         entry = line.strip()
         if not entry or entry.startswith(b"#"):
@@ -173,10 +173,10 @@ def read_identity(text: bytes) -> list[str | bytes]:
                 f"line {number} of the identity is not an age secret key",
                 hint="Give an age identity file (AGE-SECRET-KEY-1…) or an SSH private key.",
             )
-        found.append(identity.upper())
-    if not found:
+        identities.append(identity.upper())
+    if not identities:
         raise Invalid("there is no secret key in it", hint="Give an age identity file or an SSH private key.")
-    return found
+    return identities
 
 
 def recipient_of(identity: str | bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from holdfast.core.errors import Invalid, NotFound, Refused, Unreachable
 
 _NAME: Final = re.compile(r"[0-9a-z][0-9a-z.-]*(/[0-9a-z][0-9a-z.-]*)*", re.ASCII)
-LONGEST_NAME: Final = 200
+MAX_NAME_LENGTH: Final = 200
 
 
 class ObjectInfo(NamedTuple):
@@ -81,7 +81,7 @@ def replace_unreadable(remote: RemoteStore) -> None:
 
 
 def is_name(name: str) -> bool:
-    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and ".." not in name
+    return len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name) is not None and ".." not in name
 
 
 def checked(name: str) -> str:

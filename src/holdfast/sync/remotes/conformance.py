@@ -21,7 +21,7 @@ from typing import ClassVar, TypeVar
 import pytest
 
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.sync.remotes.base import LONGEST_NAME, Missing, ObjectInfo, ObjectTooLarge, RemoteStore, is_name
+from holdfast.sync.remotes.base import MAX_NAME_LENGTH, Missing, ObjectInfo, ObjectTooLarge, RemoteStore, is_name
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ NAMES: Sequence[str] = (
 )
 NOT_NAMES: Sequence[str] = (
     "", "/", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a..b", "./a", "a/.b", "-a", "A", "a b", "a\\b", "a\n",
-    "a\0b", "ä", "a/*", "%2e%2e/a", "~", "a:b", "z" * (LONGEST_NAME + 1), ".holdfast-0123456789abcdef.tmp",
+    "a\0b", "ä", "a/*", "%2e%2e/a", "~", "a:b", "z" * (MAX_NAME_LENGTH + 1), ".holdfast-0123456789abcdef.tmp",
 )  # fmt: skip
 
 # Names that others can leave at one kind of remote or another.
@@ -156,7 +156,7 @@ class RemoteConformance:
         one, two = self.remote(), self.remote()
         assert one.put([(name, name.encode()) for name in NAMES]) == frozenset()
         assert [found.name for found in two.list("")] == sorted(NAMES)
-        assert all(two.get(name, LONGEST_NAME) == name.encode() for name in NAMES)
+        assert all(two.get(name, MAX_NAME_LENGTH) == name.encode() for name in NAMES)
         one.put([], remove=NAMES)
         assert list(two.list("")) == []
 

@@ -26,9 +26,9 @@ from holdfast.sync.remotes.folder_directory import CLAIM, Directory, name_once
 _DAY: Final = 86_400.0
 _OURS: Final = frozenset({"vault", "m", "k", "h", "p"})
 _EVERYWHERE: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
-_MOST_SWEPT: Final = 10_000  # names looked at for what killed writers left
+_MAX_SWEPT: Final = 10_000  # names looked at for what killed writers left
 # What the system says when a disk was pulled out or a server went away.
-_GONE: Final = frozenset(
+_UNREACHABLE: Final = frozenset(
     getattr(errno, name)
     for name in (
         "EIO", "ENXIO", "ENODEV", "ESTALE", "ENOTCONN", "ESHUTDOWN", "ECONNRESET", "ECONNABORTED", "ECONNREFUSED",
@@ -82,7 +82,7 @@ class FolderRemote:
         with self._open("list") as root, _walked(root, above) as folder:
             if folder is not None:
                 listing.collect(folder, f"{above}/" if above else "")
-        return [ObjectInfo(name, listing.found[name]) for name in sorted(listing.found)]
+        return [ObjectInfo(name, listing.sizes[name]) for name in sorted(listing.sizes)]
 
     def get(self, name: str, limit: int) -> bytes:
         folder, _, last = checked(name).rpartition("/")
@@ -107,7 +107,7 @@ class FolderRemote:
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         for name in (*(name for name, _ in objects), *remove):
             checked(name)
-        there: set[str] = set()
+        existing: set[str] = set()
         with self._open("write to") as root:
             like = root.stat()
             swept = False
@@ -120,9 +120,9 @@ class FolderRemote:
                         swept = True
                     here.sync()  # also of what another process made, and may not have got to sync
                 if taken:
-                    there.add(name)
+                    existing.add(name)
             _remove(root, remove)
-        return frozenset(there)
+        return frozenset(existing)
 
     def close(self) -> None:
         """Nothing is held open between calls."""
@@ -141,9 +141,9 @@ class FolderRemote:
         if isinstance(error, OSError):
             if os.path.lexists(self.path) and not os.path.isdir(self.path):
                 return Refused(f"{where} is not a folder", hint="Name a folder.", operation=operation, file=self.path)
-            if error.errno in _GONE or error.errno == errno.ENOENT:
+            if error.errno in _UNREACHABLE or error.errno == errno.ENOENT:
                 # What vanishes while we are at it is a folder being unplugged, or cleared away by somebody.
-                why = (error.strerror or "it went away").lower() if error.errno in _GONE else "it is not there"
+                why = (error.strerror or "it went away").lower() if error.errno in _UNREACHABLE else "it is not there"
                 return Unreachable(
                     f"cannot {operation} the folder {where}: {why}",
                     hint="Plug in or mount its disk; if the folder is gone for good, make it or add another remote.",
@@ -157,7 +157,7 @@ class _Listing:
     """Objects found so far, with their sizes."""
 
     def __init__(self, prefix: str, most: int, where: str) -> None:
-        self.found: dict[str, int] = {}
+        self.sizes: dict[str, int] = {}
         self._prefix = prefix
         self._left = most
         self._where = where
@@ -184,7 +184,7 @@ class _Listing:
             except FileNotFoundError:
                 continue  # removed meanwhile
             if stat.S_ISREG(info.st_mode):
-                self.found[name] = info.st_size
+                self.sizes[name] = info.st_size
             elif stat.S_ISDIR(info.st_mode):
                 deeper.append(entry.name)
         for name in deeper:
@@ -246,7 +246,7 @@ def _sweep(root: Directory, ours: str) -> None:
     if now is None:
         return
     with contextlib.suppress(OSError):
-        for entry in islice(root.entries(), _MOST_SWEPT):
+        for entry in islice(root.entries(), _MAX_SWEPT):
             if not (entry.name.startswith(PREFIX) and entry.name.endswith((SUFFIX, CLAIM))):
                 continue
             with contextlib.suppress(OSError):

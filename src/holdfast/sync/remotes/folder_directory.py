@@ -80,8 +80,8 @@ class Directory:
             return None
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
-        with os.scandir(self.path if self.fd is None else self.fd) as found:
-            yield from found
+        with os.scandir(self.path if self.fd is None else self.fd) as iterator:
+            yield from iterator
 
     def step(self, name: str) -> Directory | None:
         """The directory of this name in here; None when there is none. A link is refused, wherever it leads."""
@@ -142,20 +142,20 @@ class Directory:
         try:
             retry_interrupted(os.mkdir, self.at(name), 0o700, dir_fd=self.fd)
         except FileExistsError:
-            made = False
+            is_new = False
         else:
-            made = True
-        found = self.step(name)
-        if found is None:
+            is_new = True
+        directory = self.step(name)
+        if directory is None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.path.join(self.path, name))
         try:
-            if made and found.fd is not None:
-                share(found.fd, like, stat.S_IMODE(like.st_mode) & 0o3777 if _is_shared(like) else 0o700)
+            if is_new and directory.fd is not None:
+                share(directory.fd, like, stat.S_IMODE(like.st_mode) & 0o3777 if _is_shared(like) else 0o700)
                 self.sync()
         except BaseException:
-            found.close()
+            directory.close()
             raise
-        return found
+        return directory
 
     def temporary(self, like: os.stat_result) -> tuple[int, str]:
         """A new file under a name that no object can have, open for writing."""
@@ -222,8 +222,8 @@ def name_once(root: Directory, temporary: str, folder: Directory, name: str) -> 
         )
     except FileExistsError:
         # A server whose answer was lost is asked again by the system, and then finds what it did itself.
-        ours, there = root.look(temporary), folder.look(name)
-        return ours is not None and there is not None and os.path.samestat(ours, there)
+        ours, present = root.look(temporary), folder.look(name)
+        return ours is not None and present is not None and os.path.samestat(ours, present)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -247,8 +247,8 @@ def _name_claimed(root: Directory, temporary: str, folder: Directory, name: str)
             os.close(retry_interrupted(os.open, root.at(claim), _NEW, 0o600, dir_fd=root.fd))
             break
         except FileExistsError:
-            held, ours = root.look(claim), root.look(temporary)
-            if held is not None and ours is not None and ours.st_mtime - held.st_mtime > _CLAIM_STALE:
+            existing, ours = root.look(claim), root.look(temporary)
+            if existing is not None and ours is not None and ours.st_mtime - existing.st_mtime > _CLAIM_STALE:
                 root.remove(claim)
             else:
                 time.sleep(0.01 + os.urandom(1)[0] / 10_000)

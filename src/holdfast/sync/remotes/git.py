@@ -29,15 +29,15 @@ from holdfast.core.errors import Busy, Damaged, HoldfastError, NotFound, Unreach
 from holdfast.machine.locks import locked
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.sync.remotes.base import Missing, ObjectInfo, ObjectTooLarge, RemoteUnreadable, checked
-from holdfast.sync.remotes.git_objects import REF, Copy, ObjectSnapshot, SnapshotChange
-from holdfast.sync.remotes.git_refs import PREFIX, Address, Far, PushResult, address, is_missing
-from holdfast.sync.remotes.git_trees import Objects
+from holdfast.sync.remotes.git_objects import REF, ObjectRepository, ObjectSnapshot, SnapshotChange
+from holdfast.sync.remotes.git_refs import PREFIX, GitAddress, PushResult, RemoteRef, address, is_missing
+from holdfast.sync.remotes.git_trees import TreeObjects
 
 _ATTEMPTS: Final = 40
 _FIRST_WAIT: Final = 0.05
-_LONGEST_WAIT: Final = 1.0
+_MAX_WAIT: Final = 1.0
 _LOCK_PATIENCE: Final = 60.0
-_NOTHING: Final = Objects(None, {}, {})
+_NOTHING: Final = TreeObjects(None, {}, {})
 
 
 class GitRemote:
@@ -46,12 +46,14 @@ class GitRemote:
     largest_fetch: ClassVar[int] = 4 << 30
     longest_history: ClassVar[int] = 32
 
-    def __init__(self, where: Address, scratch: str) -> None:
+    def __init__(self, where: GitAddress, scratch: str) -> None:
         self.url = PREFIX + where.shown
         self._where = where
         self._scratch = scratch
-        self._copy = Copy(os.path.join(scratch, hashlib.sha256(where.text.encode()).hexdigest()[:16] + ".git"))
-        self._far = Far(where, self._copy, self.largest_fetch)
+        self._copy = ObjectRepository(
+            os.path.join(scratch, hashlib.sha256(where.text.encode()).hexdigest()[:16] + ".git")
+        )
+        self._far = RemoteRef(where, self._copy, self.largest_fetch)
         self._snapshot: ObjectSnapshot | None = None
         self._listed = False
         self._only_grows = False
@@ -81,7 +83,7 @@ class GitRemote:
         with self._turn():
             snapshot = self._refreshed()
         self._listed = True
-        return snapshot.found(prefix)
+        return snapshot.under(prefix)
 
     def get(self, name: str, limit: int) -> bytes:
         """The object as of the last listing, which costs no question to the server; else as of now."""
@@ -105,19 +107,19 @@ class GitRemote:
             fresh = self._snapshot is None
             base = self._snapshot or self._refreshed()
             for attempt in range(_ATTEMPTS):
-                there, change = _decided(base, objects, remove)
-                made = None
+                existing, change = _decided(base, objects, remove)
+                commit = None
                 if change.create or change.remove:
-                    made = self._committed(base, change)
-                    if made is not None and self._published(made, base):
-                        return there
+                    commit = self._committed(base, change)
+                    if commit is not None and self._published(commit, base):
+                        return existing
                     _wait(attempt)
                 elif fresh:
-                    return there
+                    return existing
                 base, fresh = self._refreshed(), True
                 # A request that was heard twice is refused the second time, though it was done: then it is ours.
-                if made is not None and made.tip in (base.tip, base.parent):
-                    return there
+                if commit is not None and commit.tip in (base.tip, base.parent):
+                    return existing
         raise Unreachable(
             f"others kept writing to {self._where.shown}: after {_ATTEMPTS} attempts nothing was changed",
             hint="Try again later.",
@@ -152,19 +154,21 @@ class GitRemote:
         """The commit to push; None when the remote moved on while it was prepared."""
         removed = sum(base.size(name) for name in change.remove)
         kept = base.objects.kept - removed + sum(len(data) for _, data in change.create)
-        whole = base.tip is not None and (base.gone + removed > kept or base.puts + 1 >= self.longest_history)
+        whole = base.tip is not None and (
+            base.removed_bytes + removed > kept or base.puts + 1 >= self.longest_history
+        )
         whole = whole and not self._only_grows
         if whole and not self._copy.shallow() and self._far.fetch() != base.tip:
             return None
         return self._copy.commit(base, change._replace(whole=whole))
 
-    def _published(self, made: ObjectSnapshot, base: ObjectSnapshot) -> bool:
-        assert made.tip is not None
+    def _published(self, commit: ObjectSnapshot, base: ObjectSnapshot) -> bool:
+        assert commit.tip is not None
         self._snapshot = None  # until the server has answered, nobody knows
-        outcome = self._far.push(made.tip, base.tip, anew=made.parent is None, clear=self._replaces_unreadable)
+        outcome = self._far.push(commit.tip, base.tip, anew=commit.parent is None, clear=self._replaces_unreadable)
         if outcome is PushResult.DONE:
-            self._snapshot = made
-            self._tidy(made)
+            self._snapshot = commit
+            self._tidy(commit)
         self._only_grows = self._only_grows or outcome is PushResult.NOT_ANEW
         return outcome is PushResult.DONE
 
@@ -228,16 +232,16 @@ def _decided(
 ) -> tuple[frozenset[str], SnapshotChange]:
     """What is there already, and what is to be done about the rest."""
     create: dict[str, bytes] = {}
-    there = set()
+    existing = set()
     for name, data in objects:
         if name in base.objects or name in create:
-            there.add(name)
+            existing.add(name)
         else:
             create[name] = data
-    gone = [name for name in dict.fromkeys(remove) if name in base.objects or name in create]
-    return frozenset(there), SnapshotChange(list(create.items()), gone, whole=False)
+    removed = [name for name in dict.fromkeys(remove) if name in base.objects or name in create]
+    return frozenset(existing), SnapshotChange(list(create.items()), removed, whole=False)
 
 
 def _wait(attempt: int) -> None:
-    longest = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
+    longest = min(_FIRST_WAIT * 2**attempt, _MAX_WAIT)
     time.sleep(random.SystemRandom().uniform(0, longest))

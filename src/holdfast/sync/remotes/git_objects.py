@@ -23,15 +23,15 @@ from holdfast.machine.git.program import GitAnswer, GitProgram, GitSlow
 from holdfast.machine.private_paths import make_private_dir
 from holdfast.machine.wall import monotonic
 from holdfast.sync.remotes.base import ObjectInfo, RemoteUnreadable
-from holdfast.sync.remotes.git_trees import DEEPEST, FOLDER, Blob, GitTree, Objects, read_tree
+from holdfast.sync.remotes.git_trees import DEEPEST, FOLDER, Blob, GitTree, TreeObjects, read_tree
 
 REF: Final = "refs/holdfast/objects"  # at the remote
 SEEN: Final = "refs/holdfast/seen"  # here: what was fetched last
 MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
 
-_MOST_LISTED: Final = 1 << 28  # bytes of all trees
-_MOST_ENTRIES: Final = 1_000_000  # in all trees
-_MOST_SAID: Final = 1 << 20
+_MAX_LISTED: Final = 1 << 28  # bytes of all trees
+_MAX_ENTRIES: Final = 1_000_000  # in all trees
+_MAX_SAID: Final = 1 << 20
 _STEP: Final = 0.1
 _NUMBERS: Final = re.compile(rb"^puts ([0-9]{1,9})\ngone ([0-9]{1,15})$", re.MULTILINE)
 _PARENT: Final = re.compile(rb"\Atree [0-9a-f]{40}\nparent ([0-9a-f]{40})\n")
@@ -75,7 +75,7 @@ _ENV: Final = {
 }
 
 
-class Overflowing(Failed):
+class GitOverflow(Failed):
     """Git was stopped because it gave, or fetched, more than it was allowed."""
 
 
@@ -86,14 +86,14 @@ class ObjectSnapshot(NamedTuple):
     """
 
     tip: str | None
-    objects: Objects
+    objects: TreeObjects
     commit: str | None = None
     parent: str | None = None
     puts: int = 0
-    gone: int = 0
+    removed_bytes: int = 0
 
-    def found(self, prefix: str) -> list[ObjectInfo]:
-        return [ObjectInfo(name, blob.size) for name, blob in sorted(self.objects.found(prefix).items())]
+    def under(self, prefix: str) -> list[ObjectInfo]:
+        return [ObjectInfo(name, blob.size) for name, blob in sorted(self.objects.under(prefix).items())]
 
     def size(self, name: str) -> int:
         blob = self.objects.get(name)
@@ -114,7 +114,7 @@ class SnapshotChange(NamedTuple):
     whole: bool
 
 
-class Copy(GitProgram):
+class ObjectRepository(GitProgram):
     """The bare repository at `root`. Whoever calls holds its lock."""
 
     def __init__(self, root: str) -> None:
@@ -143,7 +143,7 @@ class Copy(GitProgram):
                 return
             for folder, folders, files in os.walk(self.root, topdown=False):
                 # The one that is looked at above comes last: who is stopped in between begins anew.
-                names = [*sorted(files, key=lambda one: one == "HEAD"), *folders]
+                names = [*sorted(files, key=lambda name: name == "HEAD"), *folders]
                 for name in names:
                     path = os.path.join(folder, name)
                     mode = os.lstat(path).st_mode
@@ -167,7 +167,7 @@ class Copy(GitProgram):
         if root is None or root.kind != "tree":
             raise RemoteUnreadable(f"it names a {named.kind}")
         header = b""
-        if named.kind == "commit" and named.size <= _MOST_SAID // 2:
+        if named.kind == "commit" and named.size <= _MAX_SAID // 2:
             header = self._local("cat-file", "commit", named.id).out
         numbers, parent = _NUMBERS.search(header), _PARENT.match(header)
         return ObjectSnapshot(
@@ -179,10 +179,10 @@ class Copy(GitProgram):
             int(numbers[2]) if numbers else 0,
         )
 
-    def _objects(self, root: str) -> Objects:
+    def _objects(self, root: str) -> TreeObjects:
         trees: dict[str, GitTree] = {}
         level = {root}
-        left_bytes, left_entries = _MOST_LISTED, _MOST_ENTRIES
+        left_bytes, left_entries = _MAX_LISTED, _MAX_ENTRIES
         for _ in range(DEEPEST):
             if not level:
                 break
@@ -201,7 +201,7 @@ class Copy(GitProgram):
                 raise self._damaged("cat-file")
             if typed.kind == "blob":
                 sizes[blob_id] = typed.size
-        return Objects(root, trees, sizes)
+        return TreeObjects(root, trees, sizes)
 
     def _trees(self, ids: Sequence[str], most: int) -> dict[str, bytes]:
         """The trees of these ids. What is here was complete when it came: one that is missing now was lost here."""
@@ -214,22 +214,22 @@ class Copy(GitProgram):
         asked = "".join(f"{typed.id}\n" for typed in wanted).encode()
         room = sum(typed.size for typed in wanted) + 100 * len(wanted)
         out = self._local("cat-file", f"--batch={_FORMAT}", stdin=asked, most=room).out
-        found: dict[str, bytes] = {}
+        trees: dict[str, bytes] = {}
         position = 0
         for item in wanted:
             start = out.index(b"\n", position) + 1
-            found[item.id] = out[start : start + item.size]
+            trees[item.id] = out[start : start + item.size]
             position = start + item.size + 1
-        return found
+        return trees
 
     def _types(self, specs: Sequence[str]) -> list[_Typed | None]:
         """The id, type and size of each object that is here."""
         if not specs:
             return []
         asked = "".join(f"{spec}\n" for spec in specs).encode()
-        said = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MOST_SAID + 100 * len(specs))
-        words = [line.split() for line in said.out.decode("ascii", "replace").splitlines()]
-        return [_Typed(some[0], some[1], int(some[2])) if len(some) == 3 else None for some in words]
+        answer = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MAX_SAID + 100 * len(specs))
+        lines = [line.split() for line in answer.out.decode("ascii", "replace").splitlines()]
+        return [_Typed(fields[0], fields[1], int(fields[2])) if len(fields) == 3 else None for fields in lines]
 
     def read(self, blob: Blob) -> bytes:
         data = self._local("cat-file", "blob", blob.id, most=blob.size).out
@@ -245,10 +245,12 @@ class Copy(GitProgram):
         Else two devices that create the same bytes under one name at once would make the same commit, and git would
         tell both that it is there: each would take itself for the creator.
         """
-        gone = sum(base.size(name) for name in change.remove)
-        gone += sum(len(data) for name, data in change.create if name in change.remove)
-        puts, gone = (0, 0) if change.whole or base.commit is None else (base.puts + 1, base.gone + gone)
-        message = f"holdfast objects\n\nputs {puts}\ngone {gone}\nid {secrets.token_hex(16)}\n".encode()
+        removed_bytes = sum(base.size(name) for name in change.remove)
+        removed_bytes += sum(len(data) for name, data in change.create if name in change.remove)
+        puts, removed_bytes = (
+            (0, 0) if change.whole or base.commit is None else (base.puts + 1, base.removed_bytes + removed_bytes)
+        )
+        message = f"holdfast objects\n\nputs {puts}\ngone {removed_bytes}\nid {secrets.token_hex(16)}\n".encode()
         script = bytearray(b"feature done\n")
         for mark, (_, data) in enumerate(change.create, 2):
             script += b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(data), data)
@@ -274,17 +276,17 @@ class Copy(GitProgram):
         for mark in range(1, len(change.create) + 2):
             script += b"get-mark :%d\n" % mark
         script += b"done\n"
-        said = self._local(
+        answer = self._local(
             *("fast-import", "--quiet", "--force", "--date-format=raw"),
             stdin=script,
-            most=_MOST_SAID + 100 * len(change.create),
+            most=_MAX_SAID + 100 * len(change.create),
         )
-        made = said.text.split()
-        blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, made[1:], strict=True)}
+        ids = answer.text.split()
+        blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, ids[1:], strict=True)}
         if base.objects.refused:
-            return self.snapshot(made[0])  # which is more than the change
+            return self.snapshot(ids[0])  # which is more than the change
         objects = base.objects.with_changes(blobs, change.remove)
-        return ObjectSnapshot(made[0], objects, made[0], None if alone else base.commit, puts, gone)
+        return ObjectSnapshot(ids[0], objects, ids[0], None if alone else base.commit, puts, removed_bytes)
 
     def shallow(self) -> bool:
         """Only then does git look into trees that are no ancestors, and not send what the other side has in them."""
@@ -327,7 +329,7 @@ class Copy(GitProgram):
         stdin: bytes | bytearray = b"",
         env: Mapping[str, str] | None = None,
         patience: float = 120.0,
-        most: int = _MOST_SAID,
+        most: int = _MAX_SAID,
         growth: int | None = None,
     ) -> GitAnswer:
         """Run git here; stopped when it says more than `most` bytes, or its packs grow by more than `growth`."""
@@ -344,20 +346,22 @@ class Copy(GitProgram):
             with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err, umask) as process:
                 while not _ended(process, until):
                     _check(out, most)
-                    _check(err, max(most, _MOST_SAID))
+                    _check(err, max(most, _MAX_SAID))
                     if growth is not None and self.weight() - before > growth:
-                        raise Overflowing(f"it has more than {growth} bytes")
+                        raise GitOverflow(f"it has more than {growth} bytes")
             _check(out, most)
             out.seek(0)
             err.seek(0)
-            said = err.read(_MOST_SAID).decode("utf-8", "replace").strip()[-2000:]
+            stderr = err.read(_MAX_SAID).decode("utf-8", "replace").strip()[-2000:]
             # Servers speak through git: what they say is shown, and must not steer a terminal.
-            return GitAnswer(process.returncode, out.read(), "".join(c for c in said if c.isprintable() or c == "\n"))
+            return GitAnswer(
+                process.returncode, out.read(), "".join(c for c in stderr if c.isprintable() or c == "\n")
+            )
 
-    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MOST_SAID) -> GitAnswer:
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MAX_SAID) -> GitAnswer:
         try:
             answer = self.run(*args, stdin=stdin, most=most)
-        except (Overflowing, GitSlow) as problem:
+        except (GitOverflow, GitSlow) as problem:
             raise self._damaged(args[0]) from problem
         if answer.code and "no space left" in answer.words.lower():
             raise Failed("the disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
@@ -387,7 +391,7 @@ def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
 
 def _check(stream: IO[bytes], most: int) -> None:
     if os.fstat(stream.fileno()).st_size > most:
-        raise Overflowing(f"it has more than {most} bytes")
+        raise GitOverflow(f"it has more than {most} bytes")
 
 
 def _path(name: str) -> bytes:

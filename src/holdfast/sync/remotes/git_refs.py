@@ -17,10 +17,10 @@ from holdfast.machine.git.program import GitAnswer, GitSlow
 from holdfast.machine.git.reader import GitReader
 from holdfast.machine.git.worktree import locate
 from holdfast.sync.remotes.base import RemoteUnreadable
-from holdfast.sync.remotes.git_objects import REF, SEEN, Copy, Overflowing
+from holdfast.sync.remotes.git_objects import REF, SEEN, GitOverflow, ObjectRepository
 
 PREFIX: Final = "git:"
-_LONGEST: Final = 2000
+_MAX_LENGTH: Final = 2000
 _HOST: Final = r"(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
 _SCP: Final = re.compile(rf"(?:[A-Za-z0-9_][A-Za-z0-9_.+-]*@)?{_HOST}:(?![:-])(.+)", re.DOTALL)
 _URL: Final = re.compile(rf"(file|ssh|https|http)://((?:[^/@]*@)?)({_HOST}?)((?::[0-9]+)?)(/.+)", re.DOTALL)
@@ -38,7 +38,7 @@ _MOVE_PATIENCE: Final = 1800.0
 _DURABLE: Final = "--receive-pack=git -c core.fsync=all receive-pack"
 
 
-class Address(NamedTuple):
+class GitAddress(NamedTuple):
     """Where the repository is: as git is told, and as people may see it."""
 
     text: str
@@ -61,19 +61,19 @@ class Address(NamedTuple):
         return words
 
 
-def address(url: str) -> Address:
+def address(url: str) -> GitAddress:
     """The address in `git:ADDRESS`, or `Invalid`."""
     text = url.removeprefix(PREFIX)
-    if not text.isprintable() or len(text) > _LONGEST or text.startswith("-"):
+    if not text.isprintable() or len(text) > _MAX_LENGTH or text.startswith("-"):
         raise _no_address()
     if text.startswith(("/", "./", "../", "~/")) or (os.name == "nt" and _DRIVE.match(text)):
         path = os.path.abspath(os.path.expanduser(text))
-        return Address(path, path, "file")
+        return GitAddress(path, path, "file")
     match = _URL.fullmatch(text)
     if match is None:
         if "://" in text or _SCP.fullmatch(text) is None or _DRIVE.match(text):
             raise _no_address()
-        return Address(text, text, "ssh")
+        return GitAddress(text, text, "ssh")
     protocol, user, host, port, path = match.groups()
     if (protocol == "file") != (not host) or (protocol == "file" and (user or port)):
         raise _no_address()
@@ -87,7 +87,7 @@ def address(url: str) -> Address:
     shown = f"{protocol}://{user if protocol == 'ssh' and not password else ''}{host}{port}{path}"
     parts = {password, password.partition(":")[2], *map(urllib.parse.unquote, password.split(":"))}
     secrets = sorted((part for part in parts if len(part) >= _SHORTEST_SECRET), key=len, reverse=True)
-    return Address(text, shown, protocol, tuple(secrets))
+    return GitAddress(text, shown, protocol, tuple(secrets))
 
 
 def spelled_out(url: str, directory: str) -> str:
@@ -95,21 +95,21 @@ def spelled_out(url: str, directory: str) -> str:
     word = url.removeprefix(PREFIX)
     if _WORD.fullmatch(word) is None:
         return url
-    found = GitReader(directory).remote_address(word) if locate(directory).git else None
-    if found is None:
+    remote = GitReader(directory).remote_address(word) if locate(directory).git else None
+    if remote is None:
         raise NotFound(
             f"the repository here has no remote called {word}",
             hint="See `git remote`, or give the address itself: git:git@host:me/repo.git, git:/path/to/bare.git",
             operation="git remote",
             file=directory,
         )
-    where = address(os.path.join(directory, found) if found.startswith(("./", "../")) else found)
+    where = address(os.path.join(directory, remote) if remote.startswith(("./", "../")) else remote)
     if where.local:
         _refuse_inside(where, directory)
     return PREFIX + where.text
 
 
-def _refuse_inside(where: Address, directory: str) -> None:
+def _refuse_inside(where: GitAddress, directory: str) -> None:
     """A repository can bring another one, with hooks, and call it its remote: a push would run them."""
     target = os.path.realpath(urllib.parse.unquote(where.text.removeprefix("file://")))
     place = locate(directory)
@@ -123,7 +123,7 @@ def _refuse_inside(where: Address, directory: str) -> None:
             )
 
 
-def is_missing(where: Address, words: str = "") -> Unreachable:
+def is_missing(where: GitAddress, words: str = "") -> Unreachable:
     """Of a repository that was there: its disk may not be mounted, or its host may be another one."""
     ask = "Plug in or mount its disk" if where.local else "See whether it was moved, and whether you may still see it"
     return Unreachable(
@@ -139,10 +139,10 @@ class PushResult(Enum):
     NOT_ANEW = "not anew"  # this server lets histories only grow
 
 
-class Far:
+class RemoteRef:
     """The ref at the remote, through the git of the copy here."""
 
-    def __init__(self, where: Address, copy: Copy, largest: int) -> None:
+    def __init__(self, where: GitAddress, copy: ObjectRepository, largest: int) -> None:
         self._where = where
         self._copy = copy
         self._largest = largest
@@ -153,7 +153,7 @@ class Far:
         # The whole name, so that a server with many refs need not tell them all.
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, REF, patience=_ASK_PATIENCE)
         if answer.code:
-            raise self._trouble("ls-remote", answer, first=first)
+            raise self._error("ls-remote", answer, first=first)
         for line in answer.out.splitlines():
             match = _TIP.fullmatch(line)
             if match is not None:
@@ -175,7 +175,7 @@ class Far:
                 return None
             if any(mark in answer.words.lower() for mark in _INCOMPLETE):
                 raise RemoteUnreadable("objects that it needs are missing or broken")
-            raise self._trouble("fetch", answer)
+            raise self._error("fetch", answer)
         return self._copy.seen()
 
     def push(self, new: str, old: str | None, *, anew: bool = False, clear: bool = False) -> PushResult:
@@ -191,26 +191,28 @@ class Far:
         )
         if answer.code == 0:
             return PushResult.DONE
-        said = "\n".join(line for line in answer.out.decode("utf-8", "replace").splitlines() if line.startswith("!"))
-        refused = any(word in said for word in _REFUSALS)
-        if anew and old is not None and (refused or "[remote rejected] (non-fast-forward)" in said):
+        rejections = "\n".join(
+            line for line in answer.out.decode("utf-8", "replace").splitlines() if line.startswith("!")
+        )
+        refused = any(word in rejections for word in _REFUSALS)
+        if anew and old is not None and (refused or "[remote rejected] (non-fast-forward)" in rejections):
             return PushResult.NOT_ANEW
         if clear and old is None and _IN_THE_WAY in answer.words:
             self._clear()
             return PushResult.MOVED
-        if said and not refused and _IN_THE_WAY not in answer.words:
+        if rejections and not refused and _IN_THE_WAY not in answer.words:
             return PushResult.MOVED
-        trouble = self._trouble("push", answer._replace(words=f"{said}\n{answer.words}".strip()))
+        error = self._error("push", answer._replace(words=f"{rejections}\n{answer.words}".strip()))
         # The line may have gone down after the server was done.
-        if isinstance(trouble, Unreachable) and self.tip() == new:
+        if isinstance(error, Unreachable) and self.tip() == new:
             return PushResult.DONE
-        raise trouble
+        raise error
 
     def _clear(self) -> None:
         """Remove refs below the one: no device of Holdfast makes any."""
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, f"{REF}/*", patience=_ASK_PATIENCE)
         names = [line.partition("\t")[2] for line in answer.out.decode("utf-8", "replace").splitlines()]
-        below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MOST_CLEARED]
+        below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MAX_CLEARED]
         self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *below, patience=_MOVE_PATIENCE)
 
     def _ask(self, *args: str, patience: float, growth: int | None = None) -> GitAnswer:
@@ -224,7 +226,7 @@ class Far:
                 hint="Try again later.",
                 operation=slow.operation,
             ) from slow
-        except Overflowing as problem:
+        except GitOverflow as problem:
             self._copy.drop_unfinished()
             raise RemoteUnreadable(f"the request is too large: {problem.message}") from problem
 
@@ -245,10 +247,10 @@ class Far:
                 env["GIT_SSH_COMMAND"] = f"{own or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
         return env
 
-    def _trouble(self, verb: str, answer: GitAnswer, *, first: bool = False) -> HoldfastError:
+    def _error(self, verb: str, answer: GitAnswer, *, first: bool = False) -> HoldfastError:
         words = self._where.clean(answer.words)
         lower = words.lower()
-        for marks, sentence, hint in _TROUBLES:
+        for marks, sentence, hint in _ERRORS:
             if any(mark in lower for mark in marks):
                 if marks is _NO_REPOSITORY and not first:
                     return is_missing(self._where, words)
@@ -274,7 +276,7 @@ class Far:
 
 
 _IN_THE_WAY: Final = f"exists; cannot create '{REF}'"
-_MOST_CLEARED: Final = 500  # at a time
+_MAX_CLEARED: Final = 500  # at a time
 _REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
 # Of a ref whose objects are not all there, or are none; as the other side says it, or git here.
 _INCOMPLETE: Final = (
@@ -286,7 +288,7 @@ _HASHES: Final = ("mismatched algorithms", "hash algorithm", "object format")
 _NO_REPOSITORY: Final = (
     *("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),
 )
-_TROUBLES: Final = (
+_ERRORS: Final = (
     (
         ("dubious ownership",),
         "git does not trust the repository {shown}, because it belongs to another user",

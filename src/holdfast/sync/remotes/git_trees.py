@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.sync.remotes.base import LONGEST_NAME, is_name
+from holdfast.sync.remotes.base import MAX_NAME_LENGTH, is_name
 
 # A parent's mark on every folder: `a` and `a/b` are two objects, and a tree has no room for a file and a folder `a`.
 FOLDER: Final = "_"
-DEEPEST: Final = LONGEST_NAME // 2  # folders in a name
+DEEPEST: Final = MAX_NAME_LENGTH // 2  # folders in a name
 _SPARE: Final = 50_000  # paths that one listing may show more than there are entries: trees may occur twice
-_MOST_REPORTED: Final = 20
+_MAX_REPORTED: Final = 20
 
 _ID_BYTES: Final = 20
 _FILE: Final = b"100644"
@@ -94,7 +94,7 @@ def _is_refused(name: bytes) -> bool:
     )
 
 
-class Objects:
+class TreeObjects:
     """All objects as of one tree, and what was changed since it was read."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Objects:
     def refused(self) -> list[str]:
         """Some of the names that a git may refuse."""
         names = {name.decode("utf-8", "replace") for tree in self._trees.values() for name in tree.refused}
-        return sorted(names)[:_MOST_REPORTED]
+        return sorted(names)[:_MAX_REPORTED]
 
     def get(self, name: str) -> Blob | None:
         if name in self._changed:
@@ -126,32 +126,34 @@ class Objects:
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
-    def found(self, prefix: str) -> dict[str, Blob]:
+    def under(self, prefix: str) -> dict[str, Blob]:
         """Objects whose names begin so: those of the folder itself, then those below, until there are too many."""
         above = prefix.rpartition("/")[0]
         waiting = deque([(f"{above}/" if above else "", self._at(above.split("/") if above else ()))])
-        found: dict[str, Blob] = {}
+        objects: dict[str, Blob] = {}
         left = self._entries + _SPARE
         while waiting and left > 0:
             path, tree = waiting.popleft()
             left -= 1 + len(tree.entries)
             for last, blob_id in tree.files.items():
                 name, blob = path + last, self._blob(blob_id)
-                if blob is not None and name.startswith(prefix) and len(name) <= LONGEST_NAME:
-                    found[name] = blob
+                if blob is not None and name.startswith(prefix) and len(name) <= MAX_NAME_LENGTH:
+                    objects[name] = blob
             for last, tree_id in tree.folders.items():
                 below = f"{path}{last}/"
-                if len(below) < LONGEST_NAME and (below.startswith(prefix) or prefix.startswith(below)):
+                if len(below) < MAX_NAME_LENGTH and (below.startswith(prefix) or prefix.startswith(below)):
                     waiting.append((below, self._trees.get(tree_id, _NO_TREE)))
         for name, changed in self._changed.items():
             if changed is None:
-                found.pop(name, None)
+                objects.pop(name, None)
             elif name.startswith(prefix):
-                found[name] = changed
-        return found
+                objects[name] = changed
+        return objects
 
-    def with_changes(self, created: Mapping[str, Blob], removed: Sequence[str]) -> Objects:
-        after = Objects(self.root, self._trees, self._sizes, {**self._changed, **created, **dict.fromkeys(removed)})
+    def with_changes(self, created: Mapping[str, Blob], removed: Sequence[str]) -> TreeObjects:
+        after = TreeObjects(
+            self.root, self._trees, self._sizes, {**self._changed, **created, **dict.fromkeys(removed)}
+        )
         before = sum(blob.size for name in {*created, *removed} if (blob := self.get(name)) is not None)
         after.kept = self.kept - before + sum(blob.size for name in created if (blob := after.get(name)) is not None)
         return after
@@ -159,12 +161,12 @@ class Objects:
     def without_refused(self, names: Iterable[str]) -> list[tuple[str, Mapping[bytes, GitTreeEntry]]]:
         """The folders on the way to these names that hold what git may refuse, with all else in them; outer first."""
         ways = {tuple(name.split("/")[:depth]) for name in names for depth in range(name.count("/") + 1)}
-        found: list[tuple[str, Mapping[bytes, GitTreeEntry]]] = []
-        for way in sorted(ways, key=lambda one: (len(one), one)):
+        folders: list[tuple[str, Mapping[bytes, GitTreeEntry]]] = []
+        for way in sorted(ways, key=lambda parts: (len(parts), parts)):
             tree = self._at(way)
             if tree.refused:
-                found.append(("/".join(way), tree.entries))
-        return found
+                folders.append(("/".join(way), tree.entries))
+        return folders
 
     def _at(self, folders: Sequence[str]) -> GitTree:
         tree = self._trees.get(self.root or "", _NO_TREE)

@@ -15,7 +15,7 @@ Backend = Literal["local", "s3", "claude-desktop"]
 
 _KINDS: Final = "folder:PATH, s3://BUCKET/PREFIX, git:URL or claude-desktop:"
 _HINT: Final = f"Remotes are {_KINDS}."
-_LONGEST: Final = 4096
+_MAX_LENGTH: Final = 4096
 # `host:path` as ssh has it; a single letter is a drive, and a slash before the colon makes it a path.
 _SSH: Final = re.compile(r"[^/\\:]{2,}:.*|([^/\\]*@)?\[[^/\\]+\]:.*", re.DOTALL)
 
@@ -65,7 +65,7 @@ def caveat(url: str) -> str | None:
 def checked_url(url: str) -> str:
     """The address as it is kept: whole, the same however it was written, and without anything secret."""
     url = url.strip()
-    if not url.isprintable() or len(url) > _LONGEST:
+    if not url.isprintable() or len(url) > _MAX_LENGTH:
         raise Invalid("that is not an address of a remote", hint=_HINT)
     scheme, colon, rest = url.partition(":")
     scheme = scheme.lower()
@@ -97,18 +97,18 @@ def _unknown(url: str, scheme: str) -> HoldfastError:
 
 
 def _folder(path: str) -> str:
-    nothing = Invalid("a folder: remote needs a path of its own", hint="Write it so: folder:/media/stick/holdfast")
+    empty = Invalid("a folder: remote needs a path of its own", hint="Write it so: folder:/media/stick/holdfast")
     if not path.strip("/ "):
-        raise nothing
+        raise empty
     if os.sep == "/" and path.startswith("//"):
         # folder:///x is as good as folder:/x; in folder://x/y nobody knows whether x is a host.
         if not path.startswith("///"):
             raise Invalid("a folder: remote has no host", hint=f"Write it so: folder:/{path.lstrip('/')}")
         path = "/" + path.lstrip("/")
-    found = os.path.abspath(os.path.expanduser(path))
-    if not found.strip("/ "):
-        raise nothing
-    return found
+    absolute = os.path.abspath(os.path.expanduser(path))
+    if not absolute.strip("/ "):
+        raise empty
+    return absolute
 
 
 def _s3(url: str) -> str:
@@ -122,9 +122,9 @@ def _git(address: str) -> str:
     from holdfast.core.secrets.patterns import redact
 
     hint = "Write it so: git:git@github.com:me/sessions.git, git:https://HOST/PATH or git:/srv/sessions.git"
-    nothing = Invalid("a git: remote needs the address of a repository", hint=hint)
+    empty = Invalid("a git: remote needs the address of a repository", hint=hint)
     if not address.strip("/ "):
-        raise nothing
+        raise empty
     if address.startswith("///"):
         address = "/" + address.lstrip("/")
     elif address.startswith("//"):
@@ -144,7 +144,7 @@ def _git(address: str) -> str:
                 hint="Leave it out of the address: git's credential helper knows it, or use ssh.",
             )
         return address
-    found = address if _SSH.fullmatch(address) else os.path.abspath(os.path.expanduser(address))
-    if not found.strip("/ "):
-        raise nothing
-    return found
+    full = address if _SSH.fullmatch(address) else os.path.abspath(os.path.expanduser(address))
+    if not full.strip("/ "):
+        raise empty
+    return full

@@ -40,9 +40,9 @@ _T = TypeVar("_T")
 
 CONNECT_SECONDS: Final = 5
 REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling, which 17 kB a second will do
-MOST_LISTED: Final = 1_000_000  # a listing that goes on for longer is not ours, or does not mean well
+MAX_LISTED: Final = 1_000_000  # a listing that goes on for longer is not ours, or does not mean well
 _PAGE: Final = 1000
-_MOST_REPORTED: Final = 20
+_MAX_REPORTED: Final = 20
 _SIGNED_FOR: Final = timedelta(hours=1)  # clocks differ
 _NO_PATH: Final = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 
@@ -112,16 +112,16 @@ class S3Remote:
 
     def _named(self, prefix: str, listed: Iterable[tuple[str, int]]) -> builtins.list[ObjectInfo]:
         """The objects in a listing; and some of the names in it that no file could have."""
-        found: dict[str, int] = {}
-        for seen, (name, size) in enumerate(listed):
-            if seen >= MOST_LISTED:
+        sizes: dict[str, int] = {}
+        for count, (name, size) in enumerate(listed):
+            if count >= MAX_LISTED:
                 raise ObjectTooLarge("the S3 listing has no end", hint="Give Holdfast a prefix of its own.")
             if is_name(name):
                 if name.startswith(prefix):
-                    found[name] = size
-            elif len(self._foreign) < _MOST_REPORTED and (not name.isprintable() or _NO_PATH.search(f"/{name}")):
+                    sizes[name] = size
+            elif len(self._foreign) < _MAX_REPORTED and (not name.isprintable() or _NO_PATH.search(f"/{name}")):
                 self._foreign.add(name)
-        return [ObjectInfo(name, found[name]) for name in sorted(found)]
+        return [ObjectInfo(name, sizes[name]) for name in sorted(sizes)]
 
     def _keys_below(self, folder: str) -> Iterator[tuple[str, int]]:
         from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -192,10 +192,10 @@ class S3Remote:
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         for name in (*(name for name, _ in objects), *remove):
             checked(name)
-        there = frozenset(name for name, data in objects if not self._create(name, data))
+        existing = frozenset(name for name, data in objects if not self._create(name, data))
         if remove:
             self._remove(remove)
-        return there
+        return existing
 
     def close(self) -> None:
         self._stores.clear()
@@ -351,24 +351,24 @@ def _interruptible(ask: Callable[[], _T]) -> _T:
     if threading.current_thread() is not threading.main_thread():
         return ask()
     answers: list[_T] = []
-    troubles: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
             answers.append(ask())
-        except BaseException as trouble:  # noqa: BLE001
-            troubles.append(trouble)
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
 
     thread = threading.Thread(target=work, name="holdfast-s3", daemon=True)
     thread.start()
     while thread.is_alive():
         thread.join(0.5)  # in steps: some systems hear Ctrl-C only between two
-    if troubles:
-        raise troubles[0]
+    if errors:
+        raise errors[0]
     return answers[0]
 
 
-_LARGEST_PAGE: Final = 16 << 20  # 1,000 keys of 1,024 bytes, each byte as %XX
+_MAX_PAGE: Final = 16 << 20  # 1,000 keys of 1,024 bytes, each byte as %XX
 _CHUNK: Final = 1 << 16
 # What XML has no room for, as bytes or as references: keys with it are none of ours, and must not hide the others.
 _NOT_XML: Final = re.compile(
@@ -388,14 +388,14 @@ def keys_below(
     while True:
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
         body = _page(sign(query if token is None else {**query, "continuation-token": token}), opener, seconds)
-        found, following = _read(body)
-        for key, size in found:
+        entries, next_token = _read(body)
+        for key, size in entries:
             # Servers differ in whether a space is `+` or `%20`.
             names = (urllib.parse.unquote(key), urllib.parse.unquote_plus(key))
             yield next((name for name in names if name.startswith(prefix)), key), size
-        if following is None or following == token:
+        if next_token is None or next_token == token:
             return
-        token = following
+        token = next_token
 
 
 def opener_for(certificates: bytes | None, *, proxied: bool) -> OpenerDirector:
@@ -425,8 +425,8 @@ def _page(url: str, opener: OpenerDirector, seconds: float) -> str:
             return _body(answer, until)
     except urllib.error.HTTPError as error:
         with error:
-            said = error.read(_CHUNK).decode("utf-8", "replace")
-        raise ListingFailed(f"status code: {error.code} {said}") from None
+            answer_text = error.read(_CHUNK).decode("utf-8", "replace")
+        raise ListingFailed(f"status code: {error.code} {answer_text}") from None
     except (OSError, http.client.HTTPException) as error:
         why = error.reason if isinstance(error, urllib.error.URLError) else error
         kind = "InvalidCertificate" if isinstance(why, ssl.SSLCertVerificationError) else "not reached"
@@ -439,7 +439,7 @@ def _body(answer: HTTPResponse, until: float) -> str:
     while piece := answer.read(_CHUNK):
         pieces.append(piece)
         size += len(piece)
-        if size > _LARGEST_PAGE or monotonic() > until:
+        if size > _MAX_PAGE or monotonic() > until:
             raise ListingFailed("kind: Timeout")
     return b"".join(pieces).decode("utf-8", "replace")
 
@@ -452,17 +452,17 @@ def _read(body: str) -> tuple[list[tuple[str, int]], str | None]:
         raise ListingFailed("the listing is none")
     try:
         root = ET.fromstring(_NOT_XML.sub("?", body))  # noqa: S314 (no declarations, bounded)
-        found = []
-        following = None
+        entries = []
+        next_token = None
         is_encoded = any(element.tag.rpartition("}")[2] == "EncodingType" for element in root)
         for element in root:
             tag = element.tag.rpartition("}")[2]
             if tag == "Contents":
                 fields = {field.tag.rpartition("}")[2]: field.text or "" for field in element}
                 key = fields["Key"]
-                found.append((key if is_encoded else urllib.parse.quote(key), int(fields["Size"])))
+                entries.append((key if is_encoded else urllib.parse.quote(key), int(fields["Size"])))
             elif tag == "NextContinuationToken":
-                following = element.text or None
+                next_token = element.text or None
     except (ET.ParseError, KeyError, ValueError):
         raise ListingFailed("the listing is none") from None
-    return found, following
+    return entries, next_token

@@ -24,7 +24,7 @@ _PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
 _REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 _SETTINGS: Final = ("endpoint", "region", "insecure")
 _SHAPE: Final = "Write s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server that is not Amazon's."
-_LARGEST_FILE: Final = 1 << 20  # of settings: nobody's is larger
+_MAX_FILE: Final = 1 << 20  # of settings: nobody's is larger
 
 
 class S3Address(NamedTuple):
@@ -128,7 +128,7 @@ def read_certificates(environ: Mapping[str, str]) -> bytes | None:
         return None
     try:
         with open(path, "rb") as file:
-            return file.read(_LARGEST_FILE)
+            return file.read(_MAX_FILE)
     except OSError:
         raise Failed(
             "the certificates that AWS_CA_BUNDLE names cannot be read",
@@ -141,14 +141,14 @@ def goes_through_proxy(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"))
 
 
-def _split(text: str, trouble: str, hint: str) -> SplitResult:
+def _split(text: str, message: str, hint: str) -> SplitResult:
     try:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError:
-        raise Invalid(trouble, hint=hint) from None
+        raise Invalid(message, hint=hint) from None
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise Invalid(trouble, hint=hint)
+        raise Invalid(message, hint=hint)
     return parts
 
 
@@ -218,7 +218,7 @@ def _section(path: str, section: str) -> dict[str, str]:
     reader = configparser.ConfigParser(interpolation=None, strict=False, default_section="")
     try:
         with open(path, encoding="utf-8") as file:
-            reader.read_string(file.read(_LARGEST_FILE))
+            reader.read_string(file.read(_MAX_FILE))
         return dict(reader[section]) if reader.has_section(section) else {}
     except FileNotFoundError:
         return {}
@@ -246,14 +246,14 @@ _ELSEWHERE: Final = "Add the bucket's region to the address (?region=…), or ch
 
 
 def status_of(error: BaseException) -> int | None:
-    found = _STATUS.search(str(error))
-    return int(found[1]) if found else None
+    match = _STATUS.search(str(error))
+    return int(match[1]) if match else None
 
 
 def code_of(error: BaseException) -> str:
     """The server's own short word for it, or nothing."""
-    found = _CODE.search(str(error))
-    return (found[1] or found[2]) if found else ""
+    match = _CODE.search(str(error))
+    return (match[1] or match[2]) if match else ""
 
 
 def is_missing(error: BaseException) -> bool:
@@ -272,7 +272,7 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
     known = _by_code(code, bucket)
     if known is not None:
         return known
-    said = f" ({code or status})" if code or status else ""
+    detail = f" ({code or status})" if code or status else ""
     if NOWHERE in text or "Received redirect without LOCATION" in text or (status and 300 <= status < 400):
         return Refused("the S3 server points elsewhere; it is not followed there with your keys", hint=_ELSEWHERE)
     if "InvalidCertificate" in text:
@@ -284,19 +284,22 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
         return Failed("what the S3 server lists cannot be read", hint="Check the address of the remote.")
     if status in {401, 403} or code == "AccessDenied":
         return Refused(
-            f"the S3 server does not allow it{said}",
+            f"the S3 server does not allow it{detail}",
             hint=f"The keys need GetObject, PutObject and DeleteObject in bucket {bucket!r}, and ListBucket on it.",
         )
     if status == 404:
         return _no_bucket(bucket)
     if status == 501:
-        return _unable(said)
+        return _unable(detail)
     if status is not None and 400 <= status < 500 and status not in _BUSY:
-        return Failed(f"the S3 server does not understand the request{said}", hint="Check the address of the remote.")
+        return Failed(
+            f"the S3 server does not understand the request{detail}", hint="Check the address of the remote."
+        )
     if "kind: Timeout" in text or "TimedOut" in text:
         return Unreachable("the S3 server did not answer in time", hint=_AGAIN)
     return Unreachable(
-        f"the S3 server could not be reached{said}" if status is None else f"the S3 server failed{said}", hint=_AGAIN
+        f"the S3 server could not be reached{detail}" if status is None else f"the S3 server failed{detail}",
+        hint=_AGAIN,
     )
 
 
@@ -328,8 +331,8 @@ def _no_bucket(bucket: str) -> NotFound:
     )
 
 
-def _unable(said: str) -> Refused:
+def _unable(detail: str) -> Refused:
     return Refused(
-        f"the S3 server cannot do what is needed{said}",
+        f"the S3 server cannot do what is needed{detail}",
         hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
     )

@@ -54,10 +54,10 @@ class LimitedRemote:
 
     def list(self, prefix: str) -> Sequence[ObjectInfo]:
         self._ask(1)
-        found = self._remote.list(prefix)
-        if len(found) > self._listing:
+        listed = self._remote.list(prefix)
+        if len(listed) > self._listing:
             raise self._over(f"it lists more than {self._listing:,} objects at once")
-        return found
+        return listed
 
     def get(self, name: str, limit: int) -> bytes:
         self._ask(1)
@@ -97,9 +97,9 @@ class LimitedRemote:
             raise self._over(f"it took more than {self._most_requests:,} requests")
         self._requests += requests
 
-    def _over(self, what: str) -> OverLimit:
+    def _over(self, limit: str) -> OverLimit:
         return OverLimit(
-            f"the sync was stopped at its limits: {what}",
+            f"the sync was stopped at its limits: {limit}",
             hint="Sync again to go on. If that does not end, the remote holds what no device of yours put there.",
             operation="sync",
         )
@@ -107,11 +107,11 @@ class LimitedRemote:
 
 _T = TypeVar("_T")
 
-_FIRST: Final = 0.25  # seconds; each further wait is up to twice as long
-_LONGEST: Final = 8.0
+_FIRST_WAIT: Final = 0.25  # seconds; each further wait is up to twice as long
+_MAX_WAIT: Final = 8.0
 
 
-class Patient:
+class RetryingRemote:
     """The same remote. Only errors that say trying again helps are tried again."""
 
     def __init__(
@@ -139,8 +139,8 @@ class Patient:
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         def attempt(number: int) -> frozenset[str]:
-            there = self._remote.put(objects, remove=remove)
-            return there if number == 1 else frozenset(there - self._ours(objects, there))
+            existing = self._remote.put(objects, remove=remove)
+            return existing if number == 1 else frozenset(existing - self._ours(objects, existing))
 
         return self._tried(attempt)
 
@@ -154,11 +154,11 @@ class Patient:
     def close(self) -> None:
         self._remote.close()
 
-    def _ours(self, objects: Sequence[tuple[str, bytes]], there: frozenset[str]) -> set[str]:
+    def _ours(self, objects: Sequence[tuple[str, bytes]], existing: frozenset[str]) -> set[str]:
         """Those that hold exactly our bytes: an attempt that was said to have failed had created them."""
         ours = set()
         for name, data in objects:
-            if name not in there:
+            if name not in existing:
                 continue
             try:
                 if self._remote.get(name, len(data)) == data:
@@ -192,5 +192,5 @@ class Patient:
 
 def _jittered(number: int) -> float:
     """Between half of it and all of it: devices that failed together do not come back together."""
-    longest = min(_FIRST * 2.0**number, _LONGEST)
+    longest = min(_FIRST_WAIT * 2.0**number, _MAX_WAIT)
     return longest * (0.5 + os.urandom(1)[0] / 510)

@@ -228,9 +228,10 @@ def devices(keeper: Keeper, _: Path, __: Parameters) -> d.OneDevice:
     vaults = [
         d.VaultMet(
             remote=met.remote.name, id=met.remote.vault, words=met.words, status=met.status, confirmed=met.confirmed,
-            last_sync=None if met.last_sync is None else format_time(met.last_sync), error=met.error, held=met.held,
+            last_sync=None if met.last_sync is None else format_time(met.last_sync),
+            error=met.error, held=met.waiting,
         )
-        for met in remote_setup.all_met(keeper)
+        for met in remote_setup.all_statuses(keeper)
     ]  # fmt: skip
     fingerprint, age, signing = (None,) * 3 if keys is None else (keys.words, keys.age, keys.signing.hex())
     return d.OneDevice(

@@ -27,14 +27,14 @@ class Devices:
     title = "Devices"
 
     def shot(self, keeper: Keeper, _: PageRequest, /) -> Shot:
-        remotes = devices_overview.there(keeper)
+        remotes = devices_overview.remotes(keeper)
         vaults = {
             f"remote-{item.remote.vault}": render("devices-remote.html", one=item, words=STATUS_WORDS)
             for item in remotes
         }
         about = {
             "devices-heading": render("devices-heading.html", remotes=remotes),
-            "devices-here": render("devices-here.html", here=devices_overview.here(keeper)),
+            "devices-here": render("devices-here.html", here=devices_overview.this_device(keeper)),
             "devices-people": render("devices-people.html", people=devices_overview.known_people(keeper)),
             "devices-alone": render("devices-alone.html", alone=not remotes),
         }
