@@ -121,7 +121,7 @@ class Format(ABC):
         """A quick look at JSON text: True only when `problems` would find nothing. May say False at any time."""
 
     @abstractmethod
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> Tidied:
         """The document with the deviations that are met in the wild put right. Raises `Invalid` when it cannot be."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Format(ABC):
 
     @abstractmethod
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         """The events that lead from one (tidy) document to another, oldest first.
 
@@ -143,7 +143,7 @@ class Format(ABC):
         before: Document,  # noqa: ARG002
         after: Document,  # noqa: ARG002
         state: State,  # noqa: ARG002
-        ground: ImportContext,  # noqa: ARG002
+        context: ImportContext,  # noqa: ARG002
     ) -> list[TimedEvent]:
         """The working time that whoever made `after` from `before` counted, where the format keeps time."""
         return []

@@ -50,9 +50,9 @@ class Converted(NamedTuple):
     losses: list[FormatNote]
 
 
-def state_of(document: Document, source: Format, ground: ImportContext) -> State:
+def state_of(document: Document, source: Format, context: ImportContext) -> State:
     """What a (tidy) document says, as a state."""
-    heard = source.changes(None, document, None, ground)
+    heard = source.changes(None, document, None, context)
     return folded(heard, format_names.imported_id(source.name, source.alias(document), heard[0].at))
 
 
@@ -60,23 +60,23 @@ def converted(
     document: Document,
     source: Format,
     target: Format,
-    ground: ImportContext,
+    context: ImportContext,
     *,
     carry: bool = False,
     one_file: bool = False,
 ) -> Converted:
     """A tidy document of one format as one of another; as much as goes into one file, if that is to hold it."""
     luggage = carried(document, source)
-    shown = target.render(state_of(document, source, ground))
+    shown = target.render(state_of(document, source, context))
     used = False
     if target.name in luggage:
         # It came through other programs: what they made of it counts only if it is still a document of the format.
         with suppress(Invalid):
-            shown = target.tidy(restored(shown, luggage[target.name], target.identities), ground).document
+            shown = target.tidy(restored(shown, luggage[target.name], target.identities), context).document
             used = True
     if one_file:
         shown = target.alone(shown)
-    home = source.render(state_of(shown, target, ground))
+    home = source.render(state_of(shown, target, context))
     if not carry:
         return Converted(shown, _lost(home, document, luggage, source, target, used=used))
     kept = remainder(home, document, source.identities)

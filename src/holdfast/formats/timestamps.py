@@ -37,24 +37,26 @@ def is_time(written: str) -> bool:
     return True
 
 
-def read(written: str, ground: ImportContext) -> Moment:
+def read(written: str, context: ImportContext) -> Moment:
     """A time as programs and people write it. Raises `Invalid` when it is none.
 
     Without a zone it is taken as local time, and a day alone as its first moment; both are said.
     """
     plain = written.strip()
     if _DAY.match(plain):
-        return Moment(_local(f"{plain}T00:00:00", ground), "a day without a time is taken as its first moment, local")
+        return Moment(
+            _local(f"{plain}T00:00:00", context), "a day without a time is taken as its first moment, local"
+        )
     if _NAIVE.match(plain):
-        return Moment(_local(plain, ground), "a time without a zone is taken as local time")
+        return Moment(_local(plain, context), "a time without a zone is taken as local time")
     return Moment(parse_time(plain))
 
 
-def _local(plain: str, ground: ImportContext) -> int:
+def _local(plain: str, context: ImportContext) -> int:
     there = parse_time(plain + "Z")
-    shift = int(ground.offset(there) / _MILLISECOND)
+    shift = int(context.offset(there) / _MILLISECOND)
     # The offset of that hour counts: near a change of the clocks the first guess may be off by one.
-    ms = there - int(ground.offset(there - shift) / _MILLISECOND)
+    ms = there - int(context.offset(there - shift) / _MILLISECOND)
     if not EARLIEST <= ms <= LATEST:
         raise Invalid(f"{plain!r} is not a time: in UTC it is outside the years 1 to 9999")
     return ms

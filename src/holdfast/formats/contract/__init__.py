@@ -1,6 +1,6 @@
-"""The contract: a directory per feature with its state, its plan and its history, and a registry of all features.
+"""The `contract` format: per feature a directory with state, plan and history, and a registry of all features.
 
-Here are the documents alone; the directory, its locks and the writing of history are the mirror's.
+This package handles the documents; the mirror handles directories, locks and the writing of history.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
-from holdfast.formats.contract import fields as words
-from holdfast.formats.contract import render
+from holdfast.formats.contract import fields, render
 from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
 
 _OF_REGISTRY: Final = frozenset({"version", "active_features", OWN})
@@ -24,7 +23,7 @@ _STATUSES: Final = {"active": "in_progress", "paused": "paused", "completed": "c
 class ContractFormat(Format):
     name = "contract"
     title = "Session state contract"
-    version = words.VERSION
+    version = fields.VERSION
     kinds = (STATE, PLAN, REGISTRY, HISTORY)
     identities: ClassVar[Mapping[Place, tuple[str, ...]]] = {
         ("plan", "phases"): ("phase_id",),
@@ -36,7 +35,7 @@ class ContractFormat(Format):
     carries_at = ("state", OWN)
 
     def __init__(self, models: Mapping[str, str] = _NO_MODELS) -> None:
-        """`models` says how models are named that the contract has no name for."""
+        """`models`: names for models that the contract has no name for."""
         self.models = models
 
     def detects(self, value: Json) -> str | None:
@@ -50,10 +49,10 @@ class ContractFormat(Format):
             return PLAN
         if all(isinstance(value.get(key), str) for key in ("timestamp", "command", "status")):
             return HISTORY
-        # What is half there is still nothing else.
+        # An incomplete state is still a state.
         if isinstance(value.get("current_state"), dict) and "model_in_use" in obj(value["current_state"]):
             return STATE
-        return STATE if words.is_feature_id(text(value.get("feature_id")) or "") else None
+        return STATE if fields.is_feature_id(text(value.get("feature_id")) or "") else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
         from holdfast.formats.contract.rules import problems
@@ -61,7 +60,7 @@ class ContractFormat(Format):
         return problems(value, kind)
 
     def problems_together(self, document: Document) -> list[Problem]:
-        """What the files of one feature say that does not fit together."""
+        """Contradictions between the files of one feature."""
         from holdfast.formats.contract.rules import problems_together
 
         return problems_together(document)
@@ -71,34 +70,34 @@ class ContractFormat(Format):
 
         return is_sound(raw, kind)
 
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> Tidied:
         from holdfast.formats.contract.repairs import tidied
 
-        return tidied(value, ground)
+        return tidied(value, context)
 
     def alias(self, document: Document) -> str:
         return text(obj(document.get("state")).get("feature_id")) or ""
 
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         from holdfast.formats.contract.events import changed, imported
 
         if before is None or state is None:
-            return imported(after, ground)
-        return changed(before, after, state, ground)
+            return imported(after, context)
+        return changed(before, after, state, context)
 
     def render(self, state: State) -> Document:
         """As of the last event."""
         return render.rendered(state, self.models)
 
     def model_note(self, state: State) -> str | None:
-        """What is to be said when the session's model goes under another's name."""
-        return words.model_note(view.text_value(state, "model"), self.models)
+        """A note for when the session's model is written under another name."""
+        return fields.model_note(view.text_value(state, "model"), self.models)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:
-            case ("state", "current_state", "model_in_use" | words.OWN_MODEL):
+            case ("state", "current_state", "model_in_use" | fields.OWN_MODEL):
                 return "model", value
             case ("plan", "feature", "name"):
                 return "goal", value
@@ -114,18 +113,18 @@ class ContractFormat(Format):
         return None
 
     def files(self, document: Document) -> list[tuple[str, Json]]:
-        found: list[tuple[str, Json]] = [(STATE, document.get("state"))]
+        made: list[tuple[str, Json]] = [(STATE, document.get("state"))]
         if "plan" in document:
-            found.append((PLAN, document["plan"]))
+            made.append((PLAN, document["plan"]))
         if "entry" in document:
-            found.append((REGISTRY, {"active_features": [document["entry"]]}))
-        return [*found, *((HISTORY, line) for line in words.lines(document))]
+            made.append((REGISTRY, {"active_features": [document["entry"]]}))
+        return [*made, *((HISTORY, line) for line in fields.lines(document))]
 
     def alone(self, document: Document) -> Document:
         return {"state": document.get("state")}
 
     def write(self, document: Document) -> bytes:
-        """state.yaml: the other files of the layout are written by whoever writes a directory."""
+        """state.yaml alone; the other files belong to whoever writes the directory."""
         from holdfast.formats.text.yaml import written
 
         return written(document.get("state")).encode()
@@ -135,7 +134,7 @@ FORMAT: Final = ContractFormat()
 
 
 def _is_registry(value: Document) -> bool:
-    """Others list features under that name too: an entry of ours has a `feature_id`, an empty list stands alone."""
+    """Other files use `active_features` too: ours has entries with a `feature_id`, or an empty list alone."""
     entries = value.get("active_features")
     if not isinstance(entries, list):
         return False
@@ -143,5 +142,5 @@ def _is_registry(value: Document) -> bool:
 
 
 def configured(models: Mapping[str, str]) -> ContractFormat:
-    """The format with names for models that it has none for."""
+    """The format with these names for models it has no name for."""
     return ContractFormat(models)

@@ -1,4 +1,4 @@
-"""The commands of the contract: who acknowledged it, whether that still holds, and a summary of its directory."""
+"""`holdfast contract`: acknowledge a specification, verify acknowledgments, summarize the contract's directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holdfast.formats.mirror.contract.acknowledgment import Acknowledgment, Head
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_DEEPEST_HEADING = 2
+_MAX_HEADING_LEVEL = 2
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """An agent's acknowledgment, and whether it is of the text that was given."""
+    """An agent's acknowledgment; `holds` if it is of the given text."""
 
     agent: str
     date: str
@@ -29,7 +29,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class FeatureSummary(msgspec.Struct, frozen=True):
-    """What the files of a feature say; `trouble` when one of them could not be used."""
+    """What the files of a feature say; `problem` says why one of them could not be used."""
 
     feature_id: str
     status: str | None = None
@@ -38,7 +38,7 @@ class FeatureSummary(msgspec.Struct, frozen=True):
     tasks_done: int = 0
     tasks: int = 0
     last_active: str | None = None
-    trouble: str | None = None
+    problem: str | None = msgspec.field(default=None, name="trouble")
 
 
 class ContractSummary(msgspec.Struct, frozen=True):
@@ -53,18 +53,18 @@ class ContractSummary(msgspec.Struct, frozen=True):
 
 
 def acknowledge(ws: Workspace, spec: str, agent: str | None, *, at: int | None = None) -> Acknowledgment:
-    """Write down that an agent (by default whoever acts) keeps to the given text."""
+    """Record that an agent (by default the acting one) acknowledges the given text."""
     now = ws.now() if at is None else at
     return acknowledgment.acknowledge(_root(ws), spec, agent or ws.recorder.actor, now=now)
 
 
 def verify(ws: Workspace, spec: str, agent: str | None) -> list[Acknowledgment]:
-    """The acknowledgments that hold: all of them, or one agent's. Raises for one that does not."""
+    """The valid acknowledgments, of all agents or of one. Raises for an invalid one."""
     return acknowledgment.verify(_root(ws), spec, agent)
 
 
 def summary(ws: Workspace, spec: str, agent: str | None) -> ContractSummary:
-    """What the directory and the given text hold. Never fails because a file in the directory is damaged."""
+    """The contents of the directory and the given text. A damaged file in the directory is reported, not raised."""
     root = _root(ws)
     text = acknowledgment.specification(spec)
     features: list[FeatureSummary] = []
@@ -113,11 +113,11 @@ def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> Featu
 
     status, last = _text(entry.get("status")), _text(entry.get("last_active"))
     if not there:
-        return FeatureSummary(name, status, last_active=last, trouble="its directory is missing")
+        return FeatureSummary(name, status, last_active=last, problem="its directory is missing")
     try:
         files = feature_files.read(root, name)
     except HoldfastError as error:
-        return FeatureSummary(name, status, last_active=last, trouble=error.message)
+        return FeatureSummary(name, status, last_active=last, problem=error.message)
     now = files.state.value.get("current_state") if files.state else None
     now = now if isinstance(now, dict) else {}
     statuses = _statuses(files.plan.value if files.plan else {})
@@ -131,13 +131,13 @@ def _feature(root: str, name: str, entry: dict[str, Json], there: bool) -> Featu
 
 def _statuses(plan: dict[str, Json]) -> list[str]:
     phases = plan.get("phases")
-    found: list[str] = []
+    statuses: list[str] = []
     for phase in phases if isinstance(phases, list) else []:
         tasks = phase.get("tasks") if isinstance(phase, dict) else None
-        found += [
+        statuses += [
             str(task.get("status")) for task in (tasks if isinstance(tasks, list) else []) if isinstance(task, dict)
         ]
-    return found
+    return statuses
 
 
 def _text(value: Json) -> str | None:
@@ -147,16 +147,16 @@ def _text(value: Json) -> str | None:
 # ── as Markdown ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_markdown(found: ContractSummary) -> str:
-    """The summary for people and agents to read."""
+def as_markdown(summary: ContractSummary) -> str:
+    """The summary as Markdown."""
     lines = [
         "# Contract summary", "",
-        f"- Specification: {one_line(found.spec)}, version {found.version}",
-        f"- Checksum (SHA-256): {found.checksum}",
-        f"- Directory: {one_line(found.directory)}",
+        f"- Specification: {one_line(summary.spec)}, version {summary.version}",
+        f"- Checksum (SHA-256): {summary.checksum}",
+        f"- Directory: {one_line(summary.directory)}",
         "", "## What the specification covers", "",
     ]  # fmt: skip
-    covered = [heading for heading in found.headings if heading.level <= _DEEPEST_HEADING]
+    covered = [heading for heading in summary.headings if heading.level <= _MAX_HEADING_LEVEL]
     lines += [f"{'  ' * (heading.level - 1)}- {one_line(heading.text)}" for heading in covered] or [
         "It has no headings."
     ]
@@ -164,34 +164,34 @@ def as_markdown(found: ContractSummary) -> str:
         "",
         "## Features",
         "",
-        *([_feature_line(feature) for feature in found.features] or ["There are none yet."]),
+        *([_feature_line(feature) for feature in summary.features] or ["There are none yet."]),
     ]
     lines += [
         "",
         "## Acknowledged by",
         "",
-        *([_agent_line(acknowledged) for acknowledged in found.acknowledged] or ["Nobody yet."]),
+        *([_agent_line(acknowledged) for acknowledged in summary.acknowledged] or ["Nobody yet."]),
     ]
-    if found.problems:
-        lines += ["", "## To look at", "", *(f"- {one_line(problem)}" for problem in found.problems)]
+    if summary.problems:
+        lines += ["", "## To look at", "", *(f"- {one_line(problem)}" for problem in summary.problems)]
     return "\n".join(lines) + "\n"
 
 
-def _feature_line(one: FeatureSummary) -> str:
-    facts = [one_line(one.status) if one.status else "not listed"]
-    if one.tasks:
-        facts.append(f"{one.tasks_done} of {count(one.tasks, 'task')} done")
-    if one.active_task:
-        facts.append(f"working on {one_line(one.active_task)}")
-    if one.model:
-        facts.append(f"model {one_line(one.model)}")
-    if one.last_active:
-        facts.append(f"last active {one_line(one.last_active)}")
-    if one.trouble:
-        facts.append(f"**{one_line(one.trouble)}**")
-    return f"- `{one_line(one.feature_id)}`: {', '.join(facts)}"
+def _feature_line(feature: FeatureSummary) -> str:
+    facts = [one_line(feature.status) if feature.status else "not listed"]
+    if feature.tasks:
+        facts.append(f"{feature.tasks_done} of {count(feature.tasks, 'task')} done")
+    if feature.active_task:
+        facts.append(f"working on {one_line(feature.active_task)}")
+    if feature.model:
+        facts.append(f"model {one_line(feature.model)}")
+    if feature.last_active:
+        facts.append(f"last active {one_line(feature.last_active)}")
+    if feature.problem:
+        facts.append(f"**{one_line(feature.problem)}**")
+    return f"- `{one_line(feature.feature_id)}`: {', '.join(facts)}"
 
 
-def _agent_line(one: Acknowledged) -> str:
-    fits = "holds" if one.holds else "**does not hold for this text**"
-    return f"- {one_line(one.agent)}, {one_line(one.date)}, version {one_line(one.version)}: {fits}"
+def _agent_line(entry: Acknowledged) -> str:
+    fits = "holds" if entry.holds else "**does not hold for this text**"
+    return f"- {one_line(entry.agent)}, {one_line(entry.date)}, version {one_line(entry.version)}: {fits}"

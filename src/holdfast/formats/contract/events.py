@@ -1,4 +1,4 @@
-"""A plan's tasks as events: what brings one from a status to another, and which facts about it were corrected."""
+"""Turns contract documents into events: all of them on import, or the differences between two versions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
 from holdfast.core.state import State, TaskState
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, TimedEvent
-from holdfast.formats.contract import fields as words
-from holdfast.formats.contract import render
+from holdfast.formats.contract import fields, render
 from holdfast.formats.contract.fields import OWN_MODEL, is_dropped, lst, obj, text
 from holdfast.formats.entries import named
 
@@ -44,7 +43,7 @@ def target(task: dict[str, Json]) -> str:
     return "dropped" if is_dropped(task) else text(task.get("status")) or "pending"
 
 
-_WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+_TRANSITIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("pending", "in_progress"): ("start",),
     ("pending", "completed"): ("maybe start", "complete"),
     ("pending", "blocked"): ("maybe start", "block"),
@@ -62,72 +61,76 @@ _WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 def moves(
     task: dict[str, Json], status: str, target: str, first: int, last: int, known: TaskState | None = None
 ) -> list[TimedEvent]:
-    """What brings a task from one status to another, each at the time the document says, never before the one before.
+    """The events that take a task from one status to another, in order, at the times the document gives.
 
-    `first` is when it was there at the earliest; `last` when it is known to have had the status it is told with.
+    `first` is the earliest time the task can have existed; `last` is when it is known to have had the later status.
     """
     if status == target:
         return []
     id_, ref = (id_of(task), None) if known is None else (known.id, known.ref)
-    ways = _WAYS.get((status, target))
-    if ways is None:
+    steps = _TRANSITIONS.get((status, target))
+    if steps is None:
         raise Refused(
             f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
             hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
         )
     artifacts = artifacts_of(task)
     started, completed = ms(task.get("started_at")), ms(task.get("completed_at"))
-    heard: list[TimedEvent] = []
+    events: list[TimedEvent] = []
     now = first
-    for way in ways:
-        match way:
+    for step in steps:
+        match step:
             case "maybe start" if started is None:
                 continue
             case "start" | "maybe start":
-                now = max(now, started) if started is not None else _unsaid(now, last, completed, target)
+                now = max(now, started) if started is not None else _assumed_start(now, last, completed, target)
                 files = artifacts if target == "in_progress" else ()
-                heard.append(TimedEvent(now, TaskStarted(id=id_, ref=ref, artifacts=files)))
+                events.append(TimedEvent(now, TaskStarted(id=id_, ref=ref, artifacts=files)))
             case "complete":
                 now = max(now, last if completed is None else completed)
-                heard.append(TimedEvent(now, TaskCompleted(id=id_, ref=ref, artifacts=artifacts)))
+                events.append(TimedEvent(now, TaskCompleted(id=id_, ref=ref, artifacts=artifacts)))
             case "block":
                 now = max(now, last)
-                heard.append(TimedEvent(now, TaskBlocked(id=id_, ref=ref, artifacts=artifacts)))
+                events.append(TimedEvent(now, TaskBlocked(id=id_, ref=ref, artifacts=artifacts)))
             case "drop":
                 now = max(now, last)
-                heard.append(TimedEvent(now, TaskDropped(id=id_, ref=ref, artifacts=artifacts)))
+                events.append(TimedEvent(now, TaskDropped(id=id_, ref=ref, artifacts=artifacts)))
             case _:
                 now = max(now, last)
-                heard.append(TimedEvent(now, TaskReopened(id=id_, ref=ref)))
-    return heard
+                events.append(TimedEvent(now, TaskReopened(id=id_, ref=ref)))
+    return events
 
 
-def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
-    """When a task was begun that does not say so: not after it was done."""
+def _assumed_start(now: int, last: int, completed: int | None, target: str) -> int:
+    """A start for a task without one: not after its completion."""
     return max(now, min(last, completed) if target == "completed" and completed is not None else last)
 
 
 def corrected(
     phase: dict[str, Json],
     task: dict[str, Json],
-    was: tuple[dict[str, Json], dict[str, Json]] | None,
+    before_entry: tuple[dict[str, Json], dict[str, Json]] | None,
     known: TaskState,
     at: int,
     *,
-    told: bool,
+    status_moved: bool,
 ) -> list[TimedEvent]:
-    """Other facts about a task: its words, its phase, who does it, and files that no change of status tells of."""
-    before = {} if was is None else was[1]
-    about, agent = text(task.get("description")), text(task.get("agent"))
-    there = text(phase.get("phase_id"))
-    stood = known.phase or words.LOOSE
-    stale = {*known.artifacts, *artifacts_of(before)}
-    files = () if told else tuple(path for path in artifacts_of(task) if path not in stale)
+    """Changes other than of status: text, phase, agent, and artifacts that no status event carries."""
+    before = {} if before_entry is None else before_entry[1]
+    description, agent = text(task.get("description")), text(task.get("agent"))
+    phase_id = text(phase.get("phase_id"))
+    current_phase = known.phase or fields.LOOSE
+    listed = {*known.artifacts, *artifacts_of(before)}
+    files = () if status_moved else tuple(path for path in artifacts_of(task) if path not in listed)
     edit = TaskEdited(
         id=known.id,
         ref=known.ref,
-        text=about if (about or "").strip() and about not in (before.get("description"), known.text) else None,
-        phase=there if was is not None and there not in (None, was[0].get("phase_id"), stood) else None,
+        text=description
+        if (description or "").strip() and description not in (before.get("description"), known.text)
+        else None,
+        phase=phase_id
+        if before_entry is not None and phase_id not in (None, before_entry[0].get("phase_id"), current_phase)
+        else None,
         agent=agent if agent and agent not in (before.get("agent"), known.agent) else None,
         artifacts=files,
     )
@@ -146,7 +149,7 @@ def ms(value: Json) -> int | None:
     return parse_time(value) if isinstance(value, str) else None
 
 
-_SAID: Final[dict[str, type[EventData]]] = {
+_STATUS_EVENTS: Final[dict[str, type[EventData]]] = {
     "active": SessionResumed,
     "paused": SessionPaused,
     "completed": SessionCompleted,
@@ -154,48 +157,50 @@ _SAID: Final[dict[str, type[EventData]]] = {
 _IDENTITIES: Final[Mapping[Place, tuple[str, ...]]] = {("history",): ()}
 
 
-# ── from nothing ─────────────────────────────────────────────────────────────────────────────────────────
+# ── import ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def imported(document: Document, ground: ImportContext) -> list[TimedEvent]:
-    """Everything a document tells."""
-    current, feature, entry = words.current(document), words.feature(document), obj(document.get("entry"))
-    tasks = [task for _, task in words.planned(document)]
-    told = [time for task in tasks for time in (ms(task.get("started_at")), ms(task.get("completed_at")))]
-    ran = [one for line in words.lines(document) if (one := _command(line)) is not None]
-    ends = [ms(current.get("last_updated")), ms(entry.get("last_active"))]
-    marks = [ms(current.get("started_at")), ms(feature.get("created_at")), ms(entry.get("started_at"))]
-    known = [time for time in (*told, *ends, *marks, *(at for at, _ in ran)) if time is not None]
-    begin = min([*known, ground.now])
-    end = min(max([*known, begin]), ground.now)
-    # The plan was there before anything in it was begun, whatever it says of itself.
-    plan = min([time for time in (*told, ms(feature.get("created_at"))) if time is not None], default=begin)
-    last = max((time for time in ends if time is not None), default=end)
+def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
+    """Every event of a document that is imported."""
+    current, feature, entry = fields.current(document), fields.feature(document), obj(document.get("entry"))
+    tasks = [task for _, task in fields.planned(document)]
+    task_times = [time for task in tasks for time in (ms(task.get("started_at")), ms(task.get("completed_at")))]
+    commands_run = [event for line in fields.lines(document) if (event := _command(line)) is not None]
+    last_times = [ms(current.get("last_updated")), ms(entry.get("last_active"))]
+    start_times = [ms(current.get("started_at")), ms(feature.get("created_at")), ms(entry.get("started_at"))]
+    known = [
+        time for time in (*task_times, *last_times, *start_times, *(at for at, _ in commands_run)) if time is not None
+    ]
+    begin = min([*known, context.now])
+    end = min(max([*known, begin]), context.now)
+    # The plan existed before its first task started, whatever its own date says.
+    plan = min([time for time in (*task_times, ms(feature.get("created_at"))) if time is not None], default=begin)
+    last = max((time for time in last_times if time is not None), default=end)
 
-    heard = [TimedEvent(begin, _start(document, ground)), *_about(document, plan)]
-    heard += _phases_and_tasks(document, plan, last)
-    heard += _active(document, begin)
-    heard += ran
+    events = [TimedEvent(begin, _start(document, context)), *_about(document, plan)]
+    events += _phases_and_tasks(document, plan, last)
+    events += _active(document, begin)
+    events += commands_run
     status = entry.get("status")
     if status == "paused":
-        heard.append(TimedEvent(ms(entry.get("last_active")) or last, SessionPaused()))
-    story = sorted((TimedEvent(min(max(at, begin), end), data) for at, data in heard), key=lambda one: one.at)
+        events.append(TimedEvent(ms(entry.get("last_active")) or last, SessionPaused()))
+    ordered = sorted((TimedEvent(min(max(at, begin), end), data) for at, data in events), key=lambda event: event.at)
     if status == "completed":
-        story.append(TimedEvent(end, SessionCompleted()))
-    elif story[-1].at < end:
-        story.append(TimedEvent(end, SessionSaved()))
-    return story
+        ordered.append(TimedEvent(end, SessionCompleted()))
+    elif ordered[-1].at < end:
+        ordered.append(TimedEvent(end, SessionSaved()))
+    return ordered
 
 
-def _start(document: Document, ground: ImportContext) -> SessionStarted:
+def _start(document: Document, context: ImportContext) -> SessionStarted:
     name = text(obj(document.get("state")).get("feature_id")) or ""
-    slug = (words.feature_parts(name) or (name, ""))[0]
-    current = words.current(document)
+    slug = (fields.feature_parts(name) or (name, ""))[0]
+    current = fields.current(document)
     return SessionStarted(
-        goal=text(words.feature(document).get("name")) or slug.replace("-", " "),
-        project=ground.project,
-        device=ground.device,
-        timer=ground.timer,
+        goal=text(fields.feature(document).get("name")) or slug.replace("-", " "),
+        project=context.project,
+        device=context.device,
+        timer=context.timer,
         model=text(current.get(OWN_MODEL)) or text(current.get("model_in_use")),
         feature=slug,
         aliases={"contract": name},
@@ -203,31 +208,35 @@ def _start(document: Document, ground: ImportContext) -> SessionStarted:
 
 
 def _about(document: Document, at: int) -> list[TimedEvent]:
-    feature = words.feature(document)
-    about = text(feature.get("description")) or ""
-    return [TimedEvent(at, SessionEdited(summary=about))] if about.strip() and about != feature.get("name") else []
+    feature = fields.feature(document)
+    description = text(feature.get("description")) or ""
+    return (
+        [TimedEvent(at, SessionEdited(summary=description))]
+        if description.strip() and description != feature.get("name")
+        else []
+    )
 
 
 def _phases_and_tasks(document: Document, plan: int, last: int) -> list[TimedEvent]:
-    heard = [TimedEvent(plan, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(document)]
-    active = words.current(document).get("active_task")
-    for phase, task in words.planned(document):
-        heard += _added(phase, task, plan)
-        at_hand = task.get("status") == "pending" and task.get("task_id") == active
-        heard += moves(task, "pending", "in_progress" if at_hand else target(task), plan, last)
-    return heard
+    events = [TimedEvent(plan, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(document)]
+    active = fields.current(document).get("active_task")
+    for phase, task in fields.planned(document):
+        events += _added(phase, task, plan)
+        is_active = task.get("status") == "pending" and task.get("task_id") == active
+        events += moves(task, "pending", "in_progress" if is_active else target(task), plan, last)
+    return events
 
 
 def _new_phases(document: Document) -> Iterable[tuple[str, str]]:
-    for phase in words.phases(document):
+    for phase in fields.phases(document):
         id_, name = text(phase.get("phase_id")) or "", text(phase.get("name")) or ""
         if not _is_loose(phase) or not lst(phase.get("tasks")):
             yield id_, name
 
 
 def _is_loose(phase: dict[str, Json]) -> bool:
-    """The phase that tasks without one are shown in."""
-    return phase.get("phase_id") == words.LOOSE and phase.get("name") == words.LOOSE_NAME
+    """Is this the phase that shows tasks without a phase?"""
+    return phase.get("phase_id") == fields.LOOSE and phase.get("name") == fields.LOOSE_NAME
 
 
 def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[TimedEvent]:
@@ -237,94 +246,96 @@ def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Timed
         phase=None if _is_loose(phase) else text(phase.get("phase_id")),
         agent=text(task.get("agent")),
     )
-    files = artifacts_of(task) if target(task) == "pending" else ()  # later ones tell of them with their status
+    files = artifacts_of(task) if target(task) == "pending" else ()  # later statuses carry them themselves
     return [TimedEvent(at, made), *([TimedEvent(at, TaskEdited(id=made.id, artifacts=files))] if files else ())]
 
 
 def _active(document: Document, at: int) -> list[TimedEvent]:
-    """A task at hand that no plan knows."""
-    active = text(words.current(document).get("active_task"))
-    if active is None or any(task.get("task_id") == active for _, task in words.planned(document)):
+    """The active task, if the plan does not have it."""
+    active = text(fields.current(document).get("active_task"))
+    if active is None or any(task.get("task_id") == active for _, task in fields.planned(document)):
         return []
     return [TimedEvent(at, TaskAdded(id=active, text=active)), TimedEvent(at, TaskStarted(id=active))]
 
 
-# ── from one to another ──────────────────────────────────────────────────────────────────────────────────
+# ── changes between two versions ─────────────────────────────────────────────────────────────────────────
 
 
-def changed(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
-    """What leads from one version to another, that the state does not know yet."""
+def changed(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+    """The events between two versions that the state does not have yet."""
     _same_feature(before, after)
     began = state.created_at if state.created_at is not None else state.updated_at
-    at = _told_at(before, after, ground)
-    heard = [*_facts(before, after, state, at, ground.models), *_plan_changes(before, after, state, at)]
-    old = {name for name, _ in named(words.lines(before), ("history",), _IDENTITIES)}
-    for name, line in named(words.lines(after), ("history",), _IDENTITIES):
-        ran = _command(line)
-        if name not in old and ran is not None:
-            heard.append(ran)
-    low, high = min(began, ground.now), ground.now
-    story = sorted((TimedEvent(min(max(time, low), high), data) for time, data in heard), key=lambda one: one.at)
-    final = max([at, *(event.at for event in story)])
-    return [*story, *(TimedEvent(min(max(final, low), high), data) for data in _status(before, after, state))]
+    at = _changed_at(before, after, context)
+    events = [*_facts(before, after, state, at, context.models), *_plan_changes(before, after, state, at)]
+    old = {name for name, _ in named(fields.lines(before), ("history",), _IDENTITIES)}
+    for name, line in named(fields.lines(after), ("history",), _IDENTITIES):
+        command = _command(line)
+        if name not in old and command is not None:
+            events.append(command)
+    low, high = min(began, context.now), context.now
+    ordered = sorted(
+        (TimedEvent(min(max(time, low), high), data) for time, data in events), key=lambda event: event.at
+    )
+    final = max([at, *(event.at for event in ordered)])
+    return [*ordered, *(TimedEvent(min(max(final, low), high), data) for data in _status(before, after, state))]
 
 
 def _same_feature(before: Document, after: Document) -> None:
     old, new = (obj(entry.get("state")).get("feature_id") for entry in (before, after))
     if old != new:
         raise Refused(
-            "the feature id names the session and cannot be changed",
+            "the feature id identifies the session and cannot be changed",
             hint=f"Put it back to {old}, or start a feature of its own: holdfast start GOAL --feature SLUG",
         )
 
 
-def _told_at(before: Document, after: Document, ground: ImportContext) -> int:
-    old, new = (ms(words.current(entry).get("last_updated")) for entry in (before, after))
-    return new if new is not None and (old is None or new > old) else ground.now
+def _changed_at(before: Document, after: Document, context: ImportContext) -> int:
+    old, new = (ms(fields.current(entry).get("last_updated")) for entry in (before, after))
+    return new if new is not None and (old is None or new > old) else context.now
 
 
 def _newly_used(old: dict[str, Json], new: dict[str, Json], models: Mapping[str, str]) -> str | None:
-    """The model that a document names anew: by its real name, where the contract has none for it."""
-    model, real, was = text(new.get("model_in_use")), text(new.get(OWN_MODEL)), text(old.get(OWN_MODEL))
-    # Where we have changed the model too, ours stands in the document, and theirs is a conflict.
-    if real not in (None, was) and (was is not None or words.model_name(real, models) == model):
-        return real
+    """The model a document newly names: its own name if the contract has none for it."""
+    model, own_name, was = text(new.get("model_in_use")), text(new.get(OWN_MODEL)), text(old.get(OWN_MODEL))
+    # If we changed the model too, the document has ours, and theirs is a conflict.
+    if own_name not in (None, was) and (was is not None or fields.model_name(own_name, models) == model):
+        return own_name
     return model if model != old.get("model_in_use") else None
 
 
 def _facts(before: Document, after: Document, state: State, at: int, models: Mapping[str, str]) -> list[TimedEvent]:
     edits: list[EventData] = []
-    model = _newly_used(words.current(before), words.current(after), models)
+    model = _newly_used(fields.current(before), fields.current(after), models)
     if model is not None and model != view.text_value(state, "model"):
         edits.append(SessionEdited(model=model))
-    was, now = words.feature(before), words.feature(after)
+    was, now = fields.feature(before), fields.feature(after)
     goal = text(now.get("name"))
     if goal is not None and goal != was.get("name") and goal != render.goal(state):
         edits.append(SessionEdited(goal=goal))
-    about = text(now.get("description")) or ""
-    told = about != was.get("description") and about != now.get("name")
-    if about.strip() and told and about != view.text_value(state, "summary"):
-        edits.append(SessionEdited(summary=about))
+    description = text(now.get("description")) or ""
+    is_new = description != was.get("description") and description != now.get("name")
+    if description.strip() and is_new and description != view.text_value(state, "summary"):
+        edits.append(SessionEdited(summary=description))
     return [TimedEvent(at, edit) for edit in edits]
 
 
 def _plan_changes(before: Document, after: Document, state: State, at: int) -> list[TimedEvent]:
-    heard: list[TimedEvent] = [
+    events: list[TimedEvent] = [
         TimedEvent(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
     ]
     shown = render.shown_tasks(state)
-    old = {id_of(task): (phase, task) for phase, task in words.planned(before)}
+    old = {id_of(task): (phase, task) for phase, task in fields.planned(before)}
     moved = _moved(old, after)
     statuses: dict[str, str] = {}
-    for phase, task in words.planned(after):
+    for phase, task in fields.planned(after):
         name = id_of(task)
         known = shown.get(name)
         if name in moved and phase.get("phase_id") != moved[name]:
-            continue  # where it stood before: omission never removes, but nothing stands in two phases
+            continue  # the entry in its old phase: a moved task is not in two phases
         if known is None and name not in statuses:
             begun = [time for time in (ms(task.get("started_at")), ms(task.get("completed_at"))) if time is not None]
             first = min([at, *begun])
-            heard += [*_added(phase, task, first), *moves(task, "pending", target(task), first, at)]
+            events += [*_added(phase, task, first), *moves(task, "pending", target(task), first, at)]
             statuses[name] = target(task)
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
@@ -333,27 +344,27 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
             if was is None or target(was[1]) != target(task):
                 steps = moves(task, status, target(task), known.created_at, at, known)
                 statuses[name] = target(task)
-            heard += [*corrected(phase, task, was, known, at, told=bool(steps)), *steps]
-    # After whatever the plan says of it.
-    final = max([at, *(event.at for event in heard)])
-    return [*heard, *_newly_active(before, after, state, statuses, final)]
+            events += [*corrected(phase, task, was, known, at, status_moved=bool(steps)), *steps]
+    # After all events of the plan.
+    final = max([at, *(event.at for event in events)])
+    return [*events, *_newly_active(before, after, state, statuses, final)]
 
 
 def _moved(old: Mapping[str, tuple[dict[str, Json], dict[str, Json]]], after: Document) -> dict[str, Json]:
-    """Tasks that were put into another phase, and into which."""
-    found: dict[str, Json] = {}
-    for phase, task in words.planned(after):
+    """Tasks that moved to another phase, with that phase."""
+    moved: dict[str, Json] = {}
+    for phase, task in fields.planned(after):
         was = old.get(id_of(task))
         if was is not None and was[0].get("phase_id") != phase.get("phase_id"):
-            found[id_of(task)] = phase.get("phase_id")
-    return found
+            moved[id_of(task)] = phase.get("phase_id")
+    return moved
 
 
 def _newly_active(
     before: Document, after: Document, state: State, statuses: dict[str, str], at: int
 ) -> list[TimedEvent]:
-    active = text(words.current(after).get("active_task"))
-    if active is None or active == words.current(before).get("active_task"):
+    active = text(fields.current(after).get("active_task"))
+    if active is None or active == fields.current(before).get("active_task"):
         return []
     known = render.shown_tasks(state).get(active)
     if known is None and active not in statuses:
@@ -369,13 +380,13 @@ def _newly_active(
 
 
 def _status(before: Document, after: Document, state: State) -> list[EventData]:
-    """What the registry says became of the session."""
+    """Events for the status in the registry."""
     wanted = obj(after.get("entry")).get("status")
     was = obj(before.get("entry")).get("status") or render.registry_status(state)
     if wanted is None or wanted in (was, render.registry_status(state)):
         return []
     status = view.status_of(state)
-    steps: list[EventData] = [_SAID[str(wanted)]()]
+    steps: list[EventData] = [_STATUS_EVENTS[str(wanted)]()]
     if status == "created" and wanted != "active":
         steps, status = [SessionResumed(), *steps], "in_progress"
     event = TYPE_OF[type(steps[-1])].name
@@ -384,28 +395,28 @@ def _status(before: Document, after: Document, state: State) -> list[EventData]:
     return steps
 
 
-# ── what is used above ───────────────────────────────────────────────────────────────────────────────────
+# ── history ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def commands(document: Document) -> Iterator[tuple[str, TimedEvent]]:
-    """What each line of history tells that somebody else wrote, with a name that follows from what it says.
+    """The event of each history line that another program wrote, with a name derived from its content.
 
-    The model is no part of the name: one that the contract does not know may be written in several ways.
+    The model is not part of the name: one that the contract does not know may be spelled in several ways.
     """
     seen: Counter[str] = Counter()
-    for line in words.lines(document):
-        ran = _command(line)
-        if ran is None or not isinstance(line, dict):
+    for line in fields.lines(document):
+        command = _command(line)
+        if command is None or not isinstance(line, dict):
             continue
-        told = {key: value for key, value in line.items() if key != "model"}
-        name = digest(json.dumps(told, sort_keys=True).encode(errors="surrogatepass"))[:32]
+        identifying = {key: value for key, value in line.items() if key != "model"}
+        name = digest(json.dumps(identifying, sort_keys=True).encode(errors="surrogatepass"))[:32]
         seen[name] += 1
-        yield (name if seen[name] == 1 else f"{name}:{seen[name]}"), ran
+        yield (name if seen[name] == 1 else f"{name}:{seen[name]}"), command
 
 
 def _command(line: Json) -> TimedEvent | None:
-    """A line of history that somebody else wrote."""
-    if not isinstance(line, dict) or not words.is_foreign(line):
+    """The event of a history line that another program wrote."""
+    if not isinstance(line, dict) or not fields.is_foreign(line):
         return None
     at = ms(line.get("timestamp"))
     if at is None:

@@ -1,6 +1,6 @@
-"""The words of the contract: its files, its closed lists, and how its ids and models are named.
+"""Names and fields of the contract: files, allowed values, ids and models, and how a field is read.
 
-A document of this format is what stands in a feature's directory, put together: `state` (state.yaml), `plan`
+A document of this format combines the files of a feature: `state` (state.yaml), `plan`
 (implementation-plan.yaml), `entry` (this feature's line in active-features.yaml) and `history` (history.jsonl).
 Only `state` is always there.
 """
@@ -26,19 +26,19 @@ STATE_FILE: Final = "state.yaml"
 
 MODELS: Final = ("gemini", "opus", "sonnet")
 USUAL_MODEL: Final = "sonnet"
-# In a mapping of models: whichever is not named.
+# In a mapping of models: every other model.
 ANY_MODEL: Final = "*"
 
-# Holdfast's own keys in other people's files: the whole event in a history line, and what the lists cannot say.
+# Holdfast's own keys: the whole event in a history line, and values the allowed ones cannot express.
 OWN: Final = "x-holdfast"
-# Events that came from other programs' lines, which stand there already: they ride along with the next of ours.
+# Events imported from other programs' lines, which exist already: the next line of ours carries them.
 OWN_ALSO: Final = "x-holdfast-also"
 OWN_STATUS: Final = "x-holdfast-status"
 OWN_MODEL: Final = "x-holdfast-model"
-# What a key is followed by where its value is kept that could not be used.
-AS_FOUND: Final = "_as_found"
+# Suffix of the key that keeps a value that could not be used.
+KEPT_SUFFIX: Final = "_as_found"
 
-# Where tasks go that belong to no phase.
+# The phase of tasks that belong to none.
 LOOSE: Final = "tasks"
 LOOSE_NAME: Final = "Tasks"
 
@@ -46,7 +46,7 @@ _FEATURE: Final = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)*)-([0-9]{4}-[0-9]{2}-[0-
 
 
 def feature_parts(feature_id: str) -> tuple[str, str] | None:
-    """Slug and day of a feature id; None when it is none, or its day is not in the calendar."""
+    """Slug and date of a feature id; None when it is not one, or its date does not exist."""
     match = _FEATURE.match(feature_id)
     if match is None:
         return None
@@ -66,7 +66,7 @@ def is_feature_id(feature_id: str) -> bool:
 
 
 def is_task_name(task_id: str) -> bool:
-    """Can a task be called this on the command line?"""
+    """Does the command line accept this as a task's id?"""
     try:
         check_identifier(task_id, "a task's id")
     except Invalid:
@@ -75,7 +75,7 @@ def is_task_name(task_id: str) -> bool:
 
 
 def model_name(real: str | None, models: Mapping[str, str]) -> str:
-    """The name under which the contract knows a model: its own family, what the settings say, or `sonnet`."""
+    """The contract's name for a model: its family, what the settings say, or `sonnet`."""
     plain = (real or "").lower()
     for family in MODELS:
         if family in plain:
@@ -85,7 +85,7 @@ def model_name(real: str | None, models: Mapping[str, str]) -> str:
 
 
 def model_note(real: str | None, models: Mapping[str, str]) -> str | None:
-    """What is to be said when a model goes under another's name."""
+    """A note for when a model is written under another name."""
     if real is None or any(family in real.lower() for family in MODELS):
         return None
     return f"the contract has no name for the model {real[:60]!a}: it is written as {model_name(real, models)}"
@@ -127,15 +127,15 @@ def lines(document: Document) -> list[Json]:
 
 
 def is_foreign(line: Json) -> bool:
-    """Is this a line of history that Holdfast did not write?"""
+    """Did another program write this history line?"""
     return isinstance(line, dict) and OWN not in line
 
 
 def is_dropped(task: Mapping[str, Json]) -> bool:
-    """The contract has no word for a task that was dropped: it is shown as blocked, with a key of ours."""
+    """Was this task dropped? The contract has no such status: it is `blocked` with a key of ours."""
     return task.get(OWN_STATUS) == "dropped" and task.get("status") == "blocked"
 
 
 def without_history(document: Document) -> Document:
-    """The parts that are rewritten: history is only ever added to, and never kept twice."""
+    """The parts that are rewritten; history is append-only."""
     return {name: part for name, part in document.items() if name != "history"}

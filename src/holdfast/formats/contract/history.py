@@ -1,8 +1,8 @@
-"""Lines of history that Holdfast writes, and what can be had from them again.
+"""Writes events as history lines and restores events from them.
 
-Each line is one event, in the contract's words for anyone who reads it, and whole under a key of ours: so the
-session, and with it every other file of the feature, can be restored from its history alone. A line that was changed
-no longer fits the hash it carries, and is not believed.
+Each line shows one event in the contract's fields and carries it whole under a key of ours, so that the session, and
+every other file of the feature, can be restored from history alone. A line that was edited no longer matches the hash
+it carries and is ignored.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from holdfast.formats.contract.fields import OWN, OWN_ALSO, model_name
 from holdfast.formats.contract.render import active_task
 from holdfast.formats.timestamps import in_seconds
 
-_LONGEST: Final = 200
-# What is told of an event, the first that it has; an id goes before it.
-_TOLD: Final = (
+_MAX_TEXT_LENGTH: Final = 200
+# A line's arguments show the first of these fields that the event has, after its id.
+_ARGUMENT_FIELDS: Final = (
     "goal", "chosen", "text", "message", "command", "summary", "outcome", "reason", "path", "line", "device",
     "scope", "name", "tokens", "progress", "role",
 )  # fmt: skip
-# Data that is not written as canonical JSON, and so cannot be had from its meaning again: its bytes in hex.
+# Data that is not canonical JSON cannot be rebuilt from its value: its bytes in hex.
 _BYTES: Final = "data_bytes"
 _NO_MODELS: Final[Mapping[str, str]] = {}
-# After one of these, lines say something else: the task at work, the model, how long an agent ran.
-_TURNING: Final = frozenset({
+# Events after which lines show something else: the active task, the model, an agent's run time.
+_CHANGES_LINES: Final = frozenset({
     "session.started", "session.edited", "extra.kept", "conflict.resolved", "event.erased", "phase.added",
     "agent.started", "agent.retried", "agent.resumed",
     "task.added", "task.started", "task.completed", "task.blocked", "task.reopened", "task.dropped", "task.edited",
@@ -78,12 +78,12 @@ class _Carried(msgspec.Struct, gc=False):
 def as_of_each(
     events: Sequence[Event], state: State, all_events: Callable[[], Iterable[Event]], *, latest: bool = False
 ) -> Iterator[tuple[Event, State]]:
-    """Each of these events, in log order, with the state as it was then: good until the next is asked for.
+    """Each of these events, in log order, with the state at that time, which is valid until the next iteration.
 
-    `state` is the session's present one. Of its `latest` events it was so all along, where none of them changes what
-    a line says.
+    `state` is the present one. With `latest`, the events are the newest ones: if none of them changes what a line
+    shows, the present state serves for all.
     """
-    if latest and (len(events) == 1 or not any(event.type in _TURNING for event in events)):
+    if latest and (len(events) == 1 or not any(event.type in _CHANGES_LINES for event in events)):
         yield from ((event, state) for event in events)
         return
     ordered = list(all_events())
@@ -104,9 +104,9 @@ def line(
     models: Mapping[str, str] = _NO_MODELS,
     also: Sequence[Event] = (),
 ) -> dict[str, Json]:
-    """The line for one event. `data` is what it says, None when that is erased or unknown.
+    """The line for one event. `data` is None when erased or unknown.
 
-    `also` are events before it that need no line of their own, because they tell of lines that others wrote.
+    `also`: earlier events that need no line of their own, because they came from lines that others wrote.
     """
     error = _error(data)
     made: dict[str, Json] = {
@@ -121,17 +121,17 @@ def line(
     }
     if error is not None:
         made["error"] = error
-    made[OWN] = _whole(event)
+    made[OWN] = _public_event(event)
     if also:
-        made[OWN_ALSO] = [_whole(event) for event in also]
+        made[OWN_ALSO] = [_public_event(event) for event in also]
     return made
 
 
 def _error(data: EventData | None) -> str | None:
-    """What went wrong; None when nothing did."""
+    """The error message; None when nothing went wrong."""
     match data:
         case AgentFailed() | AgentTimedOut() | SessionFailed() | ErrorNoted():
-            return shorten(data.message, _LONGEST) or "not said"
+            return shorten(data.message, _MAX_TEXT_LENGTH) or "not said"
         case CommandRan() if data.code not in (0, None):
             return f"exit code {data.code}"
     return None
@@ -140,15 +140,15 @@ def _error(data: EventData | None) -> str | None:
 def _arguments(data: EventData | None) -> str:
     if data is None:
         return ""
-    said = next((value for name in _TOLD if (value := getattr(data, name, None)) not in (None, "")), None)
-    parts = [part for part in (getattr(data, "id", None), said) if part not in (None, "")]
-    return shorten(": ".join(str(part) for part in parts), _LONGEST)
+    main = next((value for name in _ARGUMENT_FIELDS if (value := getattr(data, name, None)) not in (None, "")), None)
+    parts = [part for part in (getattr(data, "id", None), main) if part not in (None, "")]
+    return shorten(": ".join(str(part) for part in parts), _MAX_TEXT_LENGTH)
 
 
 def _agent(event: Event, data: EventData | None) -> str:
     named = data.id if isinstance(data, (AgentStarted, AgentEvent)) else getattr(data, "agent", None)
-    found = next((item for item in (named, event.actor) if isinstance(item, str) and item.strip()), None)
-    return found or "person"
+    name = next((item for item in (named, event.actor) if isinstance(item, str) and item.strip()), None)
+    return name or "person"
 
 
 def _duration(data: EventData | None, state: State) -> int:
@@ -161,7 +161,7 @@ def _duration(data: EventData | None, state: State) -> int:
     return 0 if run is None or run.until is None else max(run.until - run.since, 0)
 
 
-def _whole(event: Event) -> Json:
+def _public_event(event: Event) -> Json:
     shown = event_document(event)
     if event.data is not None and _bytes_of(shown["data"]) != event.data:
         shown["data"] = None
@@ -180,7 +180,7 @@ def _bytes_of(data: Json) -> bytes | None:
 
 
 def event_of(line: Json) -> Event | None:
-    """The event a line carries; None when it carries none, or not the one it was written with."""
+    """The event a line carries; None when it has none or was edited."""
     if not isinstance(line, dict) or OWN not in line:
         return None
     try:
@@ -203,12 +203,12 @@ def event_of(line: Json) -> Event | None:
 def _data(carried: _Carried) -> bytes | None:
     if carried.data_bytes is not None:
         return bytes.fromhex(carried.data_bytes)
-    # Data and salt go together: what was erased has neither.
+    # An erased event has neither data nor salt.
     return None if carried.salt is None else canonical_json(carried.data)
 
 
 def carried(line: Json) -> Iterator[Event]:
-    """The line's own event, and those that ride along with it."""
+    """The line's own event and the others it carries."""
     more = line.get(OWN_ALSO) if isinstance(line, dict) else None
     for item in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
         event = event_of(item)
@@ -217,19 +217,19 @@ def carried(line: Json) -> Iterator[Event]:
 
 
 def events_of(lines: Iterable[Json]) -> list[Event]:
-    """The events of these lines in the order of the log, each once: a union merge leaves them mixed and twice."""
-    found: dict[str, Event] = {}
+    """The events of these lines in log order, each once: a union merge leaves duplicates, out of order."""
+    events: dict[str, Event] = {}
     for event in (event for item in lines for event in carried(item)):
-        if event.hash not in found or event.data is None:
-            found[event.hash] = event
-    clocks = adjusted_clocks(found.values())
-    return sorted(found.values(), key=lambda event: log_position(event, clocks))
+        if event.hash not in events or event.data is None:
+            events[event.hash] = event
+    clocks = adjusted_clocks(events.values())
+    return sorted(events.values(), key=lambda event: log_position(event, clocks))
 
 
 def restored(lines: Iterable[Json]) -> State | None:
-    """The session as its history tells it; None when no line is Holdfast's own.
+    """The session restored from its history; None when no line is Holdfast's own.
 
-    Should lines of two sessions have come together, the one that most of them are about.
+    If lines of two sessions were mixed, the one with more events.
     """
     events = events_of(lines)
     if not events:

@@ -1,7 +1,7 @@
-"""A quick look at a file of the contract: is there certainly nothing wrong with it?
+"""Tells quickly whether a contract file is sound; any doubt is left to the strict rules, which say why.
 
-The shapes are described once more as structs, which are decoded and checked without a single message being built.
-Whatever is doubted here is looked at again by the strict rules.
+The shapes are described once more as structs, which are decoded and checked without building a message. The mirror
+asks this for each history line, so no schema is loaded here.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ class _Line(msgspec.Struct, gc=False):
     agent: str
     task_id: Name | None
     status: Literal["success", "failure"]
-    # A number written as 5.0 is not a whole one, and msgspec would take it for one.
+    # msgspec would accept 5.0 as an int.
     duration_ms: int | float
     error: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def _span(first: str, then: str) -> bool:
+def _in_order(first: str, then: str) -> bool:
     """Two times in UTC, the second not before the first."""
     return is_utc(first) and is_utc(then) and parse_time(first) <= parse_time(then)
 
@@ -98,38 +98,38 @@ def _state(state: _State) -> bool:
     return (
         is_feature_id(state.feature_id)
         and (now.active_task is None or is_task_name(now.active_task))
-        and _span(now.started_at, now.last_updated)
-        and _said(state.implementation_plan)
-        and _said(state.history_log)
+        and _in_order(now.started_at, now.last_updated)
+        and _has_text(state.implementation_plan)
+        and _has_text(state.history_log)
     )
 
 
 def _plan(plan: _Plan) -> bool:
     feature = plan.feature
-    if not (is_feature_id(feature.id) and _said(feature.name) and is_utc(feature.created_at)):
+    if not (is_feature_id(feature.id) and _has_text(feature.name) and is_utc(feature.created_at)):
         return False
     tasks = [task for phase in plan.phases for task in phase.tasks]
     return (
         len({phase.phase_id for phase in plan.phases}) == len(plan.phases)
         and len({task.task_id for task in tasks}) == len(tasks)
-        and all(_said(phase.name) for phase in plan.phases)
+        and all(_has_text(phase.name) for phase in plan.phases)
         and all(map(_task, tasks))
     )
 
 
 def _task(task: _Task) -> bool:
-    if not (is_task_name(task.task_id) and _said(task.description)):
+    if not (is_task_name(task.task_id) and _has_text(task.description)):
         return False
     started, completed = task.started_at, task.completed_at
     if completed is None:
         return task.status != "completed" and (started is None or is_utc(started))
-    return is_utc(completed) if started is None else _span(started, completed)
+    return is_utc(completed) if started is None else _in_order(started, completed)
 
 
 def _registry(registry: _Registry) -> bool:
     entries = registry.active_features
     return len({entry.feature_id for entry in entries}) == len(entries) and all(
-        is_feature_id(entry.feature_id) and _span(entry.started_at, entry.last_active) for entry in entries
+        is_feature_id(entry.feature_id) and _in_order(entry.started_at, entry.last_active) for entry in entries
     )
 
 
@@ -137,15 +137,15 @@ def _line(line: _Line) -> bool:
     error = line.error
     return (
         is_utc(line.timestamp)
-        and _said(line.command)
-        and _said(line.agent)
+        and _has_text(line.command)
+        and _has_text(line.agent)
         and type(line.duration_ms) is int
         and 0 <= line.duration_ms <= 2**53 - 1
-        and ((error is msgspec.UNSET) if line.status == "success" else isinstance(error, str) and _said(error))
+        and ((error is msgspec.UNSET) if line.status == "success" else isinstance(error, str) and _has_text(error))
     )
 
 
-def _said(text: str) -> bool:
+def _has_text(text: str) -> bool:
     return text != "" and not text.isspace()
 
 
@@ -163,7 +163,7 @@ _CHECKERS: Final[dict[str, Callable[[bytes], bool]]] = {
 
 
 def is_sound(raw: bytes, kind: str) -> bool:
-    """True only when the strict rules would find nothing. Text that is not JSON is left to them."""
+    """True only if the strict rules would find nothing. Anything but JSON is left to them."""
     try:
         return _CHECKERS[kind](raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

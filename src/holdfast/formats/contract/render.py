@@ -1,8 +1,7 @@
-"""A state as the contract's documents: state.yaml, the plan, and the entry in the registry.
+"""Renders a state as the contract's documents: state.yaml, the plan, and the entry in the registry.
 
-Total: whatever events add up to is shown as documents the contract allows. Tasks without a phase stand in a phase of
-their own; a task that was dropped is shown as blocked, with a key of ours beside it, because the contract has no word
-for it. History is no part of a state: its lines are made from events, in `history`.
+Any state gives valid documents. Tasks without a phase share a phase of their own; a dropped task is shown as blocked
+with a key of ours, because the contract has no such status. History lines are made from events, in `history`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.state import State, TaskState
 from holdfast.core.times import SECOND, format_time
 from holdfast.formats.base import Document
-from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import fields
 from holdfast.formats.timestamps import in_seconds
 from holdfast.sessions import format_names
 
@@ -24,20 +23,20 @@ _REGISTRY_STATUS: Final = {"paused": "paused", "completed": "completed", "aborte
 
 
 def rendered(state: State, models: Mapping[str, str]) -> Document:
-    """The state's documents, as of its last event."""
+    """The documents as of the last event."""
     name = feature_id(state)
     began = in_seconds(format_names.began(state))
     last = in_seconds(max(state.updated_at, format_names.began(state)))
     shown = shown_tasks(state)
     return {
         "state": {
-            "version": words.VERSION,
+            "version": fields.VERSION,
             "feature_id": name,
-            "implementation_plan": words.PLAN_FILE,
-            "history_log": words.HISTORY_FILE,
+            "implementation_plan": fields.PLAN_FILE,
+            "history_log": fields.HISTORY_FILE,
             "current_state": {
                 "active_task": active_task(state),
-                "model_in_use": words.model_name(view.text_value(state, "model"), models),
+                "model_in_use": fields.model_name(view.text_value(state, "model"), models),
                 "started_at": began,
                 "last_updated": last,
                 **_real_model(view.text_value(state, "model")),
@@ -62,21 +61,21 @@ def rendered(state: State, models: Mapping[str, str]) -> Document:
 
 
 def _real_model(real: str | None) -> dict[str, Json]:
-    """The model's real name, where the contract has another for it."""
-    return {} if real is None or real in words.MODELS else {words.OWN_MODEL: real}
+    """The model's own name, if the contract has none for it."""
+    return {} if real is None or real in fields.MODELS else {fields.OWN_MODEL: real}
 
 
 def feature_id(state: State) -> str:
-    """`slug-YYYY-MM-DD`, whatever the session was called elsewhere."""
+    """`slug-YYYY-MM-DD`, whatever the session's id is elsewhere."""
     known = format_names.feature_id(state)
-    if words.is_feature_id(known):
+    if fields.is_feature_id(known):
         return known
     return f"session-{digest(state.session.encode())[:8]}-{format_time(format_names.began(state))[:10]}"
 
 
 def goal(state: State) -> str:
-    said = view.text_value(state, "goal") or ""
-    return said if said.strip() else "Work"
+    value = view.text_value(state, "goal") or ""
+    return value if value.strip() else "Work"
 
 
 def registry_status(state: State) -> str:
@@ -84,9 +83,9 @@ def registry_status(state: State) -> str:
 
 
 def active_task(state: State) -> str | None:
-    """The task that was begun last of those in progress."""
+    """The task in progress that was started last."""
     best: tuple[int, str] | None = None
-    # In the order and the precision of the document, so that reading it again finds the same one.
+    # In the document's order and precision, so that an import of it gives the same task.
     for _, entries in _by_phase(state, shown_tasks(state)):
         for name, task in entries:
             since = (task.started_at or 0) // SECOND
@@ -96,7 +95,7 @@ def active_task(state: State) -> str | None:
 
 
 def shown_tasks(state: State) -> dict[str, TaskState]:
-    """Every task under the id it is shown with: its own, unless two devices gave one id to two tasks."""
+    """Tasks by the id they are shown with: their own, unless two devices used the same one."""
     shown: dict[str, TaskState] = {}
     own = {task.id for task in state.tasks.values()}
     for task in state.tasks.values():
@@ -116,7 +115,7 @@ def _free(name: str, taken: Mapping[str, object], reserved: Iterable[str]) -> st
 def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
     made: list[Json] = []
     for phase, entries in _by_phase(state, shown):
-        name = state.phases.get(phase) or (words.LOOSE_NAME if phase == words.LOOSE else phase)
+        name = state.phases.get(phase) or (fields.LOOSE_NAME if phase == fields.LOOSE else phase)
         made.append(
             {
                 "phase_id": phase,
@@ -128,10 +127,10 @@ def _phases(state: State, shown: Mapping[str, TaskState]) -> list[Json]:
 
 
 def _by_phase(state: State, shown: Mapping[str, TaskState]) -> list[tuple[str, list[tuple[str, TaskState]]]]:
-    found: dict[str, list[tuple[str, TaskState]]] = {phase: [] for phase in state.phases if phase}
+    by_phase: dict[str, list[tuple[str, TaskState]]] = {phase: [] for phase in state.phases if phase}
     for name, task in shown.items():
-        found.setdefault(task.phase or words.LOOSE, []).append((name, task))
-    return list(found.items())
+        by_phase.setdefault(task.phase or fields.LOOSE, []).append((name, task))
+    return list(by_phase.items())
 
 
 def _task(name: str, task: TaskState) -> Json:
@@ -151,5 +150,5 @@ def _task(name: str, task: TaskState) -> Json:
         "artifacts": [path for path in task.artifacts if path],
     }
     if status == "dropped":
-        made[words.OWN_STATUS] = "dropped"
+        made[fields.OWN_STATUS] = "dropped"
     return made

@@ -1,4 +1,4 @@
-"""Small repairs that every file of the contract may need, each with a note: names, times, words, ids."""
+"""Repairs of single values for all files of the contract, each with a note: names, times, words, ids."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.formats.base import Document, FormatNote, ImportContext, Place
 from holdfast.formats.contract.fields import is_task_name
 
 
-class Notes:
-    """What had to be assumed, in the order it was met."""
+class RepairNotes:
+    """Repairs values and collects the assumptions made."""
 
-    def __init__(self, ground: ImportContext) -> None:
-        self.ground = ground
-        self.told: list[FormatNote] = []
+    def __init__(self, context: ImportContext) -> None:
+        self.context = context
+        self.notes: list[FormatNote] = []
 
     def say(self, place: Place, message: str) -> None:
-        self.told.append(FormatNote(place, message))
+        self.notes.append(FormatNote(place, message))
 
     def time(self, value: Json, place: Place) -> str:
         """A time in UTC, spelled with `Z`."""
@@ -28,7 +28,7 @@ class Notes:
             if timestamps.is_utc(value):
                 return value
             try:
-                moment = timestamps.read(value, self.ground)
+                moment = timestamps.read(value, self.context)
             except Invalid as error:
                 hint = error.hint or "Write it as RFC 3339, for instance 2026-11-15T09:30:00Z."
                 raise Invalid(f"{document_paths.written(place)}: {error.message}", hint=hint) from None
@@ -41,7 +41,7 @@ class Notes:
         )
 
     def first_time(self, candidates: Iterable[Json], place: Place) -> str | None:
-        """The first of these that is there; the first of all is the one that should have been."""
+        """The first candidate that is not None; any but the very first is noted as a substitute."""
         for number, candidate in enumerate(candidates):
             if candidate is not None:
                 made = self.time(candidate, place)
@@ -51,7 +51,7 @@ class Notes:
         return None
 
     def word(self, value: Json, allowed: Sequence[str], others: Mapping[str, str], place: Place, usual: str) -> str:
-        """One of a closed list of words, also in the spellings that are met."""
+        """One of the allowed words; `others` maps other words to them."""
         if isinstance(value, str) and value in allowed:
             return value
         if value is None or value == "":
@@ -69,7 +69,7 @@ class Notes:
         return meant
 
     def task_name(self, value: Json, place: Place, *, missing: bool) -> str | None:
-        """A task's id in the alphabet that commands take; None when there is none."""
+        """A task's id in the characters that commands accept; None when there is none."""
         if missing or value is None:
             self.say(place, "is missing: null is assumed")
             return None
@@ -82,22 +82,22 @@ class Notes:
 
 
 def task_name_of(given: str) -> str:
-    """The nearest id that is one; empty when nothing of it is left."""
+    """The nearest valid id; empty when nothing is left of it."""
     if is_task_name(given):
         return given
-    kept = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in given.strip())
-    return kept.strip("-").lstrip(".-")[:100]
+    allowed = "".join(c if (c.isascii() and c.isalnum()) or c in "._-" else "-" for c in given.strip())
+    return allowed.strip("-").lstrip(".-")[:100]
 
 
 def number_text(value: Json) -> str:
-    """Text, or a number as text: ids and versions are often written without quotes."""
+    """Text, or a number as text: ids and versions are often unquoted in YAML."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     return value.strip() if isinstance(value, str) else ""
 
 
-def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: Notes) -> Document:
-    """The object with other names for its keys put right, where the right one is not there."""
+def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, notes: RepairNotes) -> Document:
+    """The object with alternative keys renamed where the right key is missing."""
     made: Document = {}
     for key, inner in value.items():
         meant = names.get(key)
@@ -110,5 +110,5 @@ def renamed(value: Mapping[str, Json], names: Mapping[str, str], place: Place, n
 
 
 def at_end(value: Mapping[str, Json], more: Mapping[str, Json]) -> Document:
-    """The object with these values: where the keys stand already, else at its end."""
+    """The object with these values: in place where the key exists, else at the end."""
     return {**value, **more}

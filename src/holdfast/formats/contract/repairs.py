@@ -1,4 +1,4 @@
-"""Documents of the contract as they are met in the wild, put right: what was assumed is noted, nothing is dropped."""
+"""Repairs contract documents as other programs really write them: every assumption is noted, nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, ImportContext, Place, Tidied
-from holdfast.formats.contract import fields as words
-from holdfast.formats.contract.fields import AS_FOUND, OWN_MODEL, lst, obj, text
-from holdfast.formats.contract.repair_notes import Notes, at_end, number_text, renamed
+from holdfast.formats.contract import fields
+from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, lst, obj, text
+from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed
 from holdfast.formats.contract.repairs_plan import plan_tidied
 from holdfast.formats.layout_versions import is_newer, parts
 
@@ -27,12 +27,12 @@ _STATUSES: Final = {
     "completed": "success", "fail": "failure", "failed": "failure", "error": "failure", "aborted": "failure",
     "timeout": "failure",
 }  # fmt: skip
-# Who acted, when nobody says.
+# Who acted, if the line does not say.
 _NOBODY: Final = "person"
 
 
-def lines_tidied(given: Json, state: Document, notes: Notes) -> list[Json]:
-    """The lines that say something, as the contract wants them."""
+def lines_tidied(given: Json, state: Document, notes: RepairNotes) -> list[Json]:
+    """The usable lines, as the contract requires them."""
     if not isinstance(given, list):
         notes.say(("history",), "is not a list of lines, and was left out")
         return []
@@ -45,7 +45,7 @@ def lines_tidied(given: Json, state: Document, notes: Notes) -> list[Json]:
     return made
 
 
-def _line(given: Json, state: Document, notes: Notes, place: Place) -> Json:
+def _line(given: Json, state: Document, notes: RepairNotes, place: Place) -> Json:
     if not isinstance(given, dict):
         raise Invalid("it is not an object")
     line = renamed(given, _NAMES, place, notes)
@@ -55,9 +55,9 @@ def _line(given: Json, state: Document, notes: Notes, place: Place) -> Json:
     values: Document = {"timestamp": notes.time(line.get("timestamp"), (*place, "timestamp")), "command": command}
     values["arguments"] = _arguments(line, notes, place)
     model = line.get("model")
-    if model not in words.MODELS:
+    if model not in fields.MODELS:
         usual = text(obj(state.get("current_state")).get("model_in_use"))
-        model = words.model_name(model, notes.ground.models) if isinstance(model, str) else usual
+        model = fields.model_name(model, notes.context.models) if isinstance(model, str) else usual
         notes.say((*place, "model"), f"is read as {model}")
     values["model"] = model
     agent = number_text(line.get("agent")) and (text(line.get("agent")) or number_text(line.get("agent")))
@@ -71,7 +71,7 @@ def _line(given: Json, state: Document, notes: Notes, place: Place) -> Json:
     return _outcome(at_end(line, values), notes, place)
 
 
-def _arguments(line: Mapping[str, Json], notes: Notes, place: Place) -> str:
+def _arguments(line: Mapping[str, Json], notes: RepairNotes, place: Place) -> str:
     given = line.get("arguments")
     if isinstance(given, str):
         return given
@@ -83,7 +83,7 @@ def _arguments(line: Mapping[str, Json], notes: Notes, place: Place) -> str:
     return number_text(given)
 
 
-def _outcome(line: Document, notes: Notes, place: Place) -> Json:
+def _outcome(line: Document, notes: RepairNotes, place: Place) -> Json:
     error = text(line.get("error")) or ""
     usual = "failure" if error.strip() else "success"
     status = notes.word(line.get("status"), ("success", "failure"), _STATUSES, (*place, "status"), usual)
@@ -93,19 +93,19 @@ def _outcome(line: Document, notes: Notes, place: Place) -> Json:
         "duration_ms": _duration(line.get("duration_ms"), notes, (*place, "duration_ms")),
     }
     if status == "failure" and not error.strip():
-        notes.say((*place, "error"), "is missing: nothing says what went wrong")
+        notes.say((*place, "error"), "is missing: a failure needs one")
         made["error"] = "not said"
     if status == "success" and "error" in made:
         made.pop("error")
         if error.strip():
-            notes.say((*place, "error"), f"stands beside a success, and was left out: {shorten(error, 60)}")
+            notes.say((*place, "error"), f"is set on a success, and was left out: {shorten(error, 60)}")
             made["x-error"] = error
         else:
             notes.say((*place, "error"), "is empty, and was left out")
     return made
 
 
-def _duration(given: Json, notes: Notes, place: Place) -> int:
+def _duration(given: Json, notes: RepairNotes, place: Place) -> int:
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_SAFE_INTEGER:
         return given
     try:
@@ -135,9 +135,9 @@ _ENTRY_STATUSES: Final = {
 _DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
 
 
-def tidied(value: Json, ground: ImportContext) -> Tidied:
-    """The document as the contract wants it. Raises `Invalid` when it cannot be had."""
-    notes = Notes(ground)
+def tidied(value: Json, context: ImportContext) -> Tidied:
+    """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
+    notes = RepairNotes(context)
     document = _put_together(value)
     given = obj(document.get("state"))
     state = _state(document, notes) if given or "state" in document else _derived_state(document, notes)
@@ -152,11 +152,11 @@ def tidied(value: Json, ground: ImportContext) -> Tidied:
         made["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
         made["history"] = lines_tidied(document["history"], state, notes)
-    return Tidied({name: part for name, part in made.items() if part is not None}, notes.told)
+    return Tidied({name: part for name, part in made.items() if part is not None}, notes.notes)
 
 
 def _put_together(value: Json) -> Document:
-    """A bare file, or the files of a feature put together."""
+    """The document of a single file, or of a feature's files."""
     if not isinstance(value, dict):
         raise Invalid("the document is not an object", hint="A feature's state.yaml is a mapping of keys.")
     if "current_state" in value or "feature_id" in value:
@@ -167,11 +167,11 @@ def _put_together(value: Json) -> Document:
         return value
     if "active_features" in value:
         raise Invalid(
-            "this is the list of features, which says too little of each",
+            "this is the registry of features, which has too little about each",
             hint="Give a feature's state.yaml, or the .ai-session directory.",
         )
     raise Invalid(
-        "there is neither a state (feature_id, current_state) nor a plan (feature, phases) in it",
+        "it has neither a state (feature_id, current_state) nor a plan (feature, phases)",
         hint="Give a feature's state.yaml or implementation-plan.yaml.",
     )
 
@@ -179,35 +179,35 @@ def _put_together(value: Json) -> Document:
 # ── state ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _state(document: Document, notes: Notes) -> Document:
+def _state(document: Document, notes: RepairNotes) -> Document:
     place: Place = ("state",)
     state = dict(obj(document["state"]))
     _version(state, notes)
-    raised = {key: state[key] for key in _loose(state)}
-    if raised and not isinstance(state.get("current_state"), dict):
-        notes.say((*place, "current_state"), "is missing: what belongs in it stood beside it")
-        state = {key: value for key, value in state.items() if key not in raised}
-        state["current_state"] = raised
-    held = state.get("current_state")
-    current = renamed(held if isinstance(held, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
-    if not isinstance(held, dict):
+    misplaced = {key: state[key] for key in _misplaced_keys(state)}
+    if misplaced and not isinstance(state.get("current_state"), dict):
+        notes.say((*place, "current_state"), "is missing: its keys were next to it")
+        state = {key: value for key, value in state.items() if key not in misplaced}
+        state["current_state"] = misplaced
+    given = state.get("current_state")
+    current = renamed(given if isinstance(given, dict) else {}, _OTHER_NAMES, (*place, "current_state"), notes)
+    if not isinstance(given, dict):
         notes.say((*place, "current_state"), "is missing and was derived")
     current = _current(current, document, state, notes)
     state["feature_id"] = _feature_id(state.get("feature_id"), document, current, notes)
     state["current_state"] = current
-    for name, usual in (("implementation_plan", words.PLAN_FILE), ("history_log", words.HISTORY_FILE)):
+    for name, usual in (("implementation_plan", fields.PLAN_FILE), ("history_log", fields.HISTORY_FILE)):
         if name in state and not (text(state[name]) or "").strip():
             notes.say((*place, name), f"names no file: {usual} is assumed")
             state[name] = usual
     return state
 
 
-def _loose(state: Document) -> list[str]:
-    """Keys of `current_state` that stand beside it."""
+def _misplaced_keys(state: Document) -> list[str]:
+    """Keys of `current_state` that are next to it instead."""
     return [key for key in state if key in _CURRENT or key in _OTHER_NAMES]
 
 
-def _version(state: Document, notes: Notes) -> None:
+def _version(state: Document, notes: RepairNotes) -> None:
     if "version" not in state:
         notes.say(("state", "version"), "is missing: 1.0 is assumed")
         return
@@ -215,17 +215,17 @@ def _version(state: Document, notes: Notes) -> None:
     if unknown is not None:
         raise Invalid(
             f"this is version {shorten(unknown, 20)!a} of the contract ({document_paths.written(('version',))})",
-            hint=f"Holdfast knows version {words.VERSION}.",
+            hint=f"Holdfast supports version {fields.VERSION}.",
         )
-    if state["version"] != words.VERSION:
+    if state["version"] != fields.VERSION:
         notes.say(("state", "version"), 'is read as "1.0"')
-        state["version"] = words.VERSION
+        state["version"] = fields.VERSION
 
 
 def unknown_version(state: Document) -> str | None:
-    """The version that a state says it is of, where Holdfast does not know that."""
-    plain = _plain_version(state) if "version" in state else words.VERSION
-    if plain in ("", words.VERSION) or (parts(plain) is not None and not is_newer(plain, words.VERSION)):
+    """The version of a state, if Holdfast does not support it."""
+    plain = _plain_version(state) if "version" in state else fields.VERSION
+    if plain in ("", fields.VERSION) or (parts(plain) is not None and not is_newer(plain, fields.VERSION)):
         return None
     return plain
 
@@ -234,11 +234,11 @@ def _plain_version(state: Document) -> str:
     return number_text(state["version"]).removeprefix("v")
 
 
-def _current(current: Document, document: Document, state: Document, notes: Notes) -> Document:
+def _current(current: Document, document: Document, state: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state")
-    entry, feature = obj(document.get("entry")), words.feature(document)
+    entry, feature = obj(document.get("entry")), fields.feature(document)
     current = dict(current)
-    day = words.feature_parts(text(state.get("feature_id")) or "")
+    day = fields.feature_parts(text(state.get("feature_id")) or "")
     began = [
         current.get("started_at"), entry.get("started_at"), feature.get("created_at"),
         current.get("last_updated"), entry.get("last_active"), None if day is None else f"{day[1]}T00:00:00Z",
@@ -246,7 +246,7 @@ def _current(current: Document, document: Document, state: Document, notes: Note
     started = notes.first_time(began, (*place, "started_at"))
     if started is None:
         raise Invalid(
-            f"nothing says when the session began ({document_paths.written((*place, 'started_at')[1:])})",
+            f"the start of the session is missing ({document_paths.written((*place, 'started_at')[1:])})",
             hint="Give current_state.started_at, for instance 2026-11-15T09:30:00Z.",
         )
     updated = notes.first_time(
@@ -263,17 +263,17 @@ def _current(current: Document, document: Document, state: Document, notes: Note
     return at_end(current, values)
 
 
-def _set_unknown_task_aside(document: Document, notes: Notes) -> None:
-    """An active task that neither the plan nor the session has is not a task: it is reported, and kept as it is."""
-    known = notes.ground.tasks
+def _set_unknown_task_aside(document: Document, notes: RepairNotes) -> None:
+    """Set aside an active task that neither the plan nor the session has, with a note."""
+    known = notes.context.tasks
     if known is None and not isinstance(document.get("plan"), dict):
-        return  # there is no plan to know it
-    state, current = obj(document["state"]), words.current(document)
+        return  # there is no plan to check against
+    state, current = obj(document["state"]), fields.current(document)
     active = text(current.get("active_task"))
-    planned = {task.get("task_id") for _, task in words.planned(document)}
+    planned = {task.get("task_id") for _, task in fields.planned(document)}
     if active is None or active in planned or active in (known or ()):
         return
-    kept = f"active_task{AS_FOUND}"
+    kept = f"active_task{KEPT_SUFFIX}"
     notes.say(
         ("state", "current_state", "active_task"),
         f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept}",
@@ -281,27 +281,27 @@ def _set_unknown_task_aside(document: Document, notes: Notes) -> None:
     document["state"] = {**state, "current_state": {**current, "active_task": None, kept: active}}
 
 
-def _model(current: Document, notes: Notes) -> Document:
+def _model(current: Document, notes: RepairNotes) -> Document:
     place: Place = ("state", "current_state", "model_in_use")
     given = current.get("model_in_use")
-    if given in words.MODELS:
+    if given in fields.MODELS:
         return {"model_in_use": given}
     if not isinstance(given, str) or not given.strip():
-        notes.say(place, f"is missing: {words.USUAL_MODEL} is assumed")
-        return {"model_in_use": words.USUAL_MODEL}
-    mapped = words.model_name(given, notes.ground.models)
+        notes.say(place, f"is missing: {fields.USUAL_MODEL} is assumed")
+        return {"model_in_use": fields.USUAL_MODEL}
+    mapped = fields.model_name(given, notes.context.models)
     notes.say(place, f"{shorten(given, 60)!a} is not one of the contract's models: it is read as {mapped}")
     return {"model_in_use": mapped, OWN_MODEL: given}
 
 
-def _feature_id(given: Json, document: Document, current: Document, notes: Notes) -> str:
+def _feature_id(given: Json, document: Document, current: Document, notes: RepairNotes) -> str:
     place: Place = ("state", "feature_id")
     name = text(given)
-    if name is not None and words.is_feature_id(name):
+    if name is not None and fields.is_feature_id(name):
         return name
     candidates = (
-        name, text(words.feature(document).get("id")), text(obj(document.get("entry")).get("feature_id")),
-        text(words.feature(document).get("name")),
+        name, text(fields.feature(document).get("id")), text(obj(document.get("entry")).get("feature_id")),
+        text(fields.feature(document).get("name")),
     )  # fmt: skip
     source = next((candidate for candidate in candidates if candidate and candidate.strip()), None)
     if source is None:
@@ -315,51 +315,51 @@ def _feature_id(given: Json, document: Document, current: Document, notes: Notes
 
 
 def feature_id_of(source: str, began: str) -> str:
-    """A feature id made of any text: its own day if it ends with one, else the day the session began."""
-    if words.is_feature_id(source):
+    """A feature id from any text, with its own date if it ends with one, else the session's start."""
+    if fields.is_feature_id(source):
         return source
     match = _DAY_AT_END.search(source)
     if match is not None:
         made = f"{slug(source[: match.start()], 60)}-{match[1]}-{match[2]}-{match[3]}"
-        if words.is_feature_id(made):
+        if fields.is_feature_id(made):
             return made
     return f"{slug(source, 60)}-{began[:10]}"
 
 
-def _derived_state(document: Document, notes: Notes) -> Document:
-    """The state of a feature of which there is only a plan."""
+def _derived_state(document: Document, notes: RepairNotes) -> Document:
+    """The state of a feature that has only a plan."""
     notes.say(("state",), "there is no state.yaml: it was derived from the plan")
     plan = obj(document.get("plan"))
-    times = [plan_time for plan_time in _times(plan, notes.ground) if plan_time is not None]
+    times = [plan_time for plan_time in _times(plan, notes.context) if plan_time is not None]
     began = notes.first_time(
-        [words.feature(document).get("created_at"), *times[:1]], ("plan", "feature", "created_at")
+        [fields.feature(document).get("created_at"), *times[:1]], ("plan", "feature", "created_at")
     )
     if began is None:
-        began = timestamps.shortest(notes.ground.now // 1000 * 1000)
-        notes.say(("state", "current_state", "started_at"), "nothing says when the plan was made: now is assumed")
-    at_work = [
+        began = timestamps.shortest(notes.context.now // 1000 * 1000)
+        notes.say(("state", "current_state", "started_at"), "is missing: now is assumed")
+    in_progress = [
         task.get("task_id")
         for phase in map(obj, lst(plan.get("phases")))
         for task in map(obj, lst(phase.get("tasks")))
         if task.get("status") == "in_progress" and isinstance(task.get("task_id"), str)
     ]
     current: Document = {
-        "active_task": at_work[-1] if at_work else None,
-        "model_in_use": words.USUAL_MODEL,
+        "active_task": in_progress[-1] if in_progress else None,
+        "model_in_use": fields.USUAL_MODEL,
         "started_at": began,
         "last_updated": max([began, *times], key=parse_time),
     }
-    quiet = Notes(notes.ground)
-    name = _feature_id(None, document, current, quiet)
+    unreported = RepairNotes(notes.context)
+    name = _feature_id(None, document, current, unreported)
     if current["active_task"] is not None:
-        current["active_task"] = quiet.task_name(current["active_task"], (), missing=False)
-    return {"version": words.VERSION, "feature_id": name, "current_state": current}
+        current["active_task"] = unreported.task_name(current["active_task"], (), missing=False)
+    return {"version": fields.VERSION, "feature_id": name, "current_state": current}
 
 
-def _times(plan: Mapping[str, Json], ground: ImportContext) -> list[str | None]:
-    quiet = Notes(ground)
+def _times(plan: Mapping[str, Json], context: ImportContext) -> list[str | None]:
+    unreported = RepairNotes(context)
     return [
-        quiet.time(task.get(name), ())
+        unreported.time(task.get(name), ())
         for phase in map(obj, lst(plan.get("phases")))
         for task in map(obj, lst(phase.get("tasks")))
         for name in ("started_at", "completed_at")
@@ -370,7 +370,7 @@ def _times(plan: Mapping[str, Json], ground: ImportContext) -> list[str | None]:
 # ── registry ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _entry(given: Json, state: Document, notes: Notes) -> Json:
+def _entry(given: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("entry",)
     if not isinstance(given, dict):
         notes.say(place, "is not an object, and was left out")

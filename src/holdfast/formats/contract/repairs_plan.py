@@ -1,4 +1,4 @@
-"""Plans as people write them: tasks that are mere sentences, ids left out, other words for a status."""
+"""Repairs plans as people write them: tasks as plain sentences, missing ids, other words for a status."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holdfast.core.text import slug
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Place
-from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import fields
 from holdfast.formats.contract.fields import OWN_STATUS, obj, text
-from holdfast.formats.contract.repair_notes import Notes, at_end, number_text, renamed, task_name_of
+from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed, task_name_of
 
 _TASK_NAMES: Final = {
     "id": "task_id", "name": "description", "title": "description", "text": "description", "task": "description",
@@ -33,29 +33,29 @@ _DROPPED: Final = frozenset({"dropped", "cancelled", "canceled", "skipped", "aba
 _TASK_STATUSES: Final = ("pending", "in_progress", "completed", "blocked")
 
 
-def plan_tidied(given: Json, state: Document, notes: Notes) -> Json:
-    """The plan as the contract wants it. `state` is tidy already."""
+def plan_tidied(given: Json, state: Document, notes: RepairNotes) -> Json:
+    """The plan as the contract requires it. `state` is repaired already."""
     if not isinstance(given, dict):
         raise Invalid("the plan is not an object", hint="It has the keys feature and phases.")
     plan = dict(given)
     plan["feature"] = _feature(plan.get("feature"), state, notes)
-    found = plan.get("phases")
-    if found is None and isinstance(plan.get("tasks"), list):
+    phases = plan.get("phases")
+    if phases is None and isinstance(plan.get("tasks"), list):
         notes.say(("plan", "phases"), "is missing: the tasks are taken as one phase")
-        found = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": plan.pop("tasks")}]
-    if isinstance(found, dict):
+        phases = [{"phase_id": fields.LOOSE, "name": fields.LOOSE_NAME, "tasks": plan.pop("tasks")}]
+    if isinstance(phases, dict):
         notes.say(("plan", "phases"), "is an object: its keys are taken as the ids of the phases")
-        found = [{"phase_id": key, **obj(phase)} for key, phase in found.items()]
-    if found is None:
+        phases = [{"phase_id": key, **obj(phase)} for key, phase in phases.items()]
+    if phases is None:
         notes.say(("plan", "phases"), "is missing: none is assumed")
-        found = []
-    if not isinstance(found, list):
+        phases = []
+    if not isinstance(phases, list):
         raise Invalid(f"{document_paths.written(('phases',))} is not a list", hint="It is a list of phases.")
-    plan["phases"] = _Phases(state, notes).tidied(found)
+    plan["phases"] = _Phases(state, notes).tidied(phases)
     return plan
 
 
-def _feature(given: Json, state: Document, notes: Notes) -> Json:
+def _feature(given: Json, state: Document, notes: RepairNotes) -> Json:
     place: Place = ("plan", "feature")
     name = text(state.get("feature_id")) or ""
     if isinstance(given, str):
@@ -69,7 +69,7 @@ def _feature(given: Json, state: Document, notes: Notes) -> Json:
         notes.say((*place, "id"), f"is read as {name}, as in state.yaml")
     title, about = text(feature.get("name")) or "", feature.get("description")
     if not title.strip():
-        title = (words.feature_parts(name) or (name, ""))[0].replace("-", " ")
+        title = (fields.feature_parts(name) or (name, ""))[0].replace("-", " ")
         notes.say((*place, "name"), f"is missing: {title!a} is assumed")
     if not isinstance(about, str):
         notes.say((*place, "description"), "is missing: the name is assumed")
@@ -82,15 +82,15 @@ def _feature(given: Json, state: Document, notes: Notes) -> Json:
 class _Phases:
     """The phases of one plan: ids are unique across all of it."""
 
-    def __init__(self, state: Document, notes: Notes) -> None:
+    def __init__(self, state: Document, notes: RepairNotes) -> None:
         self._notes = notes
         current = obj(state.get("current_state"))
         self._last = text(current.get("last_updated")) or ""
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
-    def tidied(self, found: list[Json]) -> list[Json]:
-        return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(found)]
+    def tidied(self, phases: list[Json]) -> list[Json]:
+        return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(phases)]
 
     def _phase(self, given: Json, number: int, place: Place) -> Json:
         if isinstance(given, str):
@@ -117,8 +117,11 @@ class _Phases:
             raise Invalid(
                 f"{document_paths.written((*place[1:], 'tasks'))} is not a list", hint="It is a list of tasks."
             )
-        held = phase.get("name")
-        values: Document = {"phase_id": known, "name": held if isinstance(held, str) and name else name or known}
+        given_name = phase.get("name")
+        values: Document = {
+            "phase_id": known,
+            "name": given_name if isinstance(given_name, str) and name else name or known,
+        }
         values["tasks"] = [self._task(task, (*place, "tasks", position)) for position, task in enumerate(tasks)]
         return at_end(phase, values)
 
@@ -128,7 +131,7 @@ class _Phases:
             made = f"{name[:95]}-{number}"
             number += 1
         if made != name:
-            self._notes.say(place, f"stands there twice: {made} is assumed")
+            self._notes.say(place, f"is not unique: {made} is assumed")
         known.add(made)
         return made
 
@@ -142,12 +145,17 @@ class _Phases:
                 f"{document_paths.written(place[1:])} is not an object", hint="A task has task_id and description."
             )
         task = renamed(given, _TASK_NAMES, place, notes)
-        told = number_text(task.get("description"))
+        description = number_text(task.get("description"))
         id_ = self._task_id(task.get("task_id"), place)
-        if not told:
+        if not description:
             notes.say((*place, "description"), "is missing: the id is assumed")
-        held = task.get("description")
-        values: Document = {"task_id": id_, "description": held if isinstance(held, str) and told else told or id_}
+        given_description = task.get("description")
+        values: Document = {
+            "task_id": id_,
+            "description": given_description
+            if isinstance(given_description, str) and description
+            else description or id_,
+        }
         values["agent"] = self._agent(task, place)
         values.update(self._progress(task, place))
         values["artifacts"] = self._artifacts(task, place)

@@ -1,4 +1,4 @@
-"""What the contract demands of each of its files, and of the files of one feature together. Strict."""
+"""Strict rules for each file of the contract and for the files of one feature together."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Place, Problem
-from holdfast.formats.contract import fields as words
+from holdfast.formats.contract import fields
 from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
 from holdfast.formats.schema import problems_by_schema
 
-_MOST: Final = 1_000  # lines out of order that are listed
+_MAX_LISTED: Final = 1_000  # lines out of order that are listed
 
 
 def problems(value: Json, kind: str) -> list[Problem]:
-    """Everything about one file, or one line of history, that the contract does not allow."""
-    found = problems_by_schema(value, kind)
+    """Everything wrong with one file or one history line."""
+    listed = problems_by_schema(value, kind)
     if isinstance(value, dict):
         rules = {STATE: _state, PLAN: _plan, REGISTRY: _registry, HISTORY: _line}[kind]
-        found.extend(rules(value))
-    return found
+        listed.extend(rules(value))
+    return listed
 
 
 def problems_together(document: Document) -> list[Problem]:
-    """What the files of one feature say that does not fit together."""
-    return [*_names(document), *_active(document), *islice(_order(document), _MOST)]
+    """Contradictions between the files of one feature."""
+    return [*_names(document), *_active(document), *islice(_order(document), _MAX_LISTED)]
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +60,7 @@ def _plan(plan: Document) -> Iterator[Problem]:
 def _task(task: Document, place: Place) -> Iterator[Problem]:
     yield from _spelling(task.get("task_id"), (*place, "task_id"))
     if task.get("status") == "completed" and task.get("completed_at", "") is None:
-        yield Problem((*place, "completed_at"), "must say when the task was completed, is null")
+        yield Problem((*place, "completed_at"), "must be set for a completed task, is null")
     yield from _in_order(task, "started_at", "completed_at", place)
 
 
@@ -75,7 +75,7 @@ def _registry(registry: Document) -> Iterator[Problem]:
 
 def _line(line: Document) -> Iterator[Problem]:
     if line.get("status") == "failure" and "error" not in line:
-        yield Problem(("error",), "is missing: a failure says what went wrong")
+        yield Problem(("error",), "is missing: a failure needs one")
     if line.get("status") == "success" and "error" in line:
         yield Problem(("error",), "must not be here: only a failure has an error")
 
@@ -86,7 +86,7 @@ def _line(line: Document) -> Iterator[Problem]:
 def _names(document: Document) -> Iterator[Problem]:
     meant = text(obj(document.get("state")).get("feature_id"))
     others: tuple[tuple[Place, Json], ...] = (
-        (("plan", "feature", "id"), words.feature(document).get("id")),
+        (("plan", "feature", "id"), fields.feature(document).get("id")),
         (("entry", "feature_id"), obj(document.get("entry")).get("feature_id")),
     )
     for place, name in others:
@@ -95,47 +95,47 @@ def _names(document: Document) -> Iterator[Problem]:
 
 
 def _active(document: Document) -> Iterator[Problem]:
-    active = text(words.current(document).get("active_task"))
+    active = text(fields.current(document).get("active_task"))
     if active is None or not isinstance(document.get("plan"), dict):
         return
-    if all(task.get("task_id") != active for _, task in words.planned(document)):
+    if all(task.get("task_id") != active for _, task in fields.planned(document)):
         yield Problem(("state", "current_state", "active_task"), f"the plan has no task {shorten(active, 60)!a}")
 
 
 def _order(document: Document) -> Iterator[Problem]:
-    """Lines out of order are what a union merge of two branches leaves: worth knowing, and no damage."""
+    """Lines out of order, as a union merge of two branches leaves them: a warning, not an error."""
     latest: int | None = None
-    for number, line in enumerate(map(obj, words.lines(document))):
+    for number, line in enumerate(map(obj, fields.lines(document))):
         at = _ms(line.get("timestamp"))
         if at is not None and latest is not None and at < latest:
             yield Problem(("history", number, "timestamp"), "is earlier than the line before it", "warning")
         latest = at if latest is None or (at is not None and at > latest) else latest
 
 
-# ── what is used above ───────────────────────────────────────────────────────────────────────────────────
+# ── single fields ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _day(name: Json, place: Place) -> Iterator[Problem]:
-    if isinstance(name, str) and words.looks_like_feature_id(name) and not words.is_feature_id(name):
-        yield Problem(place, f"must end with a day of the calendar, is {shorten(name, 60)}")
+    if isinstance(name, str) and fields.looks_like_feature_id(name) and not fields.is_feature_id(name):
+        yield Problem(place, f"must end with a date that exists, is {shorten(name, 60)}")
 
 
 def _spelling(name: Json, place: Place) -> Iterator[Problem]:
-    """The contract takes any text for a task's id; Holdfast's commands do not."""
-    if isinstance(name, str) and name and not words.is_task_name(name):
-        yield Problem(place, "is read with letters, digits, '.', '_' and '-' alone, at most 100", "warning")
+    """The contract accepts any text as a task's id; Holdfast's commands do not."""
+    if isinstance(name, str) and name and not fields.is_task_name(name):
+        yield Problem(place, "is read as letters, digits, '.', '_' and '-' only, at most 100", "warning")
 
 
 def _once(name: Json, known: set[str], place: Place) -> Iterator[Problem]:
     if isinstance(name, str):
         if name in known:
-            yield Problem(place, f"stands there twice: {shorten(name, 60)}")
+            yield Problem(place, f"is not unique: {shorten(name, 60)}")
         known.add(name)
 
 
 def _in_order(value: Document, first: str, then: str, place: Place) -> Iterator[Problem]:
-    one, two = _ms(value.get(first)), _ms(value.get(then))
-    if one is not None and two is not None and two < one:
+    earlier, later = _ms(value.get(first)), _ms(value.get(then))
+    if earlier is not None and later is not None and later < earlier:
         yield Problem((*place, then), f"must not be earlier than {first}")
 
 

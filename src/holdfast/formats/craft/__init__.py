@@ -1,7 +1,7 @@
 """The `craft` format: `.craft/cache/orchestration-sessions/<id>.json`, with an index beside the sessions.
 
-`documents` is its shape for quick looks and `rules` what it asks for beyond that; `tolerance` puts deviations right;
-`telling` and `differences` turn documents into events, `rendering` states into documents.
+`fields` has its names, `rules` the strict rules and `quick_check` the same verdict without messages; `repairs` fixes
+deviations, `events` turns documents into events, `render` states into documents.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from holdfast.core.canonical import Json
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
-from holdfast.formats.craft import names
+from holdfast.formats.craft import fields
+from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import PATHS, index
-from holdfast.formats.craft.structs import VERSION
 from holdfast.formats.document_paths import at
 
-__all__ = ["FORMAT", "Craft", "index"]
+__all__ = ["FORMAT", "index"]
 
 _TRAVEL = (
     "enabled", "last_sync", "sync_status", "sync_error", "devices", "storage_backend", "encrypted", "shared_with",
 )  # fmt: skip
-# Names that others have for nothing else: a version and a `session_id` alone are anybody's.
+# Keys that mark a craft document: a version and a `session_id` alone occur in many files.
 _OWN = frozenset({"goal", "mode", "agents", "completed_work", "pending_tasks", "decisions_made", "files_modified",
                   "context_usage", "teleportation", "device", "metadata"})  # fmt: skip
 _ALIAS: Place = ("metadata", "holdfast", "alias")
@@ -49,7 +49,7 @@ class CraftFormat(Format):
         }
     )  # fmt: skip
     located: ClassVar[frozenset[Place]] = _LOCATED
-    # Who wrote last, and how the session travels, is true of the version that came in and of no later one.
+    # Who wrote last and how the session syncs holds for the imported version only, not for later ones.
     passing: ClassVar[frozenset[Place]] = frozenset({("device",), *(("teleportation", key) for key in _TRAVEL)})
     carries_at: ClassVar[Place] = ("metadata", "holdfast")
     written_at: ClassVar[str | None] = "updated_at"
@@ -85,25 +85,25 @@ class CraftFormat(Format):
 
         return kind == "craft" and is_sound(raw)
 
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> Tidied:
         from holdfast.formats.craft.repairs import tidy
 
-        return tidy(value, ground)
+        return tidy(value, context)
 
     def alias(self, document: Document) -> str:
         foreign = at(document, _ALIAS)
         return foreign if isinstance(foreign, str) and foreign.strip() else str(document.get("session_id"))
 
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         if before is None or state is None:
             from holdfast.formats.craft.events import import_events
 
-            return import_events(after, self.alias(after), ground)
-        from holdfast.formats.craft.edits import changed
+            return import_events(after, self.alias(after), context)
+        from holdfast.formats.craft.events import changed
 
-        return changed(before, after, state, ground, self.identities)
+        return changed(before, after, state, context, self.identities)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.craft.render import render
@@ -125,7 +125,7 @@ class CraftFormat(Format):
             case ("goal" | "mode" | "progress" | "status" as name,):
                 return str(name), value
             case ("agents", str(agent), "status"):
-                return f"agents.{agent}.status", names.agent_status(value, None) if isinstance(value, str) else value
+                return f"agents.{agent}.status", fields.agent_status(value, None) if isinstance(value, str) else value
             case ("agents", str(agent), "type" | "progress" | "result" | "blocking_on" as name):
                 return f"agents.{agent}.{name}", value
             case ("agents", str(agent), "output_summary"):

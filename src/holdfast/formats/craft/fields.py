@@ -1,59 +1,157 @@
-"""Reading the fields of a document, each as what it must be: whatever is something else counts as absent."""
+"""The names and fields of craft: what Holdfast's statuses are called there, under which id each agent is shown, and
+how a field is read.
+
+Session statuses correspond one to one, except for `created`. Craft knows fewer agent statuses: a paused agent is
+shown as pending, an aborted one as an error whose result says so, an interrupted one as a transient error. A field of
+another type than it must have counts as absent.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
+from holdfast.core.state import AgentState, State
+from holdfast.core.text import slug
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document
+from holdfast.sessions import format_names
+
+VERSION: Final = "1.0.0"
+# Who changed a file that no agent changed.
+PERSON: Final = "person"
+
+# Suffix of the key that keeps a value craft cannot use.
+KEPT_SUFFIX: Final = "_as_found"
+
+NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
+
+_NAME: Final = re.compile(NAME)
+_MAX_NAME_LENGTH: Final = 100
+
+SESSION_STATUS: Final = {"created": "in_progress"}
+AGENT_STATUS: Final = {"paused": "pending", "aborted": "error", "interrupted": "error"}
+AGENT_RESULT: Final = {
+    "completed": "success",
+    "error": "failure",
+    "interrupted": "failure",
+    "timeout": "timeout",
+    "aborted": "aborted",
+}
+CATEGORIES: Final = frozenset({"transient", "resource", "configuration", "logical", "permanent"})
+# The error message of an agent whose process disappeared.
+INTERRUPTED: Final = "interrupted: its process was found gone"
+UNKNOWN_FAILURE: Final = "no message was recorded"
 
 
-def text(part: Document, key: str) -> str | None:
-    found = part.get(key)
-    return found if isinstance(found, str) else None
+def is_name(value: str) -> bool:
+    return _NAME.match(value) is not None
 
 
-def said(part: Document, key: str) -> str | None:
-    """Text that says something."""
-    found = text(part, key)
-    return found if found is not None and found.strip() else None
+def as_name(value: str) -> str:
+    """The nearest valid agent name."""
+    return value if is_name(value) else slug(value, words=12)
 
 
-def whole(part: Document, key: str) -> int | None:
-    found = part.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def free(name: str, taken: set[str]) -> str:
+    """The name, or the first free one of `name-2`, `name-3`, …"""
+    made, number = name, 1
+    while made in taken:
+        number += 1
+        made = f"{name[: _MAX_NAME_LENGTH - 8]}-{number}"
+    taken.add(made)
+    return made
 
 
-def number(part: Document, key: str) -> float | None:
-    found = part.get(key)
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+def shown_agents(state: State) -> dict[str, AgentState]:
+    """Agents by the id a document shows; unique, even if two devices used the same name.
+
+    The latest agent has the plain id, which means that one elsewhere, too.
+    """
+    owner = {as_name(agent.id): agent.ref for agent in state.agents.values()}
+    taken = set(owner)
+    shown: dict[str, AgentState] = {}
+    for agent in state.agents.values():
+        name = as_name(agent.id)
+        shown[name if owner[name] == agent.ref else free(name, taken)] = agent
+    return shown
 
 
-def moment(part: Document, key: str) -> int | None:
-    found = part.get(key)
-    if not isinstance(found, str):
+def agent_status(status: str, result: object) -> str:
+    """The canonical status for an agent's `status` and `result`."""
+    return "aborted" if status == "error" and result == "aborted" else status
+
+
+def session_id(state: State) -> str:
+    """The id it was imported with if that is a UUID, as craft requires; else the session's own."""
+    for name in (format_names.craft_id(state), state.session):
+        if format_names.is_uuid(name):
+            return name
+    return format_names.imported_id("craft", format_names.craft_id(state), format_names.began(state))
+
+
+def foreign_id(state: State) -> str | None:
+    """The id the session was imported with, if craft cannot use it."""
+    known = state.aliases.get("craft")
+    return None if known is None or format_names.is_uuid(known) else known
+
+
+def shown_id(state: State) -> str:
+    """The id by which the program that started the session knows it."""
+    return foreign_id(state) or session_id(state)
+
+
+# ── reading a field ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def text(document: Document, key: str) -> str | None:
+    value = document.get(key)
+    return value if isinstance(value, str) else None
+
+
+def nonblank(document: Document, key: str) -> str | None:
+    """Text that is not blank."""
+    value = text(document, key)
+    return value if value and value.strip() else None
+
+
+def integer(document: Document, key: str) -> int | None:
+    value = document.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number(document: Document, key: str) -> float | None:
+    value = document.get(key)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def time(document: Document, key: str) -> int | None:
+    value = document.get(key)
+    if not isinstance(value, str):
         return None
     try:
-        return parse_time(found)
+        return parse_time(value)
     except Invalid:
         return None
 
 
-def part(whole_document: Document, key: str) -> Document:
-    found = whole_document.get(key)
-    return found if isinstance(found, dict) else {}
+def obj(document: Document, key: str) -> Document:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
 
 
-def parts(document: Document, key: str) -> list[Document]:
+def objects(document: Document, key: str) -> list[Document]:
     """The objects in a list."""
     return [entry for entry in entries(document, key) if isinstance(entry, dict)]
 
 
 def texts(document: Document, key: str) -> list[str]:
-    """The texts in a list that say something."""
+    """The texts in a list, without blank ones."""
     return [entry for entry in entries(document, key) if isinstance(entry, str) and entry.strip()]
 
 
 def entries(document: Document, key: str) -> list[Json]:
-    found = document.get(key)
-    return found if isinstance(found, list) else []
+    value = document.get(key)
+    return value if isinstance(value, list) else []

@@ -1,25 +1,29 @@
-"""A session as a craft document, as of its last event. Total: of whatever the state holds, a valid one is made."""
+"""Renders a session as a craft document as of its last event, and the index of all sessions.
+
+Any state gives a valid document. Other programs write the index too: our entries are merged into theirs.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from holdfast.core import modes, view
 from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
 from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Session, SyncFacts
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document
-from holdfast.formats.craft import names as craft_names
-from holdfast.formats.craft import rules
-from holdfast.formats.craft.structs import AS_FOUND, PERSON, VERSION
+from holdfast.formats.craft import fields, rules
+from holdfast.formats.craft.fields import KEPT_SUFFIX, PERSON, VERSION
 
 SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
 UNKNOWN_DEVICE: Final = "unknown"
 NO_GOAL: Final = "No goal was recorded"
-# Where the project is on other devices, as far as that is known.
+# Where the project is on other devices, as far as known.
 PATHS: Final = ("metadata", "project_paths")
 _SYNC: Final = {"none": None, "pending": "pending", "synced": "success", "error": "error"}
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -33,14 +37,14 @@ def render(state: State) -> Document:
     return {
         "$schema": SCHEMA,
         "schema_version": VERSION,
-        "session_id": craft_names.session_id(state),
+        "session_id": fields.session_id(state),
         "created_at": session.created_at,
         "updated_at": session.updated_at,
         "device": _device(session.device),
         "project": project_path(session.project.path, session.project.name),
         "goal": session.goal if session.goal.strip() else NO_GOAL,
         "mode": session.mode if session.mode in modes.MODES else "default",
-        "status": craft_names.SESSION_STATUS.get(session.status, session.status),
+        "status": fields.SESSION_STATUS.get(session.status, session.status),
         "progress": session.progress,
         "agents": _agents(state, session),
         "completed_work": [task.text for task in session.tasks if task.status == "completed"],
@@ -68,9 +72,9 @@ def render(state: State) -> Document:
 
 
 def index(rows: list[Row], names: Mapping[str, str] | None = None) -> Document:
-    """The file that stands beside the sessions and lists them, the one changed last first.
+    """The index file next to the sessions, latest change first.
 
-    `names`: how files are called, without their ending, where that is not the session's id.
+    `names`: file names without their ending, where they are not the session's id.
     """
     ordered = sorted(sorted(rows, key=lambda row: row.id), key=lambda row: row.updated_at, reverse=True)
     return {
@@ -79,7 +83,7 @@ def index(rows: list[Row], names: Mapping[str, str] | None = None) -> Document:
             {
                 "session_id": row.id,
                 "goal": row.goal,
-                "status": craft_names.SESSION_STATUS.get(row.status, row.status),
+                "status": fields.SESSION_STATUS.get(row.status, row.status),
                 "progress": row.progress,
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
@@ -91,8 +95,52 @@ def index(rows: list[Row], names: Mapping[str, str] | None = None) -> Document:
     }
 
 
+def index_entries(value: Json) -> list[Document]:
+    """The entries of an index. Raises `Invalid` when it is not an index."""
+    listed = value.get("sessions") if isinstance(value, dict) else None
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    if entries != listed:
+        raise Invalid("it is not an index of sessions: expected an object whose `sessions` is a list of objects")
+    return entries
+
+
+def index_names(value: Document) -> set[str]:
+    """The file names in an index, without their ending."""
+    return {name for entry in index_entries(value) if (name := _file_name(entry))} if value else set()
+
+
+def merge_index(value: Document, rows: list[Row], ended: Collection[str], files: Mapping[str, str]) -> Document:
+    """An index (or {}) with these sessions updated and those that are no longer shown removed.
+
+    `ended` are file names to remove, `files` the file names by session. Entries of other sessions stay, and so do
+    keys that another program added to the index or to an entry.
+    """
+    ours = index(rows, files)
+    new = {_file_name(entry): entry for entry in index_entries(ours)}
+    remaining = [entry for entry in index_entries(value) if _file_name(entry) not in ended] if value else []
+    merged = [entry | new.get(_file_name(entry), {}) for entry in remaining]
+    listed = {_file_name(entry) for entry in remaining}
+    merged += [entry for name, entry in new.items() if name not in listed]
+    merged.sort(key=lambda entry: str(entry.get("session_id")))
+    merged.sort(key=lambda entry: str(entry.get("updated_at", "")), reverse=True)
+    return ours | value | {"sessions": [*merged]}
+
+
+def is_index_empty(value: Document) -> bool:
+    """Would deleting the index lose nothing?"""
+    return not value["sessions"] and value.keys() == index([]).keys()
+
+
+def _file_name(entry: Document) -> str:
+    """The session's file name without its ending, which identifies an entry."""
+    file, session = entry.get("file"), entry.get("session_id")
+    if isinstance(file, str) and file.endswith(".json"):
+        return posixpath.basename(file).removesuffix(".json")
+    return session if isinstance(session, str) else ""
+
+
 def project_path(path: str | None, name: str) -> str:
-    """An absolute path, even of a project that is known by its name alone."""
+    """An absolute path, even of a project of which only the name is known."""
     if path is not None and _ABSOLUTE.match(path):
         return path
     return "/" + (path or name).lstrip("/")
@@ -106,16 +154,16 @@ def _device(name: str | None) -> str:
 
 
 def _agents(state: State, session: Session) -> list[Json]:
-    names = list(craft_names.shown_agents(state))
+    names = list(fields.shown_agents(state))
     waits = _waits(names, session.agents)
     return [_agent(agent, name, waits.get(name)) for name, agent in zip(names, session.agents, strict=True)]
 
 
 def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
-    """Which agent waits for which: only for agents that are there, and never in a circle."""
+    """Which agent waits for which: only existing agents, never in a circle."""
     waits: dict[str, str] = {}
     for name, agent in zip(names, agents, strict=True):
-        other = None if agent.blocking_on is None else craft_names.as_name(agent.blocking_on)
+        other = None if agent.blocking_on is None else fields.as_name(agent.blocking_on)
         if other is not None and other in names and other != name:
             waits[name] = other
             if rules.circles(waits):
@@ -126,19 +174,19 @@ def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:
 def _agent(agent: Agent, name: str, waits_for: str | None) -> Document:
     started, completed = agent.started_at, agent.completed_at
     if started is not None and completed is not None and parse_time(completed) < parse_time(started):
-        completed = started  # two devices' clocks differ; no agent ends before it begins
+        completed = started  # two devices' clocks differ; no agent ends before it starts
     took = None
     if started is not None and completed is not None:
         took = (parse_time(completed) - parse_time(started)) // SECOND
     return {
         "id": name,
         "type": agent.type if agent.type.strip() else "custom",
-        "status": craft_names.AGENT_STATUS.get(agent.status, agent.status),
+        "status": fields.AGENT_STATUS.get(agent.status, agent.status),
         "started_at": started,
         "completed_at": completed,
         "duration_seconds": took,
         "progress": agent.progress,
-        "result": craft_names.AGENT_RESULT.get(agent.status),
+        "result": fields.AGENT_RESULT.get(agent.status),
         "blocking_on": waits_for,
         "error": _error(agent),
         "output_summary": agent.summary,
@@ -151,12 +199,12 @@ def _error(agent: Agent) -> Json:
     if agent.status == "interrupted":
         retried = None if error is None else error.last_retry_at
         error = AgentError(
-            category="transient", message=craft_names.INTERRUPTED, retry_count=agent.retries, last_retry_at=retried
+            category="transient", message=fields.INTERRUPTED, retry_count=agent.retries, last_retry_at=retried
         )
     if error is None:
         return None
     return {
-        "category": error.category if error.category in craft_names.CATEGORIES else "logical",
+        "category": error.category if error.category in fields.CATEGORIES else "logical",
         "message": error.message,
         "retry_count": error.retry_count,
         "last_retry_at": error.last_retry_at,
@@ -179,7 +227,7 @@ def _files(session: Session) -> list[Json]:
         {
             "path": file.path,
             "action": file.action if file.action in _ACTIONS else "modified",
-            "agent_id": PERSON if file.agent is None else craft_names.as_name(file.agent),
+            "agent_id": PERSON if file.agent is None else fields.as_name(file.agent),
             "timestamp": file.at,
             "lines_added": _count(file.lines_added),
             "lines_removed": _count(file.lines_removed),
@@ -192,7 +240,7 @@ def _files(session: Session) -> list[Json]:
 
 
 def _options(decision: Decision) -> list[Json]:
-    """What there was to choose from: also what somebody chose who had none of these in mind."""
+    """The options, with the choice added if it was none of them."""
     options: list[Json] = [*decision.options]
     return options if rules.is_among(decision.chosen, options) else [*options, decision.chosen]
 
@@ -206,7 +254,7 @@ def _hash(value: str | None) -> str | None:
 
 
 def _teleportation(session: Session) -> Document:
-    """How the session travels: of itself, not at all."""
+    """The sync block of a session without a remote."""
     return {
         "enabled": False,
         "last_sync": None,
@@ -220,7 +268,7 @@ def _teleportation(session: Session) -> Document:
 
 
 def travelling(document: Document, travel: SyncFacts) -> Document:
-    """The document of a session that has a remote. Who wrote to it, its events say."""
+    """The document of a session that has a remote."""
     sync, block = travel.sync, document.get("teleportation")
     return {
         **document,
@@ -231,14 +279,14 @@ def travelling(document: Document, travel: SyncFacts) -> Document:
             "sync_status": _SYNC[sync.status],
             "sync_error": sync.error,
             "storage_backend": travel.backend,
-            "encrypted": True,  # there is no unencrypted way to travel
+            "encrypted": True,  # sync is always encrypted
             "shared_with": list(sync.shared_with) or None,
         },
     }
 
 
 def placed(document: Document, path: str) -> Document:
-    """The document with the project where it is on this device; where it was said to be stays beside it."""
+    """The document with the project's path on this device; the earlier path moves to the metadata."""
     here, metadata = project_path(path, ""), document.get("metadata")
     there = document.get("project")
     if there == here:
@@ -256,20 +304,20 @@ def _metadata(state: State, session: Session) -> Document:
         "tags": list(session.tags),
         "notes": "\n".join(note.text for note in session.notes) or None,
     }
-    foreign = craft_names.foreign_id(state)
+    foreign = fields.foreign_id(state)
     if foreign is not None:
         made["holdfast"] = {"alias": foreign}
     return made
 
 
-def as_its_program_has_it(document: Document) -> Document:
-    """The document as the program that began it knows it: under its own id, UUID or not, and with values that craft
-    cannot use where they stood, as long as nothing else has come there.
+def as_original_program_has_it(document: Document) -> Document:
+    """The document as the program that started the session wrote it: with its own id, UUID or not, and with values
+    that craft cannot use put back, unless something else has replaced them.
     """
     metadata = document.get("metadata")
     inner = metadata.get("holdfast") if isinstance(metadata, dict) else None
     alias = inner.get("alias") if isinstance(inner, dict) else None
-    made = _put_back(document)
+    made = _restore_unusable(document)
     assert isinstance(made, dict)
     if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
         rest = {key: value for key, value in inner.items() if key != "alias"}
@@ -277,18 +325,20 @@ def as_its_program_has_it(document: Document) -> Document:
             {"holdfast": rest} if rest else {}
         )
         made["session_id"] = alias
-        made["metadata"] = _put_back(more)
+        made["metadata"] = _restore_unusable(more)
     return made
 
 
-def _put_back(value: Json) -> Json:
+def _restore_unusable(value: Json) -> Json:
     if isinstance(value, list):
-        return [_put_back(entry) for entry in value]
+        return [_restore_unusable(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    kept = {key for key in value if key.endswith(AS_FOUND) and value.get(key.removesuffix(AS_FOUND), "") is None}
+    kept = {
+        key for key in value if key.endswith(KEPT_SUFFIX) and value.get(key.removesuffix(KEPT_SUFFIX), "") is None
+    }
     return {
-        key: value[f"{key}{AS_FOUND}"] if f"{key}{AS_FOUND}" in kept else _put_back(inner)
+        key: value[f"{key}{KEPT_SUFFIX}"] if f"{key}{KEPT_SUFFIX}" in kept else _restore_unusable(inner)
         for key, inner in value.items()
         if key not in kept
     }

@@ -1,7 +1,6 @@
-"""Putting one object of a craft document right, field by field, and saying what was assumed.
+"""Repairs one object of a craft document field by field, and notes every assumption.
 
-A value that is merely spelled otherwise is spelled anew. One that cannot be used is set aside under `<key>_as_found`:
-nothing anybody wrote is lost.
+A value in another spelling is respelled. One that cannot be used is kept under `<key>_as_found`, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats import timestamps
 from holdfast.formats.base import Document, FormatNote, ImportContext, Place
-from holdfast.formats.craft.structs import AS_FOUND
+from holdfast.formats.craft.fields import KEPT_SUFFIX
 
 _NUMBER: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*\Z", re.ASCII)
 _YES: Final = {"true": True, "yes": True, "false": False, "no": False}
-# Of whole numbers that stand for a time, those beyond this are milliseconds since 1970.
+# Numbers from here on are milliseconds since 1970, smaller ones seconds.
 _MILLIS_FROM: Final = 100_000_000_000
 
 
 class ObjectRepair:
-    """An object of the document, being put right."""
+    """One object of the document and its repairs."""
 
-    def __init__(self, data: Document, place: Place, ground: ImportContext, notes: list[FormatNote]) -> None:
+    def __init__(self, data: Document, place: Place, context: ImportContext, notes: list[FormatNote]) -> None:
         self.data = dict(data)
         self.place = place
-        self.ground = ground
+        self.context = context
         self.notes = notes
         # The project's directory, as the document names it.
         self.folder: str | None = None
         self._aside: set[str] = set()
 
     def inner(self, data: Document, *steps: str | int) -> ObjectRepair:
-        made = ObjectRepair(data, (*self.place, *steps), self.ground, self.notes)
+        made = ObjectRepair(data, (*self.place, *steps), self.context, self.notes)
         made.folder = self.folder
         return made
 
@@ -44,13 +43,13 @@ class ObjectRepair:
         self.notes.append(FormatNote((*self.place, key), message))
 
     def set_aside(self, key: str, why: str) -> None:
-        """Keep what cannot be used where it disturbs nobody."""
-        self.data[f"{key}{AS_FOUND}"] = self.data.pop(key)
+        """Move a value that cannot be used to `<key>_as_found`."""
+        self.data[f"{key}{KEPT_SUFFIX}"] = self.data.pop(key)
         self._aside.add(key)
-        self.say(key, f"{why}; kept as {key}{AS_FOUND}")
+        self.say(key, f"{why}; kept as {key}{KEPT_SUFFIX}")
 
     def adopt(self, key: str, *others: str) -> None:
-        """Where the key is missing, what another program calls the same thing."""
+        """Fill a missing key from another program's name for it."""
         if self.data.get(key) is not None:
             return
         for other in others:
@@ -60,7 +59,7 @@ class ObjectRepair:
                 return
 
     def missing(self, key: str, value: Json) -> None:
-        """Fill a field that must be there."""
+        """Fill a required field."""
         if self.data.get(key) is None:
             self.data[key] = value
             shown = "empty" if value in ("", [], {}) else shorten(str(value), 60)
@@ -69,65 +68,65 @@ class ObjectRepair:
     # ── kinds of field ───────────────────────────────────────────────────────────────────────────────────
 
     def text(self, key: str, *, blank: bool = True) -> None:
-        found = self.data.get(key)
-        if isinstance(found, (int, float)) and not isinstance(found, bool):
-            self.data[key] = str(found)
+        value = self.data.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            self.data[key] = str(value)
             self.say(key, "is a number; taken as text")
-        elif isinstance(found, str) and not blank and not found.strip():
+        elif isinstance(value, str) and not blank and not value.strip():
             self.set_aside(key, "is empty")
-        elif found is not None and not isinstance(found, str):
-            words = words_of(found)
+        elif value is not None and not isinstance(value, str):
+            words = words_of(value)
             self.set_aside(key, "is not text")
             if words is not None:
                 self.data[key] = words
 
     def time(self, key: str) -> None:
-        """A time: in UTC, spelled as craft does."""
-        found = self.data.get(key)
-        if found is None or (isinstance(found, str) and timestamps.is_utc(found)):
+        """A time in UTC, in craft's spelling."""
+        value = self.data.get(key)
+        if value is None or (isinstance(value, str) and timestamps.is_utc(value)):
             return
-        if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < 1e15:
-            self.data[key] = timestamps.in_millis(int(found if found >= _MILLIS_FROM else found * 1000))
-            self.say(key, f"is a number; taken as {'milli' * (found >= _MILLIS_FROM)}seconds since 1970")
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e15:
+            self.data[key] = timestamps.in_millis(int(value if value >= _MILLIS_FROM else value * 1000))
+            self.say(key, f"is a number; taken as {'milli' * (value >= _MILLIS_FROM)}seconds since 1970")
             return
         try:
-            moment = timestamps.read(str(found), self.ground)
+            moment = timestamps.read(str(value), self.context)
         except Invalid:
-            self.set_aside(key, "is no time")
+            self.set_aside(key, "is not a time")
             return
         self.data[key] = timestamps.in_millis(moment.ms)
-        self.say(key, moment.assumed or f"{shorten(str(found), 40)} is written in UTC: {self.data[key]}")
+        self.say(key, moment.assumed or f"{shorten(str(value), 40)} is written in UTC: {self.data[key]}")
 
     def count(self, key: str) -> None:
-        found = self.data.get(key)
-        if found is None or (type(found) is int and 0 <= found <= MAX_SAFE_INTEGER):
+        value = self.data.get(key)
+        if value is None or (type(value) is int and 0 <= value <= MAX_SAFE_INTEGER):
             return
-        number = _number(found)
+        number = _number(value)
         if number is None or not 0 <= number <= MAX_SAFE_INTEGER or number != int(number):
-            self.set_aside(key, "is no count")
+            self.set_aside(key, "is not a count")
             return
         self.data[key] = int(number)
         self.say(key, f"is taken as the whole number {int(number)}")
 
     def fraction(self, key: str) -> None:
-        """A part of the whole, from 0 to 1; what is greater is taken as percent."""
-        found = self.data.get(key)
-        if found is None or (type(found) in (int, float) and 0 <= float(found) <= 1):  # type: ignore[arg-type]
+        """A number from 0 to 1; a greater one is taken as percent."""
+        value = self.data.get(key)
+        if value is None or (type(value) in (int, float) and 0 <= float(value) <= 1):  # type: ignore[arg-type]
             return
-        number = _number(found)
-        percent = isinstance(found, str) and "%" in found
+        number = _number(value)
+        percent = isinstance(value, str) and "%" in value
         if number is None or not 0 <= number <= 100:
             self.set_aside(key, "is not a number from 0 to 1")
             return
         made = number / 100 if percent or number > 1 else number
         self.data[key] = made
-        self.say(key, f"{shorten(str(found), 20)} is taken as {made:g}")
+        self.say(key, f"{shorten(str(value), 20)} is taken as {made:g}")
 
     def flag(self, key: str) -> None:
-        found = self.data.get(key)
-        if found is None or isinstance(found, bool):
+        value = self.data.get(key)
+        if value is None or isinstance(value, bool):
             return
-        meant = _YES.get(str(found).strip().lower())
+        meant = _YES.get(str(value).strip().lower())
         if meant is None:
             self.set_aside(key, "is neither true nor false")
             return
@@ -135,57 +134,57 @@ class ObjectRepair:
         self.say(key, f"is taken as {str(meant).lower()}")
 
     def word(self, key: str, allowed: Collection[str], also: Mapping[str, str]) -> None:
-        """One of a few words; `also` are other words for them."""
-        found = self.data.get(key)
-        if found is None or (isinstance(found, str) and found in allowed):
+        """One of the allowed words; `also` maps other words to them."""
+        value = self.data.get(key)
+        if value is None or (isinstance(value, str) and value in allowed):
             return
-        plain = re.sub(r"[\s-]+", "_", str(found).strip().lower())
+        plain = re.sub(r"[\s-]+", "_", str(value).strip().lower())
         meant = next((name for name in allowed if name.replace("-", "_") == plain), also.get(plain))
-        if meant is None or not isinstance(found, str):
-            self.set_aside(key, f"{shorten(str(found), 40)!a} is none of {', '.join(sorted(allowed))}")
+        if meant is None or not isinstance(value, str):
+            self.set_aside(key, f"{shorten(str(value), 40)!a} is none of {', '.join(sorted(allowed))}")
             return
         self.data[key] = meant
-        self.say(key, f"{shorten(found, 40)!a} is taken as {meant}")
+        self.say(key, f"{shorten(value, 40)!a} is taken as {meant}")
 
     def texts(self, key: str) -> None:
-        """A list of texts: one text alone is a list of one, an object is what it says."""
-        found = self.listed(key)
-        if found is None or all(isinstance(entry, str) for entry in found):
+        """A list of texts; a single text becomes a list, an object its words."""
+        entries = self.listed(key)
+        if entries is None or all(isinstance(entry, str) for entry in entries):
             return
         made: list[Json] = []
-        for index, entry in enumerate(found):
+        for index, entry in enumerate(entries):
             words = words_of(entry)
             if not isinstance(entry, str):
                 taken = "left out" if words is None else f"taken as {shorten(words, 60)!a}"
                 self.notes.append(FormatNote((*self.place, key, index), f"is not text; {taken}"))
             if words is not None:
                 made.append(words)
-        earlier = self.data.get(f"{key}{AS_FOUND}")
-        if isinstance(earlier, list):  # kept before, next to what is a list of texts since
-            found = [*earlier, *(entry for entry in found if not isinstance(entry, str) and entry not in earlier)]
-        self.data[f"{key}{AS_FOUND}"] = found
+        earlier = self.data.get(f"{key}{KEPT_SUFFIX}")
+        if isinstance(earlier, list):  # kept by an earlier repair
+            entries = [*earlier, *(entry for entry in entries if not isinstance(entry, str) and entry not in earlier)]
+        self.data[f"{key}{KEPT_SUFFIX}"] = entries
         self.data[key] = made
 
     def listed(self, key: str) -> list[Json] | None:
         """A list, or None when there is none."""
-        found = self.data.get(key)
-        if isinstance(found, list) or found is None:
-            return found
-        if isinstance(found, tuple):
-            found = list(found)
-        elif isinstance(found, dict):
-            # A list by name: each entry says its name itself.
-            found = [{"id": name, **entry} if isinstance(entry, dict) else entry for name, entry in found.items()]
-            self.data[f"{key}{AS_FOUND}"] = self.data[key]
+        value = self.data.get(key)
+        if isinstance(value, list) or value is None:
+            return value
+        if isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, dict):
+            # An object by name: each entry gets its name as id.
+            value = [{"id": name, **entry} if isinstance(entry, dict) else entry for name, entry in value.items()]
+            self.data[f"{key}{KEPT_SUFFIX}"] = self.data[key]
         else:
-            found = [found]
+            value = [value]
         self.say(key, "is not a list; taken as one")
-        self.data[key] = found
-        return found
+        self.data[key] = value
+        return value
 
 
 def words_of(value: Json) -> str | None:
-    """What an entry says, if that can be put in words."""
+    """The text of an entry, if it has one."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None:
@@ -206,9 +205,9 @@ def words_of(value: Json) -> str | None:
             "file",
             "id",
         ):
-            found = value.get(key)
-            if isinstance(found, str) and found.strip():
-                return found
+            text = value.get(key)
+            if isinstance(text, str) and text.strip():
+                return text
     return None
 
 

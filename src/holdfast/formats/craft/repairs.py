@@ -1,7 +1,7 @@
-"""Craft documents as they are met in the wild, put right where it is plain what they mean.
+"""Repairs craft documents as other programs really write them.
 
-A valid document is left alone. Of any other, every deviation that can be understood is mended and noted; what is then
-still wrong is refused, with its place.
+A valid document stays as it is. In any other, each deviation with a clear meaning is repaired and noted; what is
+still wrong then is refused, with its place.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, Tidied
 from holdfast.formats.craft import fields, repairs_agents, rules
+from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import NO_GOAL, SCHEMA, project_path
 from holdfast.formats.craft.repair_notes import ObjectRepair, words_of
-from holdfast.formats.craft.structs import VERSION
 from holdfast.formats.layout_versions import is_newer
 from holdfast.sessions import format_names
 
@@ -32,11 +32,11 @@ _STATUS_WORDS: Final = {
 _BACKENDS: Final = ("claude-desktop", "local", "s3")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-# Of versions that are not numbers alone ("2.0-beta"), those that are newer for certain.
+# Versions that are not just numbers ("2.0-beta") but certainly newer.
 _NEWER: Final = re.compile(r"\s*v?(?:[2-9]|[1-9]\d+)(?:\.|\s*\Z)", re.ASCII)
 
 
-def tidy(value: Json, ground: ImportContext) -> Tidied:
+def tidy(value: Json, context: ImportContext) -> Tidied:
     if not isinstance(value, dict):
         raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
     if isinstance(value.get("sessions"), list) and "session_id" not in value:
@@ -44,22 +44,22 @@ def tidy(value: Json, ground: ImportContext) -> Tidied:
     if not _errors(value):
         return Tidied(value, [])
     notes: list[FormatNote] = []
-    part = ObjectRepair(value, (), ground, notes)
+    part = ObjectRepair(value, (), context, notes)
     _version(part)
-    _recognise(part)
+    _identify_session(part)
     _times(part)
-    _place_of_work(part)
-    repairs_agents.tidy(part)
+    _project(part)
+    repairs_agents.tidy_agents(part)
     _lists(part)
     _words(part)
     _context(part)
-    _travel(part)
+    _teleportation(part)
     _metadata(part)
     _identity(part)
     for problem in _errors(part.data):
         raise Invalid(
             f"{document_paths.written(problem.place)} {problem.message}",
-            hint="Everything else could be made sense of; put this right, and try again.",
+            hint="Everything else could be read. Fix this and try again.",
         )
     return Tidied(part.data, notes)
 
@@ -68,57 +68,57 @@ def _errors(document: Document) -> list[Problem]:
     return [problem for problem in rules.problems(document, "craft", spelling=False) if problem.severity == "error"]
 
 
-# ── which document, which session ────────────────────────────────────────────────────────────────────────
+# ── version, identity, times ─────────────────────────────────────────────────────────────────────────────
 
 
 def _version(part: ObjectRepair) -> None:
-    """Newer than we know is refused by name; missing or loosely written is taken for ours."""
-    found = part.data.get("schema_version")
-    if found is None:
+    """Refuse a newer version; take a missing or loosely written one as ours."""
+    version = part.data.get("schema_version")
+    if version is None:
         part.missing("schema_version", VERSION)
         return
-    if is_newer(found, VERSION) or _NEWER.match(str(found)):
+    if is_newer(version, VERSION) or _NEWER.match(str(version)):
         raise Invalid(
-            f"$.schema_version is {shorten(str(found), 40)}, which this program does not know",
-            hint=f"It knows craft {VERSION}; a newer Holdfast may know more.",
+            f"$.schema_version is {shorten(str(version), 40)}, which this version of Holdfast does not support",
+            hint=f"It supports craft {VERSION}; a newer Holdfast may support more.",
         )
-    if found != VERSION:
+    if version != VERSION:
         part.data["schema_version"] = VERSION
-        part.say("schema_version", f"{shorten(str(found), 40)!a} is taken as {VERSION}")
+        part.say("schema_version", f"{shorten(str(version), 40)!a} is taken as {VERSION}")
 
 
-def _recognise(part: ObjectRepair) -> None:
-    """Without an id and without a goal, nothing says which session this is."""
+def _identify_session(part: ObjectRepair) -> None:
+    """Require an id or a goal: without both, nothing identifies the session."""
     part.adopt("session_id", "sessionId", "id", "uuid")
     part.adopt("goal", "task", "title", "description", "objective")
     part.text("session_id", blank=False)
     part.text("goal", blank=False)
     if part.data.get("session_id") is None and part.data.get("goal") is None:
-        raise Invalid("$.session_id and $.goal are missing: nothing says which session this is")
+        raise Invalid("$.session_id and $.goal are missing: nothing identifies the session")
     part.missing("goal", NO_GOAL)
 
 
 def _identity(part: ObjectRepair) -> None:
-    found = part.data.get("session_id")
+    given = part.data.get("session_id")
     created = part.data["created_at"]
     assert isinstance(created, str)
-    began = min(parse_time(created), part.ground.now)
-    if not isinstance(found, str):
+    began = min(parse_time(created), part.context.now)
+    if not isinstance(given, str):
         part.missing("session_id", format_names.imported_id("craft", str(part.data["goal"]), began))
         return
-    plain = found.strip().lower()
+    plain = given.strip().lower()
     if format_names.is_uuid(plain):
-        if plain != found:
+        if plain != given:
             part.data["session_id"] = plain
-            part.say("session_id", "is written in small letters")
+            part.say("session_id", "is written in lower case")
         return
-    own = format_names.imported_id("craft", found, began)
+    own = format_names.imported_id("craft", given, began)
     part.data["session_id"] = own
-    metadata = dict(fields.part(part.data, "metadata"))
-    metadata["holdfast"] = {**fields.part(metadata, "holdfast"), "alias": found}
+    metadata = dict(fields.obj(part.data, "metadata"))
+    metadata["holdfast"] = {**fields.obj(metadata, "holdfast"), "alias": given}
     part.data["metadata"] = metadata
     part.say(
-        "session_id", f"{shorten(found, 60)!a} is not a UUID of version 4: kept as an alias, the id becomes {own}"
+        "session_id", f"{shorten(given, 60)!a} is not a UUID of version 4: kept as an alias, the id becomes {own}"
     )
 
 
@@ -131,8 +131,8 @@ def _times(part: ObjectRepair) -> None:
     part.time("created_at")
     part.time("updated_at")
     if part.data.get("created_at") is None:
-        known = [parse_time(found) for found in _moments(part.data) if timestamps.is_utc(found)]
-        part.missing("created_at", timestamps.in_millis(min(known, default=part.ground.now)))
+        known = [parse_time(time) for time in _listed_times(part.data) if timestamps.is_utc(time)]
+        part.missing("created_at", timestamps.in_millis(min(known, default=part.context.now)))
     created = str(part.data["created_at"])
     if part.data.get("updated_at") is None:
         part.missing("updated_at", created)
@@ -141,19 +141,21 @@ def _times(part: ObjectRepair) -> None:
         part.data["updated_at"] = created
 
 
-def _moments(value: Json) -> list[str]:
-    """Times that stand somewhere in the lists of the document."""
-    if not isinstance(value, dict):
+def _listed_times(document: Json) -> list[str]:
+    """Times of the document and of the entries in its lists."""
+    if not isinstance(document, dict):
         return []
-    entries = [entry for key in ("agents", "decisions_made", "files_modified") for entry in fields.parts(value, key)]
-    found = [entry.get(key) for entry in (value, *entries) for key in ("started_at", "timestamp", "updated_at")]
-    return [match for match in found if isinstance(match, str)]
+    entries = [
+        entry for key in ("agents", "decisions_made", "files_modified") for entry in fields.objects(document, key)
+    ]
+    values = [entry.get(key) for entry in (document, *entries) for key in ("started_at", "timestamp", "updated_at")]
+    return [value for value in values if isinstance(value, str)]
 
 
 # ── the fields ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _place_of_work(part: ObjectRepair) -> None:
+def _project(part: ObjectRepair) -> None:
     project = part.data.get("project")
     if isinstance(project, dict):
         part.set_aside("project", "is an object")
@@ -162,14 +164,14 @@ def _place_of_work(part: ObjectRepair) -> None:
             part.data["project"] = path
     part.adopt("project", "project_path", "project_root", "cwd", "working_directory")
     part.text("project", blank=False)
-    found = part.data.get("project")
-    if isinstance(found, str) and not _ABSOLUTE.match(found):
-        part.set_aside("project", f"{shorten(found, 40)!a} is not an absolute path; the project here is meant")
-    part.missing("project", project_path(part.ground.project.path, part.ground.project.name))
+    folder = part.data.get("project")
+    if isinstance(folder, str) and not _ABSOLUTE.match(folder):
+        part.set_aside("project", f"{shorten(folder, 40)!a} is not an absolute path; taken as the project here")
+    part.missing("project", project_path(part.context.project.path, part.context.project.name))
     part.folder = str(part.data["project"])
     part.adopt("device", "device_name", "host", "hostname", "machine")
     part.text("device", blank=False)
-    part.missing("device", part.ground.device)
+    part.missing("device", part.context.device)
 
 
 def _words(part: ObjectRepair) -> None:
@@ -187,7 +189,7 @@ def _words(part: ObjectRepair) -> None:
 
 def _progress(document: Document) -> float:
     done, left = fields.entries(document, "completed_work"), fields.entries(document, "pending_tasks")
-    agents = fields.parts(document, "agents")
+    agents = fields.objects(document, "agents")
     if done or left:
         return round(len(done) / (len(done) + len(left)), 4)
     if agents:
@@ -203,12 +205,12 @@ def _lists(part: ObjectRepair) -> None:
         part.missing(key, [])
     part.adopt("decisions_made", "decisions")
     part.adopt("files_modified", "files", "files_changed", "modified_files")
-    for key, mend in (("decisions_made", _decision), ("files_modified", repairs_agents.tidy_file)):
+    for key, repair in (("decisions_made", _decision), ("files_modified", repairs_agents.tidy_file)):
         entries = part.listed(key)
         if entries is None:
             part.missing(key, [])
             continue
-        made = [mend(part, entry, index) for index, entry in enumerate(entries)]
+        made = [repair(part, entry, index) for index, entry in enumerate(entries)]
         part.data[key] = [entry for entry in made if entry is not None]
 
 
@@ -216,34 +218,34 @@ def _decision(part: ObjectRepair, entry: Json, index: int) -> Json:
     if not isinstance(entry, dict):
         words = words_of(entry)
         if words is None:
-            part.say("decisions_made", f"entry {index} says nothing and is left out")
+            part.say("decisions_made", f"entry {index} is empty and is left out")
             return None
         part.notes.append(FormatNote(("decisions_made", index), "is plain text; taken as what was chosen"))
         return {
             "timestamp": part.data["updated_at"], "context": "", "options": [], "chosen": words, "reasoning": None,
         }  # fmt: skip
-    one = part.inner(entry, "decisions_made", index)
-    one.adopt("chosen", "decision", "choice", "selected", "answer")
-    one.adopt("reasoning", "rationale", "why", "reason")
-    one.adopt("timestamp", "at", "time", "date", "decided_at")
-    one.adopt("context", "about", "question", "topic")
+    decision = part.inner(entry, "decisions_made", index)
+    decision.adopt("chosen", "decision", "choice", "selected", "answer")
+    decision.adopt("reasoning", "rationale", "why", "reason")
+    decision.adopt("timestamp", "at", "time", "date", "decided_at")
+    decision.adopt("context", "about", "question", "topic")
     for key in ("chosen", "reasoning", "context"):
-        one.text(key)
-    one.time("timestamp")
-    one.missing("timestamp", part.data["updated_at"])
-    one.texts("options")
+        decision.text(key)
+    decision.time("timestamp")
+    decision.missing("timestamp", part.data["updated_at"])
+    decision.texts("options")
     for key, value in (("context", ""), ("options", []), ("chosen", "")):
-        one.missing(key, value)
-    return one.data
+        decision.missing(key, value)
+    return decision.data
 
 
 def _context(part: ObjectRepair) -> None:
-    found = part.data.get("context_usage")
-    if not isinstance(found, dict):
-        if found is not None:
+    usage_given = part.data.get("context_usage")
+    if not isinstance(usage_given, dict):
+        if usage_given is not None:
             part.set_aside("context_usage", "is not an object")
         part.missing("context_usage", {})
-    usage = part.inner(fields.part(part.data, "context_usage"), "context_usage")
+    usage = part.inner(fields.obj(part.data, "context_usage"), "context_usage")
     usage.adopt("estimated_tokens", "tokens", "total_tokens")
     usage.adopt("compression_count", "compressions")
     for key in ("estimated_tokens", "compression_count"):
@@ -253,12 +255,12 @@ def _context(part: ObjectRepair) -> None:
     if usage.data.get("by_agent") is not None and not isinstance(usage.data["by_agent"], dict):
         usage.set_aside("by_agent", "is not an object")
     usage.missing("by_agent", {})
-    tokens = usage.inner(fields.part(usage.data, "by_agent"), "by_agent")
+    tokens = usage.inner(fields.obj(usage.data, "by_agent"), "by_agent")
     for name in list(tokens.data):
         tokens.count(name)
         if tokens.data.get(name) is None and name in tokens.data:
             del tokens.data[name]
-            tokens.say(name, "says nothing and is left out")
+            tokens.say(name, "is empty and is left out")
     aside = {name: tokens.data.pop(name) for name in list(tokens.data) if type(tokens.data[name]) is not int}
     if aside:
         usage.data["by_agent_as_found"] = aside
@@ -266,13 +268,13 @@ def _context(part: ObjectRepair) -> None:
     part.data["context_usage"] = usage.data
 
 
-def _travel(part: ObjectRepair) -> None:
-    found = part.data.get("teleportation")
-    if not isinstance(found, dict):
-        if found is not None:
+def _teleportation(part: ObjectRepair) -> None:
+    given = part.data.get("teleportation")
+    if not isinstance(given, dict):
+        if given is not None:
             part.set_aside("teleportation", "is not an object")
         part.missing("teleportation", {})
-    travel = part.inner(fields.part(part.data, "teleportation"), "teleportation")
+    travel = part.inner(fields.obj(part.data, "teleportation"), "teleportation")
     for key in ("enabled", "encrypted"):
         travel.flag(key)
         travel.missing(key, value=False)
@@ -290,23 +292,23 @@ def _travel(part: ObjectRepair) -> None:
 
 
 def _metadata(part: ObjectRepair) -> None:
-    found = part.data.get("metadata")
-    if found is None:
+    given = part.data.get("metadata")
+    if given is None:
         if "metadata" in part.data:
             del part.data["metadata"]
             part.say("metadata", "is null; left out")
         return
-    if not isinstance(found, dict):
+    if not isinstance(given, dict):
         part.set_aside("metadata", "is not an object")
         return
-    more = part.inner(found, "metadata")
+    more = part.inner(given, "metadata")
     for key in ("git_branch", "notes", "craft_version", "git_commit"):
         more.text(key)
     commit = more.data.get("git_commit")
     if isinstance(commit, str) and not _COMMIT.match(commit):
         if _COMMIT.match(commit.strip().lower()):
             more.data["git_commit"] = commit.strip().lower()
-            more.say("git_commit", "is written in small letters")
+            more.say("git_commit", "is written in lower case")
         else:
             more.set_aside("git_commit", "is not a commit of 40 or 64 hexadecimal digits")
     tags = more.data.get("tags")

@@ -1,4 +1,4 @@
-"""Agents, and the files they changed, as they are met in the wild: put right where it is plain what is meant."""
+"""Repairs the agents of a craft document and the files they changed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
 from holdfast.formats.base import Document, FormatNote
 from holdfast.formats.craft import fields, rules
-from holdfast.formats.craft import names as craft_names
+from holdfast.formats.craft.fields import PERSON
 from holdfast.formats.craft.repair_notes import ObjectRepair, words_of
-from holdfast.formats.craft.structs import PERSON
 
 _STATUSES: Final = ("pending", "running", "completed", "error", "timeout")
 _STATUS_WORDS: Final = {
@@ -22,7 +21,7 @@ _STATUS_WORDS: Final = {
     "canceled": "error", "paused": "pending", "queued": "pending", "waiting": "pending", "blocked": "pending",
     "timed_out": "timeout",
 }  # fmt: skip
-_GIVEN_UP: Final = frozenset({"aborted", "cancelled", "canceled"})
+_ABORTED_WORDS: Final = frozenset({"aborted", "cancelled", "canceled"})
 _RESULTS: Final = ("success", "failure", "timeout", "aborted")
 _RESULT_WORDS: Final = {"completed": "success", "ok": "success", "error": "failure", "failed": "failure"}
 _USUAL_RESULT: Final = {"completed": "success", "error": "failure", "timeout": "timeout"}
@@ -34,8 +33,8 @@ _ACTION_WORDS: Final = {
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
-def tidy(part: ObjectRepair) -> None:
-    """The list of agents."""
+def tidy_agents(part: ObjectRepair) -> None:
+    """Repair the list of agents."""
     entries = part.listed("agents")
     if entries is None:
         part.missing("agents", [])
@@ -43,10 +42,10 @@ def tidy(part: ObjectRepair) -> None:
     taken: set[str] = set()
     renamed: dict[str, str] = {}
     made = [_agent(part, entry, index, taken, renamed) for index, entry in enumerate(entries)]
-    crew = [agent for agent in made if agent is not None]
-    _follow(part, renamed)
-    _waiting(crew, renamed)
-    part.data["agents"] = [agent.data for agent in crew]
+    agents = [agent for agent in made if agent is not None]
+    _rename_references(part, renamed)
+    _repair_waits(agents, renamed)
+    part.data["agents"] = [agent.data for agent in agents]
 
 
 def _agent(
@@ -76,52 +75,52 @@ def _agent(
     agent.text("output_summary")
     _error(agent)
     _artifacts(agent)
-    _fit(agent)
+    _reconcile(agent)
     return agent
 
 
 def _name(agent: ObjectRepair, index: int, taken: set[str], renamed: dict[str, str]) -> None:
     agent.text("id", blank=False)
     agent.missing("id", f"agent-{index + 1}")
-    found = str(agent.data["id"])
-    made = craft_names.free(craft_names.as_name(found), taken)
-    if made != found:
+    given = str(agent.data["id"])
+    made = fields.free(fields.as_name(given), taken)
+    if made != given:
         agent.data["id"] = made
-        renamed.setdefault(found, made)
-        agent.say("id", f"{shorten(found, 40)!a} is taken already or cannot be an id; taken as {made}")
+        renamed.setdefault(given, made)
+        agent.say("id", f"{shorten(given, 40)!a} is in use or not a valid id; taken as {made}")
 
 
 def _status(agent: ObjectRepair) -> None:
-    found = agent.data.get("status")
+    given = agent.data.get("status")
     agent.word("status", _STATUSES, _STATUS_WORDS)
     agent.missing("status", "completed" if agent.data.get("completed_at") else "pending")
-    plain = str(found).strip().lower()
-    if plain in _GIVEN_UP:
+    plain = str(given).strip().lower()
+    if plain in _ABORTED_WORDS:
         agent.data["result"] = "aborted"
     if plain == "interrupted" and not isinstance(agent.data.get("error"), dict):
         agent.data["error"] = {
-            "category": "transient", "message": craft_names.INTERRUPTED, "retry_count": 0, "last_retry_at": None,
+            "category": "transient", "message": fields.INTERRUPTED, "retry_count": 0, "last_retry_at": None,
         }  # fmt: skip
     agent.word("result", _RESULTS, _RESULT_WORDS)
 
 
 def _error(agent: ObjectRepair) -> None:
-    found = agent.data.get("error")
-    if found is None:
+    given = agent.data.get("error")
+    if given is None:
         return
-    if isinstance(found, str):
+    if isinstance(given, str):
         agent.say("error", "is plain text; taken as the message of a logical error")
-        found = {"message": found, "category": "logical", "retry_count": 0, "last_retry_at": None}
-    if not isinstance(found, dict):
+        given = {"message": given, "category": "logical", "retry_count": 0, "last_retry_at": None}
+    if not isinstance(given, dict):
         agent.set_aside("error", "is not an object")
         return
-    error = agent.inner(found, "error")
+    error = agent.inner(given, "error")
     error.adopt("message", "error", "reason", "text")
     error.adopt("retry_count", "retries", "attempts")
-    error.word("category", sorted(craft_names.CATEGORIES), {"temporary": "transient", "config": "configuration"})
+    error.word("category", sorted(fields.CATEGORIES), {"temporary": "transient", "config": "configuration"})
     error.missing("category", "logical")
     error.text("message")
-    error.missing("message", craft_names.UNKNOWN_FAILURE)
+    error.missing("message", fields.UNKNOWN_FAILURE)
     error.count("retry_count")
     error.missing("retry_count", 0)
     error.time("last_retry_at")
@@ -129,19 +128,19 @@ def _error(agent: ObjectRepair) -> None:
 
 
 def _artifacts(agent: ObjectRepair) -> None:
-    found = agent.data.get("artifacts")
-    if isinstance(found, list):
+    given = agent.data.get("artifacts")
+    if isinstance(given, list):
         agent.say("artifacts", "is a list; taken as files modified")
-        found = {"files_modified": found}
-    if found is not None and not isinstance(found, dict):
+        given = {"files_modified": given}
+    if given is not None and not isinstance(given, dict):
         agent.set_aside("artifacts", "is not an object")
-        found = None
+        given = None
     agent.missing("artifacts", {})
-    touched = agent.inner(found if isinstance(found, dict) else {}, "artifacts")
+    touched = agent.inner(given if isinstance(given, dict) else {}, "artifacts")
     for key in rules.ARTIFACTS:
         touched.texts(key)
         touched.missing(key, [])
-        paths = [(path, _inside(touched, path)) for path in fields.entries(touched.data, key)]
+        paths = [(path, _path_inside(touched, path)) for path in fields.entries(touched.data, key)]
         outside = [path for path, inside in paths if inside is None]
         for path, inside in paths:
             if inside is None:
@@ -154,17 +153,17 @@ def _artifacts(agent: ObjectRepair) -> None:
     agent.data["artifacts"] = touched.data
 
 
-def _fit(agent: ObjectRepair) -> None:
-    """Make status, result and times agree: the status is believed, and the times before the duration."""
+def _reconcile(agent: ObjectRepair) -> None:
+    """Make status, result and times agree: status wins over result, times over the duration."""
     status = str(agent.data["status"])
     result = agent.data.get("result")
     if result not in rules.RESULTS[status]:
-        agent.say("result", f"{shorten(str(result), 20)} contradicts status {status}, which is believed")
+        agent.say("result", f"{shorten(str(result), 20)} contradicts status {status}, which is used")
         agent.data["result"] = _USUAL_RESULT.get(status)
     if status in ("pending", "running") and agent.data.get("completed_at") is not None:
-        agent.set_aside("completed_at", f"contradicts status {status}, which is believed")
+        agent.set_aside("completed_at", f"contradicts status {status}, which is used")
         agent.data["completed_at"] = None
-    started, completed = fields.moment(agent.data, "started_at"), fields.moment(agent.data, "completed_at")
+    started, completed = fields.time(agent.data, "started_at"), fields.time(agent.data, "completed_at")
     if started is None or completed is None:
         return
     if completed < started:
@@ -177,11 +176,11 @@ def _fit(agent: ObjectRepair) -> None:
         agent.say("duration_seconds", f"{seconds} contradicts the times, which say {agent.data['duration_seconds']}")
 
 
-def _waiting(crew: list[ObjectRepair], renamed: dict[str, str]) -> None:
-    """Agents wait for agents that are there, and not in a circle."""
-    names = {str(agent.data["id"]) for agent in crew}
+def _repair_waits(agents: list[ObjectRepair], renamed: dict[str, str]) -> None:
+    """Agents wait for existing agents, and not in a circle."""
+    names = {str(agent.data["id"]) for agent in agents}
     waits: dict[str, str] = {}
-    for agent in crew:
+    for agent in agents:
         agent.text("blocking_on")
         other = fields.text(agent.data, "blocking_on")
         if other is None:
@@ -203,20 +202,20 @@ def _waiting(crew: list[ObjectRepair], renamed: dict[str, str]) -> None:
             agent.data["blocking_on"] = None
 
 
-def _follow(part: ObjectRepair, renamed: dict[str, str]) -> None:
-    """Where agents were given other ids, what names them names the new ones."""
-    usage = fields.part(part.data, "context_usage")
-    tokens = fields.part(usage, "by_agent")
+def _rename_references(part: ObjectRepair, renamed: dict[str, str]) -> None:
+    """Use the new ids of renamed agents in the token counts."""
+    usage = fields.obj(part.data, "context_usage")
+    tokens = fields.obj(usage, "by_agent")
     if renamed.keys() & tokens.keys():
-        mended = {renamed.get(name, name): count for name, count in tokens.items()}
-        part.data["context_usage"] = {**usage, "by_agent": mended}
+        by_new_name = {renamed.get(name, name): count for name, count in tokens.items()}
+        part.data["context_usage"] = {**usage, "by_agent": by_new_name}
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
-    """One entry of the list of changed files; None when it is none, or of a file elsewhere."""
+    """One entry of `files_modified`; None when it names no file, or one outside the project."""
     if not isinstance(entry, dict):
         words = words_of(entry)
         if words is None:
@@ -230,7 +229,7 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     file.adopt("agent_id", "agent", "by")
     file.adopt("timestamp", "at", "time", "modified_at", "changed_at")
     file.text("path")
-    inside = _inside(file, file.data.get("path"))
+    inside = _path_inside(file, file.data.get("path"))
     if inside is None:
         part.data["files_elsewhere"] = [*fields.entries(part.data, "files_elsewhere"), entry]
         file.say("path", "names no file inside the project; the entry is kept in files_elsewhere")
@@ -243,8 +242,8 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     file.text("agent_id", blank=False)
     file.missing("agent_id", PERSON)
     name = str(file.data["agent_id"])
-    if not craft_names.is_name(name):
-        file.data["agent_id"] = craft_names.as_name(name)
+    if not fields.is_name(name):
+        file.data["agent_id"] = fields.as_name(name)
         file.say("agent_id", f"{shorten(name, 40)!a} is taken as {file.data['agent_id']}")
     file.time("timestamp")
     file.missing("timestamp", part.data["updated_at"])
@@ -255,13 +254,13 @@ def tidy_file(part: ObjectRepair, entry: Json, index: int) -> Document | None:
     return file.data
 
 
-def _inside(part: ObjectRepair, path: Json) -> str | None:
-    """The path as it stands inside the project; None when it is elsewhere."""
+def _path_inside(part: ObjectRepair, path: Json) -> str | None:
+    """The path relative to the project; None when it is outside."""
     if not isinstance(path, str):
         return None
     if rules.is_inside(path):
         return path
-    for root in (part.ground.project.path, part.folder):
+    for root in (part.context.project.path, part.folder):
         if (
             root
             and path.startswith(root.rstrip("/\\") + "/")
@@ -273,13 +272,13 @@ def _inside(part: ObjectRepair, path: Json) -> str | None:
 
 def _hash(file: ObjectRepair, key: str) -> None:
     file.text(key)
-    found = file.data.get(key)
-    if not isinstance(found, str) or _SHA256.match(found):
+    value = file.data.get(key)
+    if not isinstance(value, str) or _SHA256.match(value):
         return
-    plain = found.strip().lower().removeprefix("sha256:")
+    plain = value.strip().lower().removeprefix("sha256:")
     if _SHA256.match(plain):
         file.data[key] = plain
-        file.say(key, "is written in small letters, and nothing but the digits")
+        file.say(key, "is written as lower-case digits alone")
         return
-    file.set_aside(key, f"has {len(found)} characters; a SHA-256 has 64 hexadecimal digits")
+    file.set_aside(key, f"has {len(value)} characters; a SHA-256 has 64 hexadecimal digits")
     file.data[key] = None

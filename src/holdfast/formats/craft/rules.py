@@ -1,7 +1,7 @@
-"""What the craft text asks for beyond the shape that its schema describes.
+"""Strict rules of craft beyond its schema.
 
-Times that fit together, agents that exist, endings that do not contradict each other, paths inside the project. The
-schema has spoken first: a rule looks only at what has the right kind, and leaves the rest to the schema's own words.
+Times must fit together, agents exist, endings not contradict each other, paths stay inside the project. The schema
+reports wrong types; a rule looks only at values of the right type.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import check_relative_path, shorten
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Place, Problem
-from holdfast.formats.craft.structs import VERSION
+from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.layout_versions import is_newer
 from holdfast.formats.schema import problems_by_schema
 from holdfast.formats.timestamps import is_utc
 
-MOST_SENTENCES: Final = 3
+MAX_SENTENCES: Final = 3
 ARTIFACTS: Final = ("files_created", "files_modified", "files_deleted")
 # How an agent may have ended, by its status.
 RESULTS: Final[dict[str, frozenset[str | None]]] = {
@@ -35,16 +35,16 @@ _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\Z", re.A
 
 
 def problems(value: Json, kind: str, *, spelling: bool = True) -> list[Problem]:
-    """Everything wrong with a session file, or with the index beside the sessions.
+    """Everything wrong with a session file or the index.
 
-    Without `spelling`, only what could be meant in more than one way, or in none.
+    Without `spelling`, only what is ambiguous or has no meaning.
     """
-    found = problems_by_schema(value, kind, spelling=spelling)
+    listed = problems_by_schema(value, kind, spelling=spelling)
     if kind == "craft" and isinstance(value, dict):
-        found += _session(value)
+        listed += _session(value)
         if spelling:
-            found += _decisions(_objects(value.get("decisions_made")))
-    return found
+            listed += _decisions(_objects(value.get("decisions_made")))
+    return listed
 
 
 def sentences(text: str) -> int:
@@ -71,7 +71,7 @@ def _session(document: Document) -> Iterator[Problem]:
     if created is not None and updated is not None and updated < created:
         yield Problem(("updated_at",), "is earlier than created_at")
     goal = document.get("goal")
-    if isinstance(goal, str) and sentences(goal) > MOST_SENTENCES:
+    if isinstance(goal, str) and sentences(goal) > MAX_SENTENCES:
         yield Problem(("goal",), f"should be 1 to 3 sentences, has {sentences(goal)}", "warning")
     yield from _agents(_objects(document.get("agents")))
     for index, file in _objects(document.get("files_modified")):
@@ -82,22 +82,22 @@ def _decisions(decisions: list[tuple[int, Document]]) -> Iterator[Problem]:
     for index, decision in decisions:
         chosen, options = decision.get("chosen"), decision.get("options")
         if isinstance(chosen, str) and isinstance(options, list) and not is_among(chosen, options):
-            yield Problem(("decisions_made", index, "chosen"), f"is none of the options: {shorten(chosen, 60)!a}")
+            yield Problem(("decisions_made", index, "chosen"), f"is not among the options: {shorten(chosen, 60)!a}")
 
 
 def is_among(chosen: str, options: Sequence[Json]) -> bool:
-    """Where no options were recorded, anything may have been chosen."""
+    """Without recorded options, anything may have been chosen."""
     return not options or chosen in options
 
 
 def _version(version: Json) -> Iterator[Problem]:
     if not isinstance(version, str) or _VERSION.match(version) is None or version == VERSION:
-        return  # the schema says what is no version
-    said = shorten(version, 40)
+        return  # the schema reports what is not a version
+    shown = shorten(version, 40)
     if is_newer(version, VERSION):
-        yield Problem(("schema_version",), f"is {said}, newer than {VERSION}, the version known here")
+        yield Problem(("schema_version",), f"is {shown}, newer than {VERSION}, the version supported here")
     else:
-        yield Problem(("schema_version",), f"must be {VERSION}, is {said}")
+        yield Problem(("schema_version",), f"must be {VERSION}, is {shown}")
 
 
 def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
@@ -105,7 +105,7 @@ def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
     for index, agent in agents:
         name = agent.get("id")
         if isinstance(name, str) and known.setdefault(name, index) != index:
-            yield Problem(("agents", index, "id"), f"stands at agents[{known[name]}] already")
+            yield Problem(("agents", index, "id"), f"is already the id of agents[{known[name]}]")
     waits: dict[str, str] = {}
     for index, agent in agents:
         yield from _agent(agent, ("agents", index))
@@ -124,20 +124,20 @@ def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
 
 
 def circles(waits: dict[str, str]) -> list[list[str]]:
-    """Every circle of agents that wait for each other, each once, beginning where it is met first."""
-    found: list[list[str]] = []
-    done: set[str] = set()
+    """Every circle of agents that wait for each other, each once."""
+    listed: list[list[str]] = []
+    visited: set[str] = set()
     for start in waits:
         path: dict[str, None] = {}
         name: str | None = start
-        while name is not None and name not in done and name not in path:
+        while name is not None and name not in visited and name not in path:
             path[name] = None
             name = waits.get(name)
         if name in path:
             names = list(path)
-            found.append(names[names.index(name) :])
-        done.update(path)
-    return found
+            listed.append(names[names.index(name) :])
+        visited.update(path)
+    return listed
 
 
 def _agent(agent: Document, place: Place) -> Iterator[Problem]:

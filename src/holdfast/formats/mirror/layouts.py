@@ -22,7 +22,7 @@ from holdfast.core.model import Row, SyncFacts
 from holdfast.core.state import State
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, Place
-from holdfast.formats.craft import names as craft_names
+from holdfast.formats.craft import fields as craft_fields
 from holdfast.formats.mirror.fingerprint import hash_of
 from holdfast.formats.mirror.fingerprint import read as read_file
 from holdfast.formats.mirror.state import WrittenFile
@@ -260,10 +260,10 @@ class CraftLayout(MirrorLayout):
         return f"{self.folder}/{safe_name(self.rules.alias(document))}.json"
 
     def written(self, session: ShownSession) -> tuple[Document, bytes]:
-        from holdfast.formats.craft.render import as_its_program_has_it
+        from holdfast.formats.craft.render import as_original_program_has_it
 
         document, _ = super().written(session)
-        return document, self.rules.write(as_its_program_has_it(document))
+        return document, self.rules.write(as_original_program_has_it(document))
 
     def wanted(
         self,
@@ -293,10 +293,10 @@ class CraftLayout(MirrorLayout):
         return wanted_files
 
     def check_index(self, path: str, data: bytes) -> None:
-        from holdfast.formats.craft.index_file import entries
+        from holdfast.formats.craft.render import index_entries
 
         if data.strip():
-            entries(read(data, path).value)
+            index_entries(read(data, path).value)
 
     def _indexed(
         self,
@@ -310,28 +310,27 @@ class CraftLayout(MirrorLayout):
 
         What an index that nobody touched says of sessions that nothing happened in is still true.
         """
-        from holdfast.formats.craft.index_file import is_empty, merged
-        from holdfast.formats.craft.index_file import names as names_in
+        from holdfast.formats.craft.render import index_names, is_index_empty, merge_index
 
         names = {_id_of(path) for path in wanted_files}
         stems = {wanted.session: _id_of(path) for path, wanted in wanted_files.items()}
-        files = {craft_names.shown_id(session.state): stems[session.state.session] for session in sessions}
+        files = {craft_fields.shown_id(session.state): stems[session.state.session] for session in sessions}
         ended = {_id_of(path) for path in known if self.holds(path)} - names
         data, index_now = self._read_index(root)
-        listed, hashed = names_in(index_now), "" if data is None else hash_of(data)
+        listed, hashed = index_names(index_now), "" if data is None else hash_of(data)
         untouched = self.index in known and known[self.index].hash == hashed
         if not untouched or names - listed - {files[row.id] for row in fresh}:
             fresh = [_row(session.state) for session in sessions]
-        if index_now and not names and listed.isdisjoint(ended) and not (untouched and is_empty(index_now)):
+        if index_now and not names and listed.isdisjoint(ended) and not (untouched and is_index_empty(index_now)):
             return WantedFile("", None)  # others' alone
-        index = merged(index_now, fresh, ended, files)
-        if is_empty(index) and (untouched or data is None):
+        index = merge_index(index_now, fresh, ended, files)
+        if is_index_empty(index) and (untouched or data is None):
             return None
         return WantedFile("", data if index == index_now else self.rules.write(index), hashed)
 
     def _read_index(self, root: str) -> tuple[bytes | None, Document]:
         """The index that stands there, and what it says: nothing where it is none."""
-        from holdfast.formats.craft.index_file import entries
+        from holdfast.formats.craft.render import index_entries
 
         path = inside(root, self.index)
         if not os.path.lexists(path):
@@ -339,7 +338,7 @@ class CraftLayout(MirrorLayout):
         data = read_file(path)
         try:
             value = read(data, self.index).value
-            entries(value)
+            index_entries(value)
         except Invalid:
             return data, {}
         assert isinstance(value, dict)
@@ -358,7 +357,7 @@ def _id_of(path: str) -> str:
 def _row(state: State) -> Row:
     listed = view.session(state, state.updated_at)
     return Row(
-        id=craft_names.shown_id(state), goal=listed.goal, status=listed.status, progress=listed.progress,
+        id=craft_fields.shown_id(state), goal=listed.goal, status=listed.status, progress=listed.progress,
         project=listed.project.name, device=listed.device, created_at=listed.created_at, updated_at=listed.updated_at,
         working_ms=listed.time.working_ms, archived=bool(state.archived),
     )  # fmt: skip

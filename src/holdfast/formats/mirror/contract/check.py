@@ -50,7 +50,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     "folder": "Git keeps no empty directory: holdfast doctor --repair makes it again, and so does the next write.",
     "unreadable": "Move away what stands in its place, or make it readable.",
     "unmerged": "Settle the merge: decide in the file what is to stay, and remove the marks.",
-    "unknown": f"Holdfast knows version {words.VERSION}: upgrade it, or put the version right.",
+    "unknown": f"Holdfast supports version {words.VERSION}: upgrade it, or put the version right.",
     "unused": "History is never changed: look at these lines, and write what they should have said as new ones.",
     "changed": "History is never changed by Holdfast: bring the lines back from git or a backup.",
     "large": "Move its older lines into a file of their own.",
