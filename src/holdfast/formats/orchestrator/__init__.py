@@ -1,7 +1,6 @@
-"""The orchestrator's layout: one JSON file for the current session of a project, and one for each past one.
+"""The `orchestrator` format: one JSON file for a project's current session, and one for each past session.
 
-`FORMAT` is all that others need; what it consists of stands in the modules beside this, each loaded when it is
-needed: a mirror that only writes waits for no rules.
+The modules next to this one are loaded when needed: a mirror that only writes loads no rules.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from typing import ClassVar, Final
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
-from holdfast.formats.orchestrator.names import IDENTITIES, is_session_id
-from holdfast.formats.orchestrator.statuses import MEANT_AGENT, MEANT_SESSION
+from holdfast.formats.orchestrator.fields import AGENT_MEANING, IDENTITIES, SESSION_MEANING, is_session_id
 
 __all__ = ["FORMAT"]
 
-# Keys by which a document is known: none of the other formats' files has the first two kinds without their own marks.
+# Keys that identify a document. Files of other formats that share the first two sets have keys of `_OTHERS`.
 _LISTS: Final = frozenset({"agents", "completed_work", "pending_tasks", "decisions_made"})
 _OWN: Final = frozenset({"session_id", "goal", "mode", "status", "context_usage", "errors", "created", "updated"})
 _OTHERS: Final = frozenset({"teleportation", "files_modified", "sessionId", "branchName", "feature_id", "features"})
@@ -54,20 +52,20 @@ class OrchestratorFormat(Format):
 
         return is_sound(raw)
 
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> Tidied:
         from holdfast.formats.orchestrator.repairs import tidy
 
-        return tidy(value, ground)
+        return tidy(value, context)
 
     def alias(self, document: Document) -> str:
         return str(document["session_id"])
 
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         from holdfast.formats.orchestrator.events import changes
 
-        return changes(before, after, state, ground)
+        return changes(before, after, state, context)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.orchestrator.render import render
@@ -83,9 +81,9 @@ class OrchestratorFormat(Format):
             case ("goal" | "mode" as name,):
                 return str(name), value
             case ("status",):
-                return "status", MEANT_SESSION.get(str(value), value)
+                return "status", SESSION_MEANING.get(str(value), value)
             case ("agents", name, "status"):
-                return f"agents.{name}.status", MEANT_AGENT.get(str(value), value)
+                return f"agents.{name}.status", AGENT_MEANING.get(str(value), value)
             case ("agents", name, "progress") if isinstance(value, (int, float)):
                 return f"agents.{name}.progress", value / 100
             case ("agents", name, "task" | "type" | "started" | "completed" as key):

@@ -1,6 +1,6 @@
-"""A state as a document of this format, as of its last event.
+"""Renders a state as an orchestrator document as of its last event.
 
-Total: whatever a log adds up to becomes a valid document. What the format has no words for stays in the session.
+Any state gives a valid document. What the format cannot express is left out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from holdfast.core.state import AgentFailure, AgentState, State, TaskState
 from holdfast.core.text import slug
 from holdfast.formats.base import Document
 from holdfast.formats.orchestrator import fields
-from holdfast.formats.orchestrator.names import AGENT_ID, is_session_id
-from holdfast.formats.orchestrator.statuses import ENDED, SHOWN_AGENT, SHOWN_SESSION
+from holdfast.formats.orchestrator.fields import AGENT_ID, ENDED, SHOWN_AGENT, SHOWN_SESSION, is_session_id
 from holdfast.formats.timestamps import in_seconds
 from holdfast.sessions import format_names
 
@@ -55,13 +54,13 @@ def render(state: State) -> Document:
 
 
 def session_id(state: State) -> str:
-    """The id it came with, or the one that follows from its own."""
+    """The id it was imported with, or one derived from its own."""
     named = format_names.orchestrator_id(state)
     return named if is_session_id(named) else format_names.orchestrator_id(msgspec.structs.replace(state, aliases={}))
 
 
 def shown_agents(state: State) -> dict[str, AgentState]:
-    """The agents by the ids they are shown under: their own, unless two devices gave one twice."""
+    """Agents by the id they are shown with: their own, unless two devices used the same one."""
     shown: dict[str, AgentState] = {}
     for agent in state.agents.values():
         name = plain = agent.id if AGENT_ID.match(agent.id) else slug(agent.id)
@@ -74,15 +73,15 @@ def shown_agents(state: State) -> dict[str, AgentState]:
 
 
 def done(state: State) -> list[TaskState]:
-    """Completed tasks, in the order in which they were.
+    """Completed tasks in order of completion.
 
-    Those of the same words stay in the order of the plan: to tell more of one does not make it the other.
+    Tasks of the same text keep the order of the plan, so that editing one does not turn it into the other.
     """
-    found = [task for task in state.tasks.values() if tasks_of.status_of(task) == "completed"]
-    twins: dict[str, list[TaskState]] = {}
-    for task in reversed(found):
-        twins.setdefault(shown_text(task), []).append(task)
-    return [twins[shown_text(task)].pop() for task in sorted(found, key=lambda task: task.completed_at or 0)]
+    completed = [task for task in state.tasks.values() if tasks_of.status_of(task) == "completed"]
+    same_text: dict[str, list[TaskState]] = {}
+    for task in reversed(completed):
+        same_text.setdefault(shown_text(task), []).append(task)
+    return [same_text[shown_text(task)].pop() for task in sorted(completed, key=lambda task: task.completed_at or 0)]
 
 
 def to_do(state: State) -> list[TaskState]:
@@ -115,7 +114,7 @@ def _agent(name: str, agent: AgentState, state: State) -> Json:
     if agent.started_at is not None:
         made["started"] = in_seconds(agent.started_at)
     if status in ENDED and agent.ended_at is not None:
-        # Clocks of two devices may differ, and an agent never ends before it began.
+        # Clocks of two devices may differ; an agent never ends before it starts.
         began = agent.ended_at if agent.started_at is None else agent.started_at
         made["completed"] = in_seconds(max(agent.ended_at, began))
     if status == "complete" and agent.summary is not None:

@@ -1,4 +1,4 @@
-"""Single values as they are met in the wild, put right: times, numbers, words, lists. Every assumption is noted."""
+"""Repairs single values of an orchestrator document: times, numbers, words, lists. Every assumption is noted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.base import FormatNote, ImportContext, Place
 from holdfast.formats.document_paths import written
-from holdfast.formats.orchestrator.names import AS_FOUND
-from holdfast.formats.orchestrator.statuses import plain
+from holdfast.formats.orchestrator.fields import KEPT_SUFFIX, plain
 from holdfast.formats.schema import kind_of
 from holdfast.formats.timestamps import is_utc, read, shortest
 
@@ -28,31 +27,31 @@ def wrong(place: Place, why: str, hint: str | None = None) -> Invalid:
 
 
 class ValueRepair:
-    def __init__(self, ground: ImportContext) -> None:
-        self.ground = ground
+    def __init__(self, context: ImportContext) -> None:
+        self.context = context
         self.notes: list[FormatNote] = []
-        # By list: entries of which the format has no room for everything, as they were written.
-        self.as_found: dict[str, list[Json]] = {}
+        # By list: entries that the format cannot hold completely, as they were written.
+        self.kept: dict[str, list[Json]] = {}
 
     def note(self, place: Place, message: str) -> None:
         self.notes.append(FormatNote(place, message))
 
     def left_out(self, entry: Json, place: Place) -> None:
-        """Note an entry that is no entry of its list; unless it is empty, it is kept as it was written."""
-        said = entry.values() if isinstance(entry, dict) else ()
-        more = any(value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in said)
-        self.note(place, f"says nothing and is left out{f', but kept in {place[0]}{AS_FOUND}' if more else ''}")
+        """Note an unusable entry; unless it is empty, keep it as it was written."""
+        values = entry.values() if isinstance(entry, dict) else ()
+        more = any(value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in values)
+        self.note(place, f"has no text and is left out{f', but kept in {place[0]}{KEPT_SUFFIX}' if more else ''}")
         if more:
             self.keep(entry, place)
 
     def keep(self, entry: Json, place: Place) -> None:
         """Keep an entry as it was written, next to its list."""
-        self.as_found.setdefault(str(place[0]), []).append(entry)
+        self.kept.setdefault(str(place[0]), []).append(entry)
 
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def renamed(self, entry: dict[str, Json], names: Mapping[str, tuple[str, ...]], place: Place) -> dict[str, Json]:
-        """Keys under the names of this format, each where it stood."""
+        """The entry with alternative keys renamed, in the same order."""
         meant: dict[str, str] = {}
         for right, others in names.items():
             other = next((other for other in others if right not in entry and entry.get(other) is not None), None)
@@ -64,7 +63,7 @@ class ValueRepair:
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────
 
     def time(self, value: Json, place: Place) -> str | None:
-        """In UTC, as this format writes it; None when there is none. Raises `Invalid` for what is no time."""
+        """A time in UTC, as this format writes it; None when empty. Raises `Invalid` for anything else."""
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
         if isinstance(value, str) and is_utc(value):
@@ -74,11 +73,11 @@ class ValueRepair:
         if not isinstance(value, str):
             raise wrong(place, f"must be a time, is {kind_of(value)}")
         try:
-            found = read(value, self.ground)
+            moment = read(value, self.context)
         except Invalid as error:
             raise wrong(place, f"is not a time: {error.message}", error.hint) from None
-        made = shortest(found.ms)
-        self.note(place, f"{found.assumed or 'written in UTC'}: {shorten(value, 40)} is {made}")
+        made = shortest(moment.ms)
+        self.note(place, f"{moment.assumed or 'written in UTC'}: {shorten(value, 40)} is {made}")
         return made
 
     def _counted(self, value: float, place: Place) -> str:
@@ -93,27 +92,27 @@ class ValueRepair:
         return made
 
     def number(self, value: Json, place: Place) -> float | None:
-        """A number, also out of text that can mean no other; None when there is none."""
+        """A number, also from unambiguous text; None when there is none."""
         if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
             return value
         if isinstance(value, str):
             bare = value.strip().lstrip("~").removesuffix("%").strip()
             if _NUMBER.match(bare):
-                found = float(re.sub("[,_ ]", "", bare))
-                self.note(place, f"read as the number {found:g}: {shorten(value, 30)}")
-                return found
+                number_read = float(re.sub("[,_ ]", "", bare))
+                self.note(place, f"read as the number {number_read:g}: {shorten(value, 30)}")
+                return number_read
         raise wrong(place, f"must be a number, is {kind_of(value)}")
 
-    def whole(self, value: Json, place: Place, most: int = MAX_SAFE_INTEGER) -> int | None:
-        found = self.number(value, place)
-        if found is None or (isinstance(found, int) and 0 <= found <= most):
-            return found
-        made = round(min(max(found, 0), most))
-        if made != found or isinstance(value, float):
+    def whole(self, value: Json, place: Place, maximum: int = MAX_SAFE_INTEGER) -> int | None:
+        number = self.number(value, place)
+        if number is None or (isinstance(number, int) and 0 <= number <= maximum):
+            return number
+        made = round(min(max(number, 0), maximum))
+        if made != number or isinstance(value, float):
             self.note(place, f"taken as {made}")
         return made
 
-    def words(self, value: Json, place: Place) -> str | None:
+    def text(self, value: Json, place: Place) -> str | None:
         """Text; None when there is none."""
         if value is None:
             return None
@@ -124,18 +123,18 @@ class ValueRepair:
             return str(value)
         raise wrong(place, f"must be text, is {kind_of(value)}")
 
-    def word(self, value: str, place: Place, known: Mapping[str, str], spoken: Mapping[str, str]) -> str | None:
-        """One of the words of this format, also by another name; None when it is none of them."""
+    def word(self, value: str, place: Place, known: Mapping[str, str], synonyms: Mapping[str, str]) -> str | None:
+        """One of the known words, also by a synonym; None when it is neither."""
         if value in known:
             return value
-        said = plain(value)
-        found = said if said in known else spoken.get(said)
-        if found is not None:
-            self.note(place, f"{shorten(value, 30)!r} is taken as {found}")
-        return found
+        normal = plain(value)
+        word_meant = normal if normal in known else synonyms.get(normal)
+        if word_meant is not None:
+            self.note(place, f"{shorten(value, 30)!r} is taken as {word_meant}")
+        return word_meant
 
     def entries(self, value: Json, place: Place) -> list[Json]:
-        """A list, also of one."""
+        """A list; a single value becomes a list of one."""
         if isinstance(value, list):
             return value
         if value is None:

@@ -3,58 +3,69 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import Final
 
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES, WINDOW, percent
-from holdfast.core.text import shorten
+from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, ImportContext, Place, Tidied
 from holdfast.formats.entries import named
 from holdfast.formats.layout_versions import is_newer, parts
-from holdfast.formats.orchestrator.names import AS_FOUND, IDENTITIES, is_session_id
-from holdfast.formats.orchestrator.repair_lists import agents, decisions, done, errors, to_do
+from holdfast.formats.orchestrator.fields import (
+    AGENT_ID,
+    AGENT_MEANING,
+    AGENT_SYNONYMS,
+    ENDED,
+    IDENTITIES,
+    KEPT_SUFFIX,
+    SESSION_MEANING,
+    SESSION_SYNONYMS,
+    TASK_TEXT_KEYS,
+    is_session_id,
+    moment,
+)
 from holdfast.formats.orchestrator.repair_values import ValueRepair, wrong
-from holdfast.formats.orchestrator.rules import OTHER_NAMES, moment, problems
-from holdfast.formats.orchestrator.statuses import MEANT_SESSION, SPOKEN_SESSION
+from holdfast.formats.orchestrator.rules import OTHER_NAMES, OTHER_NAMES_OF_AGENTS, problems
 from holdfast.formats.schema import kind_of
 from holdfast.formats.timestamps import shortest
 
 _USAGE_NAMES = {"estimated_tokens": ("tokens", "tokens_used"), "percentage": ("percent",)}
 
 
-def usage(value: Json, mending: ValueRepair) -> Json:
+def repair_usage(value: Json, repair: ValueRepair) -> Json:
     place: Place = ("context_usage",)
     if value is None:
-        mending.note(place, "is missing, taken as nothing used")
+        repair.note(place, "is missing, taken as nothing used")
         return {"estimated_tokens": 0, "percentage": 0, "last_compression": None}
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        mending.note(place, "taken as a number of tokens")
+        repair.note(place, "taken as a number of tokens")
         value = {"estimated_tokens": value}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = mending.renamed(value, _USAGE_NAMES, place)
-    tokens = mending.whole(made.get("estimated_tokens"), (*place, "estimated_tokens"))
+    made = repair.renamed(value, _USAGE_NAMES, place)
+    tokens = repair.whole(made.get("estimated_tokens"), (*place, "estimated_tokens"))
     if tokens is None:
-        mending.note((*place, "estimated_tokens"), "is missing, taken as 0")
+        repair.note((*place, "estimated_tokens"), "is missing, taken as 0")
     made["estimated_tokens"] = tokens or 0
-    made["percentage"] = _share(made.get("percentage"), tokens or 0, mending)
+    made["percentage"] = _share(made.get("percentage"), tokens or 0, repair)
     if "last_compression" in made:
-        made["last_compression"] = mending.time(made["last_compression"], (*place, "last_compression"))
+        made["last_compression"] = repair.time(made["last_compression"], (*place, "last_compression"))
     return made
 
 
-def _share(value: Json, tokens: int, mending: ValueRepair) -> float:
+def _share(value: Json, tokens: int, repair: ValueRepair) -> float:
     place: Place = ("context_usage", "percentage")
-    found = mending.number(value, place)
-    if found is None:
-        mending.note(place, f"is missing, taken as the share of {WINDOW:,} tokens")
-        found = round(percent(tokens, WINDOW))
-    if 0 <= found <= 100:
-        return found
-    mending.note(place, "must be 0 to 100, taken as the nearer of them")
-    return 0 if found < 0 else 100
+    percentage = repair.number(value, place)
+    if percentage is None:
+        repair.note(place, f"is missing, taken as the share of {WINDOW:,} tokens")
+        percentage = round(percent(tokens, WINDOW))
+    if 0 <= percentage <= 100:
+        return percentage
+    repair.note(place, "must be 0 to 100, taken as the nearer limit")
+    return 0 if percentage < 0 else 100
 
 
 VERSION: Final = "1.0"
@@ -73,44 +84,44 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def tidy(value: Json, ground: ImportContext) -> Tidied:
+def tidy(value: Json, context: ImportContext) -> Tidied:
     if not isinstance(value, dict):
         raise wrong((), f"must be an object, is {kind_of(value)}")
     if not _errors(value):
         return Tidied(value, [])
-    mending = ValueRepair(ground)
-    version = _version(value.get("schema_version"), mending)
-    found = mending.renamed(value, _NAMES, ())
-    if not _has(found, "session_id") and not _has(found, "goal"):
+    repair = ValueRepair(context)
+    version = _version(value.get("schema_version"), repair)
+    given = repair.renamed(value, _NAMES, ())
+    if not _has(given, "session_id") and not _has(given, "goal"):
         raise Invalid(
-            "$ has neither a session_id nor a goal: it cannot be told what it is about",
-            hint="holdfast import --salvage takes what it can from files of other kinds.",
+            "$ has neither a session_id nor a goal: nothing identifies the session",
+            hint="holdfast import --salvage takes what it can from other files.",
         )
-    document = _ordered({**found, "schema_version": version}, found)
-    _times(document, mending)
-    _name(document, mending)
-    document["project"] = _project(document.get("project"), mending)
-    _words(document, mending)
+    document = _ordered({**given, "schema_version": version}, given)
+    _times(document, repair)
+    _name(document, repair)
+    document["project"] = _project(document.get("project"), repair)
+    _words(document, repair)
     updated = str(document["updated"])
-    document["agents"] = agents(document["agents"], mending)
-    document["completed_work"] = done(document["completed_work"], mending)
-    document["pending_tasks"] = to_do(document["pending_tasks"], mending)
-    document["decisions_made"] = decisions(document["decisions_made"], mending, updated)
-    document["context_usage"] = usage(document["context_usage"], mending)
-    document["errors"] = errors(document["errors"], mending)
-    _outlasting(document, mending)
-    _keep_as_found(document, mending)
+    document["agents"] = repair_agents(document["agents"], repair)
+    document["completed_work"] = repair_completed(document["completed_work"], repair)
+    document["pending_tasks"] = repair_pending(document["pending_tasks"], repair)
+    document["decisions_made"] = repair_decisions(document["decisions_made"], repair, updated)
+    document["context_usage"] = repair_usage(document["context_usage"], repair)
+    document["errors"] = repair_errors(document["errors"], repair)
+    _extend_updated(document, repair)
+    _attach_kept(document, repair)
     left = _errors(document)
     if left:
         place, message = left[0]
         raise wrong(place, message)
-    return Tidied(document, mending.notes)
+    return Tidied(document, repair.notes)
 
 
-def _keep_as_found(document: Document, mending: ValueRepair) -> None:
-    """Entries as they were written, next to their lists: with those kept before, of each the latest version."""
-    for key, entries in mending.as_found.items():
-        kept = f"{key}{AS_FOUND}"
+def _attach_kept(document: Document, repair: ValueRepair) -> None:
+    """Attach kept entries next to their lists, merged with those kept earlier."""
+    for key, entries in repair.kept.items():
+        kept = f"{key}{KEPT_SUFFIX}"
         before = document.get(kept)
         earlier = before if isinstance(before, list) else [] if before is None else [before]
         latest = dict(named(earlier, (kept,), IDENTITIES)) | dict(named(entries, (kept,), IDENTITIES))
@@ -126,65 +137,67 @@ def _has(document: Document, key: str) -> bool:
     return value is not None and value != ""
 
 
-def _ordered(document: Document, found: Document) -> Document:
-    """With every key it needs: what was there stays where it stood, the version comes first."""
-    if all(key in found for key in _ORDER):
-        return {key: document[key] for key in found}
-    made = {} if "schema_version" in found else {"schema_version": document["schema_version"]}
-    return {**made, **{key: document[key] for key in found}, **{key: None for key in _ORDER if key not in document}}
+def _ordered(document: Document, given: Document) -> Document:
+    """The document with every required key: existing keys keep their order, a new version comes first."""
+    if all(key in given for key in _ORDER):
+        return {key: document[key] for key in given}
+    made = {} if "schema_version" in given else {"schema_version": document["schema_version"]}
+    return {**made, **{key: document[key] for key in given}, **{key: None for key in _ORDER if key not in document}}
 
 
-def _version(value: Json, mending: ValueRepair) -> str:
+def _version(value: Json, repair: ValueRepair) -> str:
     place: Place = ("schema_version",)
     if value is None or value == "":
-        mending.note(place, f"is missing, taken as {VERSION}")
+        repair.note(place, f"is missing, taken as {VERSION}")
         return VERSION
-    said = str(value).strip().removeprefix("v") if isinstance(value, (str, int, float)) else ""
+    number = str(value).strip().removeprefix("v") if isinstance(value, (str, int, float)) else ""
     if parts(value) is None or is_newer(value, VERSION):
-        told = shorten(said, 30) if said else kind_of(value)
-        raise wrong(place, f"is {told}, a version that Holdfast does not know", f"Holdfast knows version {VERSION}.")
+        shown = shorten(number, 30) if number else kind_of(value)
+        raise wrong(
+            place, f"is {shown}, a version that Holdfast does not support", f"Holdfast supports version {VERSION}."
+        )
     if value != VERSION:
-        mending.note(place, f"{said} is taken as {VERSION}")
+        repair.note(place, f"{number} is taken as {VERSION}")
     return VERSION
 
 
 # ── times ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _times(document: Document, mending: ValueRepair) -> None:
-    created = mending.time(document.get("created"), ("created",))
-    updated = mending.time(document.get("updated"), ("updated",))
+def _times(document: Document, repair: ValueRepair) -> None:
+    created = repair.time(document.get("created"), ("created",))
+    updated = repair.time(document.get("updated"), ("updated",))
     name = document.get("session_id")
     if created is None and isinstance(name, str) and moment(f"{name[:10]}T00:00:00Z") is not None:
         created = f"{name[:10]}T00:00:00Z"
-        mending.note(("created",), "is missing, taken from the day in session_id")
+        repair.note(("created",), "is missing, taken from the day in session_id")
     elif created is None:
-        created = updated or shortest(mending.ground.now)
-        mending.note(("created",), f"is missing, taken as {created}")
+        created = updated or shortest(repair.context.now)
+        repair.note(("created",), f"is missing, taken as {created}")
     document["created"], document["updated"] = created, updated or created
     if updated is None:
-        mending.note(("updated",), "is missing, taken from the latest time in the document")
+        repair.note(("updated",), "is missing, taken from the latest time in the document")
 
 
-def _outlasting(document: Document, mending: ValueRepair) -> None:
-    """Nobody saves before the beginning; and who leaves out when, saved after everything that is told."""
-    assumed = any(note.place == ("updated",) and note.message.startswith("is missing") for note in mending.notes)
+def _extend_updated(document: Document, repair: ValueRepair) -> None:
+    """Move `updated` to the latest time: of the document if `updated` was missing, else of `created`."""
+    assumed = any(note.place == ("updated",) and note.message.startswith("is missing") for note in repair.notes)
     listed = [document["agents"], document["decisions_made"]] if assumed else []
-    told = [document["created"], document["updated"]]
+    times = [document["created"], document["updated"]]
     for entry in (entry for entries in listed if isinstance(entries, list) for entry in entries):
         if isinstance(entry, dict):
-            told += [entry.get(key) for key in ("started", "completed", "timestamp")]
-    latest = max((line for line in told if isinstance(line, str)), key=parse_time)
+            times += [entry.get(key) for key in ("started", "completed", "timestamp")]
+    latest = max((time for time in times if isinstance(time, str)), key=parse_time)
     if parse_time(latest) > parse_time(str(document["updated"])):
         if not assumed:
-            mending.note(("updated",), f"is earlier than created, taken as {latest}")
+            repair.note(("updated",), f"is earlier than created, taken as {latest}")
         document["updated"] = latest
 
 
-# ── what it is about ─────────────────────────────────────────────────────────────────────────────────────
+# ── id, project, goal, mode, status ──────────────────────────────────────────────────────────────────────
 
 
-def _name(document: Document, mending: ValueRepair) -> None:
+def _name(document: Document, repair: ValueRepair) -> None:
     value = document.get("session_id")
     named = "" if value is None else str(value)
     if is_session_id(named):
@@ -194,55 +207,252 @@ def _name(document: Document, mending: ValueRepair) -> None:
     else:
         seed = named or f"{document.get('goal')}\n{document['created']}"
         made = f"{str(document['created'])[:10]}-{digest(seed.encode('utf-8', 'replace'))[:6]}"
-    mending.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {made}")
+    repair.note(("session_id",), f"{shorten(named, 60) + ' is' if named else 'is missing,'} taken as {made}")
     document["session_id"] = made
 
 
-def _project(value: Json, mending: ValueRepair) -> Json:
-    place, here = ("project",), mending.ground.project
+def _project(value: Json, repair: ValueRepair) -> Json:
+    place, here = ("project",), repair.context.project
     if value is None:
-        mending.note(place, f"is missing, taken as {here.name}")
+        repair.note(place, f"is missing, taken as {here.name}")
         return {"name": here.name.strip() or "project", "path": here.path, "git_branch": here.git_branch}
     if isinstance(value, str):
-        mending.note(place, "text is taken as the project's directory or name")
+        repair.note(place, "text is taken as the project's directory or name")
         name = posixpath.basename(value.replace("\\", "/").rstrip("/"))
         path = value if "/" in value or "\\" in value else None
         return {"name": name.strip() or here.name.strip() or "project", "path": path, "git_branch": None}
     if not isinstance(value, dict):
         raise wrong(place, f"must be an object, is {kind_of(value)}")
-    made = mending.renamed(value, {"git_branch": ("branch",)}, place)
-    told = {key: mending.words(made.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
-    for key, line in told.items():
+    made = repair.renamed(value, {"git_branch": ("branch",)}, place)
+    texts = {key: repair.text(made.get(key), (*place, key)) for key in ("name", "path", "git_branch")}
+    for key, text in texts.items():
         if key in made:
-            made[key] = line
-    name = told.get("name") or ""
+            made[key] = text
+    name = texts.get("name") or ""
     if not name.strip():
-        base = posixpath.basename((told.get("path") or "").replace("\\", "/").rstrip("/"))
+        base = posixpath.basename((texts.get("path") or "").replace("\\", "/").rstrip("/"))
         made["name"] = base.strip() or here.name.strip() or "project"
-        mending.note((*place, "name"), f"is missing, taken as {made['name']}")
+        repair.note((*place, "name"), f"is missing, taken as {made['name']}")
     if "path" not in made:
         made["path"] = None
-        mending.note((*place, "path"), "is missing")
+        repair.note((*place, "path"), "is missing")
     return made
 
 
-def _words(document: Document, mending: ValueRepair) -> None:
-    goal = mending.words(document.get("goal"), ("goal",))
+def _words(document: Document, repair: ValueRepair) -> None:
+    goal = repair.text(document.get("goal"), ("goal",))
     if goal is None or not goal.strip():
         goal = f"Session {document['session_id']}"
-        mending.note(("goal",), f"is missing, taken as {goal!r}")
+        repair.note(("goal",), f"is missing, taken as {goal!r}")
     document["goal"] = goal
 
-    mode = mending.words(document.get("mode"), ("mode",))
-    known = mending.word(mode or "", ("mode",), dict.fromkeys(MODES, ""), {})
+    mode = repair.text(document.get("mode"), ("mode",))
+    known = repair.word(mode or "", ("mode",), dict.fromkeys(MODES, ""), {})
     if known is None:
-        mending.note(("mode",), f"{'is missing,' if not mode else shorten(mode, 30) + ' is'} taken as default")
+        repair.note(("mode",), f"{'is missing,' if not mode else shorten(mode, 30) + ' is'} taken as default")
     document["mode"] = known or "default"
 
-    said = mending.words(document.get("status"), ("status",))
-    status = mending.word(said or "", ("status",), MEANT_SESSION, SPOKEN_SESSION)
-    if status is None and said:
-        raise wrong(("status",), f"is {shorten(said, 30)!r}", f"A status is one of {', '.join(MEANT_SESSION)}.")
+    given = repair.text(document.get("status"), ("status",))
+    status = repair.word(given or "", ("status",), SESSION_MEANING, SESSION_SYNONYMS)
+    if status is None and given:
+        raise wrong(("status",), f"is {shorten(given, 30)!r}", f"A status is one of {', '.join(SESSION_MEANING)}.")
     if status is None:
-        mending.note(("status",), "is missing, taken as in_progress")
+        repair.note(("status",), "is missing, taken as in_progress")
     document["status"] = status or "in_progress"
+
+
+AgentFields = dict[str, Json]
+
+_AGENT_NAMES: Final = {
+    **OTHER_NAMES_OF_AGENTS, "id": ("agent_id", "name"), "type": ("agent_type", "role"),
+    "task": ("description", "goal"),
+}  # fmt: skip
+_DECISION_NAMES: Final = {
+    "decision": ("chosen", "choice", "description", "text"), "rationale": ("reasoning", "reason", "why"),
+    "timestamp": ("at", "time", "date", "made_at"),
+}  # fmt: skip
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair_agents(value: Json, repair: ValueRepair) -> list[Json]:
+    taken: set[str] = set()
+    if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
+        repair.note(("agents",), "an object of agents is taken as a list of them")
+        value = [{"id": name, **item} for name, item in value.items() if isinstance(item, dict)]
+    entries = repair.entries(value, ("agents",))
+    return [_agent(entry, position, repair, taken) for position, entry in enumerate(entries)]
+
+
+def _agent(value: Json, position: int, repair: ValueRepair, taken: set[str]) -> Json:
+    place: Place = ("agents", position)
+    if isinstance(value, str) and value.strip():
+        repair.note(place, "text is taken as an agent's task")
+        value = {"id": f"agent-{position + 1}", "type": "agent", "task": value, "status": "pending"}
+    if not isinstance(value, dict):
+        raise wrong(place, f"must be an object, is {kind_of(value)}")
+    entry = repair.renamed(value, _AGENT_NAMES, place)
+    entry["id"] = _agent_id(entry.get("id"), position, repair, taken)
+    entry["type"] = _agent_type(entry, repair, place)
+    task = repair.text(entry.get("task"), (*place, "task"))
+    if task is None:
+        repair.note((*place, "task"), "is missing, taken as empty")
+    entry["task"] = task or ""
+    for key in ("started", "completed"):
+        if key in entry:
+            entry[key] = repair.time(entry[key], (*place, key))
+    if "result_summary" in entry:
+        entry["result_summary"] = repair.text(entry["result_summary"], (*place, "result_summary"))
+    if "progress" in entry:
+        entry["progress"] = _progress(entry["progress"], repair, (*place, "progress"))
+    if "context_tokens" in entry:
+        entry["context_tokens"] = repair.whole(entry["context_tokens"], (*place, "context_tokens"))
+    _agent_status(entry, repair, place)
+    return entry
+
+
+def _agent_id(value: Json, position: int, repair: ValueRepair, taken: set[str]) -> str:
+    place: Place = ("agents", position, "id")
+    named = repair.text(value, place) or ""
+    plain = name = named if AGENT_ID.match(named) else slug(named) if named.strip() else f"agent-{position + 1}"
+    number = 2
+    while name in taken:
+        name = f"{plain[:90]}-{number}"
+        number += 1
+    if name != named:
+        repair.note(place, f"{shorten(named, 40) + ' is' if named else 'is missing,'} taken as {name}")
+    taken.add(name)
+    return name
+
+
+def _agent_type(entry: AgentFields, repair: ValueRepair, place: Place) -> str:
+    given = repair.text(entry.get("type"), (*place, "type"))
+    if given is not None and given.strip():
+        return given
+    made = re.sub(r"[-_.]?[0-9]+\Z", "", str(entry["id"])) or "agent"
+    repair.note((*place, "type"), f"is missing, taken as {made}")
+    return made
+
+
+def _agent_status(entry: AgentFields, repair: ValueRepair, place: Place) -> None:
+    """Repair its status, and its end to match."""
+    given = repair.text(entry.get("status"), (*place, "status"))
+    status = repair.word(given or "", (*place, "status"), AGENT_MEANING, AGENT_SYNONYMS)
+    ended = entry.get("completed") is not None
+    if status is None and given:
+        hint = f"An agent is one of {', '.join(AGENT_MEANING)}."
+        raise wrong((*place, "status"), f"is {shorten(given, 30)!r}", hint)
+    if status is None:
+        status = "complete" if ended else "pending" if entry.get("started") is None else "in_progress"
+        repair.note((*place, "status"), f"is missing, taken as {status}")
+    elif ended and status not in ENDED:
+        repair.note((*place, "status"), f"is {status}, but it has ended: taken as complete")
+        status = "complete"
+    entry["status"] = status
+    began, end = moment(entry.get("started")), moment(entry.get("completed"))
+    if began is not None and end is not None and end < began:
+        repair.note((*place, "completed"), f"is earlier than started, taken as {entry['started']}")
+        entry["completed"] = entry["started"]
+
+
+def _progress(value: Json, repair: ValueRepair, place: Place) -> int | None:
+    if isinstance(value, float) and 0 < value <= 1:
+        made = round(value * 100)
+        repair.note(place, f"a share of 1 is taken as {made} percent")
+        return made
+    return repair.whole(value, place, 100)
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair_completed(value: Json, repair: ValueRepair) -> list[Json]:
+    made: list[Json] = []
+    for position, entry in enumerate(repair.entries(value, ("completed_work",))):
+        place: Place = ("completed_work", position)
+        if isinstance(entry, str):
+            repair.note(place, "text is taken as what was done")
+            entry = {"task": entry}  # noqa: PLW2901 (from here on it is what was meant)
+        if not isinstance(entry, dict):
+            raise wrong(place, f"must be an object, is {kind_of(entry)}")
+        work = repair.renamed(entry, {"task": TASK_TEXT_KEYS[1:]}, place)
+        text = repair.text(work.get("task"), (*place, "task"))
+        if text is None or not text.strip():
+            repair.left_out(entry, place)
+            continue
+        work["task"] = text
+        if "outcome" in work:
+            work["outcome"] = repair.text(work["outcome"], (*place, "outcome"))
+        if "files" in work:
+            work["files"] = _files(work["files"], repair, (*place, "files"))
+        made.append(work)
+    return made
+
+
+def _files(value: Json, repair: ValueRepair, place: Place) -> list[Json]:
+    names = [repair.text(entry, place) for entry in repair.entries(value, place)]
+    return [name for name in names if name is not None]
+
+
+def repair_pending(value: Json, repair: ValueRepair) -> list[Json]:
+    made: list[Json] = []
+    for position, entry in enumerate(repair.entries(value, ("pending_tasks",))):
+        place: Place = ("pending_tasks", position)
+        text = entry
+        if isinstance(entry, dict):
+            text = next(
+                (one for key in TASK_TEXT_KEYS if isinstance(one := entry.get(key), str) and one.strip()), None
+            )
+            if text is None:
+                raise wrong(place, "must be text, is an object that names no task")
+            more = shorten(", ".join(key for key, one in entry.items() if one != text), 60)
+            repair.note(
+                place, f"its words are the task{f'; kept in pending_tasks{KEPT_SUFFIX}: {more}' * bool(more)}"
+            )
+            if more:
+                repair.keep(entry, place)
+        words = repair.text(text, place)
+        if words is None or not words.strip():
+            repair.left_out(entry, place)
+            continue
+        made.append(words)
+    return made
+
+
+# ── decisions, errors ────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair_decisions(value: Json, repair: ValueRepair, updated: str) -> list[Json]:
+    made: list[Json] = []
+    for position, entry in enumerate(repair.entries(value, ("decisions_made",))):
+        place: Place = ("decisions_made", position)
+        if isinstance(entry, str):
+            repair.note(place, "text is taken as what was decided")
+            entry = {"decision": entry}  # noqa: PLW2901 (from here on it is what was meant)
+        if not isinstance(entry, dict):
+            raise wrong(place, f"must be an object, is {kind_of(entry)}")
+        decision = repair.renamed(entry, _DECISION_NAMES, place)
+        text = repair.text(decision.get("decision"), (*place, "decision"))
+        if text is None or not text.strip():
+            repair.left_out(entry, place)
+            continue
+        decision["decision"] = text
+        if "rationale" in decision:
+            decision["rationale"] = repair.text(decision["rationale"], (*place, "rationale"))
+        at = repair.time(decision.get("timestamp"), (*place, "timestamp"))
+        if at is None:
+            repair.note((*place, "timestamp"), f"is missing, taken as {updated}")
+        decision["timestamp"] = at or updated
+        made.append(decision)
+    return made
+
+
+def repair_errors(value: Json, repair: ValueRepair) -> list[Json]:
+    made: list[Json] = []
+    for position, entry in enumerate(repair.entries(value, ("errors",))):
+        if isinstance(entry, dict):
+            made.append(entry)
+        elif (words := repair.text(entry, ("errors", position))) is not None:
+            made.append(words)
+    return made

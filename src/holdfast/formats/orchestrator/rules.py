@@ -1,7 +1,7 @@
-"""The document as types: what `is_sound` decodes thousands of files into, without a word about what is wrong.
+"""Strict rules of the orchestrator format, and structs for checking thousands of files without building messages.
 
-The constraints are those of `schemas/orchestrator.json`, at places a little narrower; a test holds that nothing is
-sound here that is not valid there.
+The structs have the constraints of `schemas/orchestrator.json`, some a little narrower; a test ensures that nothing
+sound here is invalid there.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ import msgspec
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 from holdfast.core.decode import decodable
-from holdfast.core.errors import Invalid
-from holdfast.core.times import parse_time
 from holdfast.formats.base import Place, Problem
-from holdfast.formats.orchestrator.names import SESSION_ID, is_day
-from holdfast.formats.orchestrator.statuses import ENDED
+from holdfast.formats.orchestrator.fields import ENDED, SESSION_ID, is_day, moment
 from holdfast.formats.schema import problems_by_schema
 
-Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
+NonBlank = Annotated[str, msgspec.Meta(pattern=r"\S")]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_SAFE_INTEGER)]
 Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
 class ProjectPart(msgspec.Struct, gc=False):
-    name: Words
+    name: NonBlank
     path: str | None
     git_branch: str | None = None
 
 
 class AgentPart(msgspec.Struct, gc=False):
     id: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")]
-    type: Words
+    type: NonBlank
     task: str
     status: Literal["pending", "in_progress", "paused", "complete", "failed", "aborted", "interrupted"]
     started: str | None = None
@@ -50,13 +47,13 @@ class AgentPart(msgspec.Struct, gc=False):
 
 
 class WorkPart(msgspec.Struct, gc=False):
-    task: Words
+    task: NonBlank
     outcome: str | None = None
     files: list[str] = []
 
 
 class DecisionPart(msgspec.Struct, gc=False):
-    decision: Words
+    decision: NonBlank
     timestamp: str
     rationale: str | None = None
 
@@ -73,12 +70,12 @@ class SessionDocument(msgspec.Struct, gc=False):
     created: str
     updated: str
     project: ProjectPart
-    goal: Words
+    goal: NonBlank
     mode: Literal["debug", "default", "optimize", "release"]
     status: Literal["created", "in_progress", "paused", "complete", "aborted"]
     agents: list[AgentPart]
     completed_work: list[WorkPart]
-    pending_tasks: list[Words]
+    pending_tasks: list[NonBlank]
     decisions_made: list[DecisionPart]
     context_usage: ContextPart
     errors: list[str | dict[str, msgspec.Raw]]
@@ -89,7 +86,7 @@ decoder: Final = msgspec.json.Decoder(decodable(SessionDocument))
 
 _UTC: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z\Z")
 
-# Names that other layouts have for times of this one. Beside the right name such a key is somebody's own.
+# Other formats' names for the times of this one. Next to the right name such a key is an unknown field.
 OTHER_NAMES: Final[dict[str, tuple[str, ...]]] = {
     "created": ("created_at", "started_at", "started"),
     "updated": ("updated_at", "last_updated", "paused_at"),
@@ -100,18 +97,18 @@ OTHER_NAMES_OF_AGENTS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-# ── said ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── with messages ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def problems(value: Json) -> list[Problem]:
-    """Everything the specification does not allow, the shape first."""
-    found = problems_by_schema(value, "orchestrator")
+    """Everything the specification does not allow, errors of shape first."""
+    listed = problems_by_schema(value, "orchestrator")
     if isinstance(value, dict):
-        found += _of_session(value)
+        listed += _of_session(value)
         agents = value.get("agents")
         if isinstance(agents, list):
-            found += _of_agents(agents)
-    return found
+            listed += _of_agents(agents)
+    return listed
 
 
 def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
@@ -122,9 +119,9 @@ def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
     name = document.get("session_id")
     if isinstance(name, str) and SESSION_ID.match(name):
         if not is_day(name[:10]):
-            yield Problem(("session_id",), f"must begin with a day that the calendar has, is {name[:10]}")
+            yield Problem(("session_id",), f"must begin with a date that exists, is {name[:10]}")
         elif created is not None and name[:10] != str(document["created"])[:10]:
-            yield Problem(("session_id",), "names another day than created", "warning")
+            yield Problem(("session_id",), "has another date than created", "warning")
 
 
 def _of_agents(agents: list[Json]) -> Iterator[Problem]:
@@ -137,7 +134,7 @@ def _of_agents(agents: list[Json]) -> Iterator[Problem]:
         name = agent.get("id")
         if isinstance(name, str):
             if name in seen:
-                yield Problem((*place, "id"), f"is the id of agent {seen[name]} already, counted from 0")
+                yield Problem((*place, "id"), f"is already the id of agents[{seen[name]}]")
             seen.setdefault(name, position)
         if agent.get("completed") is None:
             continue
@@ -157,29 +154,21 @@ def _misnamed(entry: dict[str, Json], names: dict[str, tuple[str, ...]], place: 
                     yield Problem((*place, other), f"is called {right} in this format")
 
 
-def moment(value: Json) -> int | None:
-    """A time of a document in milliseconds; None when it is none."""
-    try:
-        return parse_time(value) if isinstance(value, str) else None
-    except Invalid:
-        return None
-
-
-# ── unsaid ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── without messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def is_sound(raw: bytes) -> bool:
-    """True only when `problems` would find nothing."""
+    """True only if `problems` would find nothing."""
     if not raw.isascii() and not _is_text(raw):
         return False
     try:
-        return _holds(decoder.decode(raw))
+        return _is_valid(decoder.decode(raw))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return False
 
 
 def _is_text(raw: bytes) -> bool:
-    """What the decoder passes over, it does not look at."""
+    """The decoder does not check the text of keys it ignores."""
     try:
         raw.decode()
     except UnicodeDecodeError:
@@ -187,12 +176,12 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _holds(document: SessionDocument) -> bool:
+def _is_valid(document: SessionDocument) -> bool:
     created = _time(document.created)
     if created > _time(document.updated) or document.session_id[:10] != document.created[:10]:
         return False
     agents = document.agents
-    if len({agent.id for agent in agents}) != len(agents) or not all(map(_agent_holds, agents)):
+    if len({agent.id for agent in agents}) != len(agents) or not all(map(_is_valid_agent, agents)):
         return False
     for decision in document.decisions_made:
         _time(decision.timestamp)
@@ -201,7 +190,7 @@ def _holds(document: SessionDocument) -> bool:
     return True
 
 
-def _agent_holds(agent: AgentPart) -> bool:
+def _is_valid_agent(agent: AgentPart) -> bool:
     if agent.started_at is not msgspec.UNSET or agent.completed_at is not msgspec.UNSET:
         return False
     started = None if agent.started is None else _time(agent.started)
@@ -212,7 +201,7 @@ def _agent_holds(agent: AgentPart) -> bool:
 
 
 def _time(written: str) -> datetime:
-    """Raises ValueError when it is no time in UTC."""
+    """Raises `ValueError` when it is not a time in UTC."""
     if _UTC.match(written) is None:
         raise ValueError(written)
     return datetime.fromisoformat(written)

@@ -1,7 +1,7 @@
-"""The timer format: one small file per work tree that says how long was worked, and why not.
+"""The `timer` format: one small file per work tree with the time worked and the pauses.
 
-`documents` reads it, `rules` judges it, `tolerance` puts right what is met in the wild, `events` and `rendering`
-are the way in and the way out. Each is loaded when it is needed: a mirror that only writes waits for no rules.
+`fields` reads it, `rules` checks and `repairs` repairs it, `events` turns it into events, `render` writes it. Each is
+loaded when needed: a mirror that only writes loads no rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
 
-_TELLING: Final = frozenset(
+_OWN_KEYS: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
 )
 _STATUSES: Final = {"IN_PROGRESS": "in_progress", "PAUSED": "paused"}
@@ -32,34 +32,34 @@ class TimerFormat(Format):
     latest: ClassVar[frozenset[Place]] = frozenset({("lastMessageTime",)})
 
     def detects(self, value: Json) -> str | None:
-        """Three of the names that only this format has."""
-        return "timer" if isinstance(value, dict) and len(_TELLING & value.keys()) >= 3 else None
+        """At least three of the keys that only this format has."""
+        return "timer" if isinstance(value, dict) and len(_OWN_KEYS & value.keys()) >= 3 else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
         from holdfast.formats.schema import problems_by_schema
-        from holdfast.formats.timer.fields import reading
-        from holdfast.formats.timer.rules import broken, spelled
+        from holdfast.formats.timer.fields import read_values
+        from holdfast.formats.timer.rules import check, check_spelling
 
-        found = problems_by_schema(value, kind)
+        listed = problems_by_schema(value, kind)
         if isinstance(value, dict):
-            seen = reading(value)
-            if seen is not None:
-                spoken = {problem.place for problem in found}
-                found += [problem for problem in broken(seen) if problem.place not in spoken]
-            found += spelled(value)
-        return found
+            values = read_values(value)
+            if values is not None:
+                reported = {problem.place for problem in listed}
+                listed += [problem for problem in check(values) if problem.place not in reported]
+            listed += check_spelling(value)
+        return listed
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        from holdfast.formats.timer.fields import quickly
-        from holdfast.formats.timer.rules import broken
+        from holdfast.formats.timer.fields import read_quickly
+        from holdfast.formats.timer.rules import check
 
-        seen = quickly(raw) if kind == "timer" else None
-        return seen is not None and next(broken(seen), None) is None
+        values = read_quickly(raw) if kind == "timer" else None
+        return values is not None and next(check(values), None) is None
 
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> Tidied:
         from holdfast.formats.timer.repairs import tidied
 
-        return tidied(value, ground, lambda document: self.problems(document, "timer"))
+        return tidied(value, context, lambda document: self.problems(document, "timer"))
 
     def alias(self, document: Document) -> str:
         name = document["sessionId"]
@@ -67,19 +67,19 @@ class TimerFormat(Format):
         return name
 
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         from holdfast.formats.timer.events import changed, imported
 
         if before is None:
-            return imported(after, ground)
+            return imported(after, context)
         assert state is not None
-        return changed(before, after, state, ground)
+        return changed(before, after, state, context)
 
-    def counted(self, before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
+    def counted(self, before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
         from holdfast.formats.timer.events import counted
 
-        return counted(before, after, state, ground)
+        return counted(before, after, state, context)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.timer.render import rendered

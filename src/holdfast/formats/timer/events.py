@@ -1,8 +1,8 @@
-"""What a timer's file tells as events: all of it when it is imported, the differences when somebody changed it.
+"""Turns a timer file into events: all of it on import, or the differences between two versions.
 
-Pauses that are over are recorded as such. One that lasts is opened the way it would have been here: by the person,
-by the limit, by an agent at work, or by silence. Of the last two the file knows more than our thresholds would say,
-so an `away` of no length marks where the pause began (see `core.worktime`).
+Finished pauses are recorded as such. An open one is opened the way it would have been here: by the person, by the
+limit, by a working agent, or by silence. Of the last two the file knows the start better than our thresholds do, so
+an `away` of no length marks it (see `core.worktime`).
 """
 
 from __future__ import annotations
@@ -29,89 +29,88 @@ from holdfast.core.events import (
 from holdfast.core.lifecycle import FINISHED, refusal
 from holdfast.core.state import State
 from holdfast.formats.base import Document, ImportContext, TimedEvent
-from holdfast.formats.timer.fields import Stop, TimerValues, reading
-from holdfast.formats.timer.names import REMINDERS, TIMEOUT
-from holdfast.formats.timer.render import THEIRS
+from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, TimerPause, TimerValues, read_values
+from holdfast.formats.timer.render import FILE_AGENT_PREFIX
 
-# Agents that only a pause in a file tells of. They end with the pause; others end when they say so.
+# Agents known only from a pause in a file. They end with the pause; others end themselves.
 _AGENT: Final = "timer-task"
 _KINDS: Final = {"MANUAL": "manual", "AUTO_IDLE": "idle", "AUTO_TASK": "task"}
 
 
-def imported(document: Document, ground: ImportContext) -> list[TimedEvent]:
-    """Everything the file tells, oldest first."""
-    seen = _read(document)
-    begin = min(seen.start, ground.now)
-    last = min(seen.last, ground.now)
-    told = _Telling(begin, ground.now)
+def imported(document: Document, context: ImportContext) -> list[TimedEvent]:
+    """All events of the file, oldest first."""
+    values = _read(document)
+    begin = min(values.start, context.now)
+    last = min(values.last, context.now)
+    builder = _EventBuilder(begin, context.now)
     task, summary = _text(document, "task"), _text(document, "summary")
-    told.first(
+    builder.add_first(
         SessionStarted(
-            goal=task or summary or seen.session, project=ground.project, device=ground.device,
-            scope=_text(document, "scope"), task=task, branch=seen.branch, aliases={"timer": seen.session},
-            timer=ground.timer,
+            goal=task or summary or values.session, project=context.project, device=context.device,
+            scope=_text(document, "scope"), task=task, branch=values.branch, aliases={"timer": values.session},
+            timer=context.timer,
         )
     )  # fmt: skip
-    for stop in seen.pauses:
-        if stop.until is not None:
-            told.over(stop, stop.until)
-    told.message(seen)
+    for pause in values.pauses:
+        if pause.until is not None:
+            builder.add_pause(pause, pause.until)
+    builder.add_message(values)
     if summary is not None:
-        told.say(seen.message, SessionEdited(summary=summary))
-    told.opened(seen, seen.lasting, _AGENT + "-1")
-    if seen.status == "PAUSED" and seen.lasting is None:
-        told.paused(seen)
-    for _, line in _given(seen):
-        told.say(last, ReminderReached(line=line))
-    told.counted(seen, begin)
-    return told.in_order()
+        builder.add(values.message, SessionEdited(summary=summary))
+    builder.add_open_pause(values, values.open_pause, _AGENT + "-1")
+    if values.status == "PAUSED" and values.open_pause is None:
+        builder.add_stop(values)
+    for _, line in _given_reminders(values):
+        builder.add(last, ReminderReached(line=line))
+    builder.add_work(values, begin)
+    return builder.in_order()
 
 
-def counted(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
-    """Working time that whoever wrote `after` counted since `before`: its pauses are true, the rest is work."""
+def counted(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+    """The working time that the writer of `after` counted since `before`: all time but its pauses."""
     was, now = _read(before), _read(after)
-    told = _Telling(was.start if state.created_at is None else state.created_at, ground.now)
-    if _paused_itself(now) and now.last >= max(state.updated_at, was.last + 1):
-        told.paused(now)  # whatever version the writer had: this is what they say of the last moment we know
-    told.counted(now, was.last)
-    return told.in_order()
+    builder = _EventBuilder(was.start if state.created_at is None else state.created_at, context.now)
+    if _paused_by_program(now) and now.last >= max(state.updated_at, was.last + 1):
+        builder.add_stop(now)  # whichever version the writer started from: this describes the last moment we know
+    builder.add_work(now, was.last)
+    return builder.in_order()
 
 
-def changed(before: Document, after: Document, state: State, ground: ImportContext) -> list[TimedEvent]:
-    """What somebody did between the two, oldest first. Raises `Refused` for what cannot have happened."""
+def changed(before: Document, after: Document, state: State, context: ImportContext) -> list[TimedEvent]:
+    """The events between two versions, oldest first. Raises `Refused` for impossible changes."""
     was, now = _read(before), _read(after)
     begin = was.start if state.created_at is None else state.created_at
-    told = _Telling(begin, ground.now)
-    _facts(told, before, after, now)
-    known, there = _by_beginning(was), _by_beginning(now)
-    for name, stop in there.items():
+    builder = _EventBuilder(begin, context.now)
+    _add_edits(builder, before, after, now)
+    known, there = _pauses_by_start(was), _pauses_by_start(now)
+    for name, pause in there.items():
         old = known.get(name)
-        if old is None and stop.until is not None:
-            told.over(stop, stop.until)
-        elif old is not None and old.until != stop.until:
-            _ended(told, old, stop, state)
+        if old is None and pause.until is not None:
+            builder.add_pause(pause, pause.until)
+        elif old is not None and old.until != pause.until:
+            _add_pause_end(builder, old, pause, state)
     if now.message > was.message:
-        told.message(now)
-    for name, stop in there.items():
+        builder.add_message(now)
+    for name, pause in there.items():
         begun = name not in known
-        # An idle pause that messages did not end goes on: that has to be said again.
-        goes_on = stop.type == "AUTO_IDLE" and now.message > was.message and now.status == "PAUSED"
-        if stop.until is None and (begun or goes_on):
-            told.opened(now, stop, _free_agent(state))
-    for flag, line in _given(now):
-        if flag not in {name for name, _ in _given(was)}:
-            told.say(now.last, ReminderReached(line=line))
-    _flipped(told, was, now, view.status_of(state))
-    return _possible(told, state, in_a_pause=was.lasting is not None)
+        # An idle pause that messages did not end goes on: it has to be opened again.
+        goes_on = pause.type == "AUTO_IDLE" and now.message > was.message and now.status == "PAUSED"
+        if pause.until is None and (begun or goes_on):
+            builder.add_open_pause(now, pause, _free_agent_id(state))
+    for flag, line in _given_reminders(now):
+        if flag not in {name for name, _ in _given_reminders(was)}:
+            builder.add(now.last, ReminderReached(line=line))
+    _add_status_change(builder, was, now, view.status_of(state))
+    return _check_allowed(builder, state, in_a_pause=was.open_pause is not None)
 
 
 def _read(document: Document) -> TimerValues:
-    seen = reading(document)
-    if seen is None:
+    values = read_values(document)
+    if values is None:
         raise Invalid(
             "this is not a document of the timer format", hint="`holdfast validate` says what is wrong with it."
         )
-    return seen
+    return values
 
 
 def _text(document: Document, name: str) -> str | None:
@@ -119,191 +118,191 @@ def _text(document: Document, name: str) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _given(seen: TimerValues) -> Iterator[tuple[str, str]]:
-    for (name, line, _), flag in zip(REMINDERS, seen.reminders or (False, False, False), strict=True):
+def _given_reminders(values: TimerValues) -> Iterator[tuple[str, str]]:
+    for (name, line, _), flag in zip(REMINDERS, values.reminders or (False, False, False), strict=True):
         if flag:
             yield name, line
 
 
-def _by_beginning(seen: TimerValues) -> dict[tuple[str, int, int], Stop]:
-    """The pauses by type and beginning, and by a number where two are alike: one of them has no length."""
-    found: dict[tuple[str, int, int], Stop] = {}
-    for stop in seen.pauses:
+def _pauses_by_start(values: TimerValues) -> dict[tuple[str, int, int], TimerPause]:
+    """Pauses by type, start and a number: of two that start together, one has no length."""
+    pauses: dict[tuple[str, int, int], TimerPause] = {}
+    for pause in values.pauses:
         number = 0
-        while (stop.type, stop.since, number) in found:
+        while (pause.type, pause.since, number) in pauses:
             number += 1
-        found[stop.type, stop.since, number] = stop
-    return found
+        pauses[pause.type, pause.since, number] = pause
+    return pauses
 
 
-class _Telling:
-    """The events gathered so far. No moment lies before the session or after now."""
+class _EventBuilder:
+    """Collects events, none before the session's start or after now."""
 
     def __init__(self, begin: int, now: int) -> None:
         self._begin, self._now = begin, now
-        self.heard: list[TimedEvent] = []
+        self.events: list[TimedEvent] = []
 
-    def first(self, data: EventData) -> None:
-        self.heard.append(TimedEvent(self._begin, data))
+    def add_first(self, data: EventData) -> None:
+        self.events.append(TimedEvent(self._begin, data))
 
-    def say(self, at: int, data: EventData) -> None:
-        self.heard.append(TimedEvent(self.within(at), data))
+    def add(self, at: int, data: EventData) -> None:
+        self.events.append(TimedEvent(self.within(at), data))
 
     def within(self, at: int) -> int:
         return min(max(at, self._begin), self._now)
 
     def in_order(self) -> list[TimedEvent]:
-        """Oldest first; the same thing told twice of one moment is told once."""
-        once = [event for place, event in enumerate(self.heard) if event not in self.heard[:place]]
-        return sorted(once, key=lambda one: one.at)
+        """Oldest first, without duplicates."""
+        once = [event for place, event in enumerate(self.events) if event not in self.events[:place]]
+        return sorted(once, key=lambda item: item.at)
 
-    def message(self, seen: TimerValues) -> None:
-        """The last message: the person's, unless an agent's pause that lasts was not ended by it."""
-        goes_on = seen.lasting is not None and seen.lasting.type == "AUTO_TASK"
-        self.say(seen.message, MessageExchanged(role="assistant" if goes_on else "user"))
+    def add_message(self, values: TimerValues) -> None:
+        """The last message: the person's, unless an agent's pause goes on after it."""
+        goes_on = values.open_pause is not None and values.open_pause.type == "AUTO_TASK"
+        self.add(values.message, MessageExchanged(role="assistant" if goes_on else "user"))
 
-    def over(self, stop: Stop, until: int) -> None:
-        """A pause that began and ended. One of no length tells nothing."""
-        if until > stop.since:
-            kind = "timeout" if _is_limit(stop) else _KINDS[stop.type]
-            reason = None if kind == "timeout" else stop.reason
-            self.say(until, AwayRecorded(since=stop.since, until=until, reason=reason, kind=kind))
+    def add_pause(self, pause: TimerPause, until: int) -> None:
+        """A finished pause. One of no length is ignored."""
+        if until > pause.since:
+            kind = "timeout" if _is_timeout(pause) else _KINDS[pause.type]
+            reason = None if kind == "timeout" else pause.reason
+            self.add(until, AwayRecorded(since=pause.since, until=until, reason=reason, kind=kind))
 
-    def counted(self, seen: TimerValues, since: int) -> None:
-        """Working time up to the last event: all that is none of the file's own pauses."""
-        last = self.within(seen.last)
+    def add_work(self, values: TimerValues, since: int) -> None:
+        """Working time up to the last event: everything outside the file's pauses."""
+        last = self.within(values.last)
         low = self.within(since)
-        for stop in sorted(seen.pauses, key=lambda stop: stop.since):
-            if low < (high := min(stop.since, last)):
-                self.say(last, WorkRecorded(since=low, until=high, counted=True))
-            low = max(low, last if stop.until is None else stop.until)
+        for pause in sorted(values.pauses, key=lambda pause: pause.since):
+            if low < (high := min(pause.since, last)):
+                self.add(last, WorkRecorded(since=low, until=high, counted=True))
+            low = max(low, last if pause.until is None else pause.until)
         if low < last:
-            self.say(last, WorkRecorded(since=low, until=last, counted=True))
+            self.add(last, WorkRecorded(since=low, until=last, counted=True))
 
-    def paused(self, seen: TimerValues) -> None:
-        """The status alone says so: until the next message, after a pause that the program found by itself, and that
-        is none of its pauses; else somebody paused.
+    def add_stop(self, values: TimerValues) -> None:
+        """PAUSED without an open pause: if the program detected a pause by itself, until the next message; else the
+        person paused.
         """
-        if _paused_itself(seen):
-            self.stopped(seen)
+        if _paused_by_program(values):
+            self.add_idle(values)
         else:
-            self.say(seen.last, SessionPaused())
+            self.add(values.last, SessionPaused())
 
-    def resumed(self, was: TimerValues, seen: TimerValues) -> None:
-        """By the message that came with it; without one, when the file was changed."""
-        self.say(seen.last if seen.last > was.last else self._now, SessionResumed())
+    def add_resume(self, was: TimerValues, values: TimerValues) -> None:
+        """At the message that came with it; without one, when the file was changed."""
+        self.add(values.last if values.last > was.last else self._now, SessionResumed())
 
-    def stopped(self, seen: TimerValues) -> None:
-        """The clock stands from the last event to the next."""
-        since = self.within(seen.last)
-        self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
+    def add_idle(self, values: TimerValues) -> None:
+        """The clock stops from the last event until the next."""
+        since = self.within(values.last)
+        self.add(since, AwayRecorded(since=since, until=since, kind="idle"))
 
-    def opened(self, seen: TimerValues, stop: Stop | None, agent: str) -> None:
-        """A pause that began and lasts."""
-        if stop is None:
+    def add_open_pause(self, values: TimerValues, pause: TimerPause | None, agent: str) -> None:
+        """An open pause."""
+        if pause is None:
             return
-        since = self.within(stop.since)
-        if stop.type == "MANUAL":
-            self.say(since, SessionPaused(reason=stop.reason))
-        elif _is_limit(stop):
-            self.say(since, SessionTimedOut())
-        elif stop.type == "AUTO_TASK":
-            task = stop.reason.removeprefix(THEIRS)
-            self.say(since, AgentStarted(id=agent, type="task", task=task if task.strip() else None))
-            self.say(since, AwayRecorded(since=since, until=since, reason=stop.reason, kind="task"))
+        since = self.within(pause.since)
+        if pause.type == "MANUAL":
+            self.add(since, SessionPaused(reason=pause.reason))
+        elif _is_timeout(pause):
+            self.add(since, SessionTimedOut())
+        elif pause.type == "AUTO_TASK":
+            task = pause.reason.removeprefix(FILE_AGENT_PREFIX)
+            self.add(since, AgentStarted(id=agent, type="task", task=task if task.strip() else None))
+            self.add(since, AwayRecorded(since=since, until=since, reason=pause.reason, kind="task"))
         else:
-            # A message did not end it, or it would have been ended: what had passed is told, and that it goes on.
-            self.over(stop._replace(since=since), self.within(seen.last))
-            self.say(seen.last, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
+            # No message ended it: record what has passed, and that it goes on.
+            self.add_pause(pause._replace(since=since), self.within(values.last))
+            self.add(values.last, AwayRecorded(since=since, until=since, reason=pause.reason, kind="idle"))
 
 
-def _paused_itself(seen: TimerValues) -> bool:
-    """PAUSED by the end of an automatic pause, as a program of the text does on finding one. One of no length tells
-    nothing, and no program finds it.
+def _paused_by_program(values: TimerValues) -> bool:
+    """Is it PAUSED because an automatic pause ended at the last event? The specification's program writes that when
+    it detects a pause; a pause of no length does not count.
     """
-    last = max(seen.pauses, key=lambda stop: stop.since, default=None)
+    last = max(values.pauses, key=lambda pause: pause.since, default=None)
     return (
-        seen.status == "PAUSED"
+        values.status == "PAUSED"
         and last is not None
         and last.type != "MANUAL"
-        and last.since < seen.last
-        and last.until == seen.last
+        and last.since < values.last
+        and last.until == values.last
     )
 
 
-def _is_limit(stop: Stop) -> bool:
-    return stop.type == "AUTO_TASK" and stop.reason == TIMEOUT
+def _is_timeout(pause: TimerPause) -> bool:
+    return pause.type == "AUTO_TASK" and pause.reason == TIMEOUT
 
 
-def _facts(told: _Telling, before: Document, after: Document, now: TimerValues) -> None:
+def _add_edits(builder: _EventBuilder, before: Document, after: Document, now: TimerValues) -> None:
     new: Mapping[str, str] = {
         name: value
         for name in ("scope", "task", "summary")
         if isinstance(value := after.get(name), str) and value != before.get(name)
     }
     if new:
-        told.say(
+        builder.add(
             now.last,
             SessionEdited(scope=new.get("scope"), task=new.get("task"), summary=new.get("summary")),
         )
 
 
-def _ended(told: _Telling, old: Stop, new: Stop, state: State) -> None:
-    """A pause we knew has another end now."""
+def _add_pause_end(builder: _EventBuilder, old: TimerPause, new: TimerPause, state: State) -> None:
+    """A known pause has another end now."""
     if new.until is None:
         raise Refused(f"the pause that ended cannot be open again: {new.reason}", hint="Begin a new pause instead.")
     if old.until is None:
-        if new.type == "MANUAL" or _is_limit(new):
-            told.say(new.until, SessionResumed())
+        if new.type == "MANUAL" or _is_timeout(new):
+            builder.add(new.until, SessionResumed())
         elif new.type == "AUTO_IDLE":
-            told.over(new, new.until)
-            told.say(new.until, SessionResumed())
-        elif (agent := _agent_since(state, new.since)) is not None:
-            told.say(new.until, AgentCompleted(id=agent))
-        else:  # an agent of ours is at work, and it says itself when it is done
-            told.say(new.until, MessageExchanged())
+            builder.add_pause(new, new.until)
+            builder.add(new.until, SessionResumed())
+        elif (agent := _agent_of_pause(state, new.since)) is not None:
+            builder.add(new.until, AgentCompleted(id=agent))
+        else:  # one of our agents is at work and ends itself
+            builder.add(new.until, MessageExchanged())
     elif new.until > old.until:
-        told.over(new, new.until)
+        builder.add_pause(new, new.until)
     else:
         raise Refused(f"the pause that ended cannot be made shorter: {new.reason}")
 
 
-def _agent_since(state: State, since: int) -> str | None:
-    """The agent that a pause in a file told of."""
+def _agent_of_pause(state: State, since: int) -> str | None:
+    """The agent that was started for a pause in a file."""
     for agent in agents.running(state):
         if agent.id.startswith(_AGENT) and agent.runs and agent.runs[-1].since == since:
             return agent.id
     return None
 
 
-def _free_agent(state: State) -> str:
+def _free_agent_id(state: State) -> str:
     taken = {agent.id for agent in state.agents.values()}
     return next(name for number in range(1, len(taken) + 2) if (name := f"{_AGENT}-{number}") not in taken)
 
 
-def _flipped(told: _Telling, was: TimerValues, now: TimerValues, status: str) -> None:
-    """The status says what no pause says."""
-    said = {type(event.data) for event in told.heard}
-    if was.status == "PAUSED" and now.status == "IN_PROGRESS":
-        if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
-            told.resumed(was, now)
-    elif now.status == "PAUSED" and now.lasting is None:
-        if was.status != "PAUSED" or was.lasting is not None:
-            told.paused(now)
-        elif now.message > was.message and status == "in_progress":
-            told.stopped(now)  # the message would have ended what nobody paused
+def _add_status_change(builder: _EventBuilder, before: TimerValues, after: TimerValues, status: str) -> None:
+    """Add a change of status that no pause accounts for."""
+    types = {type(event.data) for event in builder.events}
+    if before.status == "PAUSED" and after.status == "IN_PROGRESS":
+        if SessionResumed not in types and (status in ("paused", "error") or before.open_pause is None):
+            builder.add_resume(before, after)
+    elif after.status == "PAUSED" and after.open_pause is None:
+        if before.status != "PAUSED" or before.open_pause is not None:
+            builder.add_stop(after)
+        elif after.message > before.message and status == "in_progress":
+            builder.add_idle(after)  # the message would have ended a pause that nobody made
 
 
-def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[TimedEvent]:
-    """In order, and with what the lifecycle wants in between. A session that has ended takes nothing."""
+def _check_allowed(builder: _EventBuilder, state: State, *, in_a_pause: bool) -> list[TimedEvent]:
+    """The events in order, with those the lifecycle needs in between. Raises for a session that has ended."""
     status = view.status_of(state)
     made: list[TimedEvent] = []
-    for at, data in told.in_order():
+    for at, data in builder.in_order():
         if status in FINISHED:
             raise refusal("the session", status, "session.edited", state.session)
         if isinstance(data, (SessionPaused, SessionTimedOut)):
             if status == "paused" and in_a_pause:
-                continue  # nobody pauses twice: the first goes on
+                continue  # already paused: the first pause goes on
             if status != "in_progress":
                 made.append(TimedEvent(at, SessionResumed()))
             status = "paused"

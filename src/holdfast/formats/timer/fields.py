@@ -1,12 +1,14 @@
-"""The timer's file as typed data: its times as milliseconds, its pauses one by one.
+"""The names of the timer format, and its file as typed data: times in milliseconds, pauses one by one.
 
-`reading` takes any document of the right shape, `quickly` only text that is beyond doubt; both give the same
-`Reading`, which the rules judge and the events are made from.
+`read_values` takes any document of the right shape, `read_quickly` only text that is sound beyond doubt. Both give
+the same `TimerValues`, which the rules check and the events are made from.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+import re
+from datetime import date
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -14,7 +16,32 @@ from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.times import parse_time
-from holdfast.formats.timer.names import REMINDERS
+
+# The reason of a pause forced by the limit of working time, as in the specification's example.
+TIMEOUT: Final = "Timeout enforced at 90 min working time"
+# The flags of the file, with the reminder and the minutes of working time they stand for.
+REMINDERS: Final = (
+    ("break40min", "break_40", 40),
+    ("warning60min", "warning_60", 60),
+    ("timeout90min", "timeout_90", 90),
+)
+
+_ID: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})-.+\Z")
+
+
+def is_id(name: str) -> bool:
+    """A date that exists, a dash, and a name."""
+    match = _ID.match(name)
+    if match is None:
+        return False
+    try:
+        date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return False
+    return True
+
+
+# ── typed data ───────────────────────────────────────────────────────────────────────────────────────────
 
 Status = Literal["IN_PROGRESS", "PAUSED"]
 PauseType = Literal["AUTO_TASK", "AUTO_IDLE", "MANUAL"]
@@ -34,8 +61,8 @@ class _Pause(msgspec.Struct, frozen=True, rename="camel", gc=False):
     duration_ms: _Count | None = None
 
 
-class _Timed(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
-    """What the rules look at. The rest may be missing: that is the schema's business."""
+class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+    """What the rules check; the schema checks the rest."""
 
     session_id: str
     branch_name: str
@@ -64,7 +91,7 @@ class _Reminders(msgspec.Struct, frozen=True, gc=False):
     timeout90min: bool
 
 
-class _Whole(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
+class _SoundDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False):
     session_id: str
     scope: str
     task: str
@@ -79,8 +106,8 @@ class _Whole(msgspec.Struct, frozen=True, rename="camel", kw_only=True, gc=False
     summary: str
 
 
-class Stop(NamedTuple):
-    """One pause as the file tells it. `until` is None while it lasts; `length` is what `durationMs` says."""
+class TimerPause(NamedTuple):
+    """One pause in the file. `until` is None while it is open; `length` is `durationMs`."""
 
     type: PauseType
     reason: str
@@ -97,55 +124,55 @@ class TimerValues(NamedTuple):
     message: int
     working: int
     paused: int
-    pauses: tuple[Stop, ...]
+    pauses: tuple[TimerPause, ...]
     task: str | None
     summary: str | None
-    # In the order of `REMINDERS`; None when the file has no proper flags.
+    # In the order of `REMINDERS`; None without valid flags.
     reminders: tuple[bool, ...] | None
 
     @property
     def last(self) -> int:
-        """When anything last happened: a message, or the beginning or end of a pause."""
+        """The time of the last event: a message, or a pause's start or end."""
         return max(
-            self.start, self.message, *(stop.since if stop.until is None else stop.until for stop in self.pauses)
+            self.start, self.message, *(pause.since if pause.until is None else pause.until for pause in self.pauses)
         )
 
     @property
-    def lasting(self) -> Stop | None:
+    def open_pause(self) -> TimerPause | None:
         """The pause that has not ended."""
-        return next((stop for stop in reversed(self.pauses) if stop.until is None), None)
+        return next((pause for pause in reversed(self.pauses) if pause.until is None), None)
 
 
-def reading(document: Json) -> TimerValues | None:
-    """The document as data; None when its shape does not allow it."""
+def read_values(document: Json) -> TimerValues | None:
+    """The document as typed data; None when its shape is wrong."""
     try:
-        timed = msgspec.convert(document, decodable(_Timed))
+        timed = msgspec.convert(document, decodable(_Document))
         flags = timed.reminders or {}
         reminders = tuple(flags.get(name) for name, _, _ in REMINDERS)
         return TimerValues(
             timed.session_id, timed.branch_name, timed.status, parse_time(timed.start_time),
             parse_time(timed.last_message_time), timed.actual_working_ms, timed.total_paused_ms,
             tuple(
-                Stop(
+                TimerPause(
                     pause.type, pause.reason, parse_time(pause.start_time),
                     None if pause.end_time is None else parse_time(pause.end_time), pause.duration_ms,
                 )
                 for pause in timed.pauses
             ),
             timed.task, timed.summary,
-            tuple(flag is True for flag in reminders) if all(isinstance(f, bool) for f in reminders) else None,
+            tuple(flag is True for flag in reminders) if all(type(flag) is bool for flag in reminders) else None,
         )  # fmt: skip
     except (msgspec.ValidationError, Invalid):
         return None
 
 
-_decoders: list[msgspec.json.Decoder[_Whole]] = []
+_decoders: list[msgspec.json.Decoder[_SoundDocument]] = []
 
 
-def quickly(raw: bytes) -> TimerValues | None:
-    """JSON text as data, when it has the shape of the schema and all its times are in UTC; else None."""
+def read_quickly(raw: bytes) -> TimerValues | None:
+    """JSON text as typed data if it fits the schema and all times are in UTC; else None."""
     if not _decoders:  # built on first use: describing the type costs a millisecond
-        _decoders.append(msgspec.json.Decoder(decodable(_Whole)))
+        _decoders.append(msgspec.json.Decoder(decodable(_SoundDocument)))
     try:
         whole = _decoders[0].decode(raw)
         flags = whole.reminders
@@ -153,7 +180,7 @@ def quickly(raw: bytes) -> TimerValues | None:
             whole.session_id, whole.branch_name, whole.status, parse_time(whole.start_time),
             parse_time(whole.last_message_time), whole.actual_working_ms, whole.total_paused_ms,
             tuple(
-                Stop(
+                TimerPause(
                     pause.type, pause.reason, parse_time(pause.start_time),
                     None if pause.end_time is None else parse_time(pause.end_time),
                     None if pause.duration_ms is msgspec.UNSET else pause.duration_ms,

@@ -1,7 +1,6 @@
-"""A state as the timer's file, as of its last event: every pause, and sums that are exact whatever was recorded.
+"""Renders a state as a timer file as of its last event, with all pauses and exact sums.
 
-An ended session has no file in a mirror; exported, its clock stands at the end and says PAUSED, since nothing is
-counted any more.
+A mirror has no file for an ended session; exported, it is PAUSED at its end, since nothing is counted any more.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from holdfast.core.state import State
 from holdfast.core.times import EARLIEST, LATEST
 from holdfast.core.worktime import WorkPause
 from holdfast.formats.base import Document
-from holdfast.formats.timer.names import REMINDERS, TIMEOUT, is_id
+from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, is_id
 from holdfast.formats.timestamps import shortest
 from holdfast.sessions import format_names
 
 _TYPES: Final = {"manual": "MANUAL", "idle": "AUTO_IDLE", "task": "AUTO_TASK", "timeout": "AUTO_TASK"}
 _STOPPED: Final = frozenset({"paused", "error", "completed", "aborted"})
-# How work time names a foreground agent's run, and how this format does.
-_OURS: Final = "Agent at work: "
-THEIRS: Final = "Task agent: "
+# The reason of a pause for a foreground agent: in our work time, and in this format.
+_OWN_AGENT_PREFIX: Final = "Agent at work: "
+FILE_AGENT_PREFIX: Final = "Task agent: "
 
 
 def rendered(state: State) -> Document:
@@ -32,7 +31,7 @@ def rendered(state: State) -> Document:
     start = _start(state)
     end = _written(start + work.elapsed)
     start = _written(start)
-    # What a status alone said is shown as that: PAUSED, and no entry for it.
+    # A pause that only the status expressed is shown as PAUSED without an entry.
     pauses = [
         _pause(rest, end) for rest in work.pauses if rest.length or rest.kind != "idle" or rest.reason is not None
     ]
@@ -56,21 +55,21 @@ def rendered(state: State) -> Document:
 
 
 def session_id(state: State) -> str:
-    """The id it came with, or one made of day, scope and task. What is not an id of this format is not used."""
+    """The id it was imported with, if valid here, or one made of date, scope and task."""
     name = format_names.timer_id(state)
     return name if is_id(name) else format_names.timer_id(msgspec.structs.replace(state, aliases={}))
 
 
 def _start(state: State) -> int:
-    """Where work time counts from: the beginning, or, while that has not arrived, the first sign."""
+    """Where work time starts: at the session's start, or, before that event has arrived, at the first activity."""
     if state.created_at is not None:
         return state.time.start
     return state.time.active[0].since if state.time.active else state.updated_at
 
 
 def _last_moment(state: State) -> int:
-    """Until when the file counts. While the session goes on, that is the last thing done in it: what is recorded and
-    is no work, such as the end of a conversation or a correction, adds no minute.
+    """Until when the file counts. While the session is in progress, that is the last activity: events that are not
+    work, such as the end of a conversation or a correction, add no time.
     """
     if view.status_of(state) != "in_progress" or agents.running(state):
         return state.updated_at
@@ -79,7 +78,7 @@ def _last_moment(state: State) -> int:
 
 
 def _written(ms: int) -> int:
-    """A moment that can be written. A clock beyond the calendar shows its edge, and the sums follow."""
+    """The nearest time that can be written; the sums follow it."""
     return min(max(ms, EARLIEST), LATEST)
 
 
@@ -105,6 +104,6 @@ def _reason(rest: WorkPause) -> str:
         case "task":
             if rest.reason is None:
                 return "Task agent"
-            ours = rest.reason.startswith(_OURS)
-            return THEIRS + rest.reason.removeprefix(_OURS) if ours else rest.reason
+            ours = rest.reason.startswith(_OWN_AGENT_PREFIX)
+            return FILE_AGENT_PREFIX + rest.reason.removeprefix(_OWN_AGENT_PREFIX) if ours else rest.reason
     return "Paused" if rest.reason is None else rest.reason

@@ -1,22 +1,124 @@
-"""The pauses of a timer's file, put into the order and shape that the rules want.
+"""Repairs timer files as other programs and people really write them.
 
-They are the truth of the file: times are kept, what follows from them is counted anew. Only where two claim the
-same minutes is one of them cut, since nobody is away twice.
+Every assumption is noted; what cannot be read is refused with its place. Pauses are authoritative: their times are
+kept, and all totals are recomputed from them. Only where two pauses overlap is one of them cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
-from holdfast.core.times import MINUTE, format_time
-from holdfast.formats import document_paths
+from holdfast.core.times import EARLIEST, LATEST, MINUTE, SECOND, format_time
+from holdfast.formats import document_paths, timestamps
 from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, Tidied
-from holdfast.formats.timer.names import REMINDERS, TIMEOUT, is_id
-from holdfast.formats.timer.repair_values import Values
+from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, is_id
+
+# Keys that hold the text of an object used in place of one.
+_TEXT_KEYS: Final = ("text", "name", "title", "description", "reason", "task", "summary")
+_WHOLE_NUMBER: Final = re.compile(r"\d{1,15}(?:\.0+)?\Z", re.ASCII)
+# Numbers from here on are milliseconds since 1970 (from 1973), smaller ones seconds (until 5138).
+_MILLIS_FROM: Final = 10**11
+
+
+class _ValueRepair:
+    def __init__(self, context: ImportContext, notes: list[FormatNote]) -> None:
+        self._context = context
+        self._notes = notes
+
+    def note(self, place: Place, message: str) -> None:
+        self._notes.append(FormatNote(place, message))
+
+    def spelled(self, ms: int) -> str:
+        return timestamps.shortest(ms)
+
+    def renamed(self, document: Document, names: Mapping[str, tuple[str, ...]], place: Place) -> Document:
+        """The document with alternative keys renamed, in the same order."""
+        meant: dict[str, str] = {}
+        for name, others in names.items():
+            other = next((other for other in others if document.get(other) is not None), None)
+            if document.get(name) is None and other is not None:
+                meant[other] = name
+                self.note((*place, name), f"is called {other} here")
+        taken = set(meant.values())
+        return {meant.get(key, key): value for key, value in document.items() if key not in taken}
+
+    def moment(self, document: Document, name: str, place: Place) -> int | None:
+        """A time in milliseconds; respelled in the document unless it was right."""
+        written = document.get(name)
+        if written is None:
+            return None
+        here = (*place, name)
+        if isinstance(written, (int, float)) and not isinstance(written, bool) and abs(written) < LATEST:
+            ms = int(written) if abs(written) >= _MILLIS_FROM else int(written * SECOND)
+            assumed: str | None = "a number is taken as the time since 1970"
+        elif isinstance(written, str):
+            try:
+                ms, assumed = timestamps.read(written, self._context)
+            except Invalid as error:
+                raise Invalid(f"{document_paths.written(here)}: {error.message}", hint=error.hint) from None
+            if assumed is None and not _is_proper(written):
+                assumed = f"{shorten(written, 40)!a} is respelled"
+        else:
+            raise Invalid(f"{document_paths.written(here)} is not a time", hint="Write it as 2026-11-15T09:30:00Z.")
+        if assumed is not None:
+            document[name] = self.spelled(min(max(ms, EARLIEST), LATEST))
+            self.note(here, assumed)
+        return ms
+
+    def count(self, value: Json) -> int | None:
+        """Milliseconds, also as text or as 5.0; None when it is not a count."""
+        if isinstance(value, bool):
+            return None
+        if isinstance(value, (int, float)) and 0 <= value < LATEST and value == int(value):
+            return int(value)
+        if isinstance(value, str) and _WHOLE_NUMBER.match(value.strip()):
+            return int(float(value))
+        return None
+
+    def text(self, value: Json, place: Place) -> str | None:
+        """A text; None when there is none."""
+        match value:
+            case None:
+                return None
+            case str():
+                return value
+            case bool():
+                pass
+            case int() | float():
+                self.note(place, "a number is taken as text")
+                return str(value)
+            case dict():
+                text_inside = next((inner for key in _TEXT_KEYS if isinstance(inner := value.get(key), str)), None)
+                if text_inside is not None:
+                    self.note(place, "an object is taken as the text in it")
+                    return text_inside
+        raise Invalid(f"{document_paths.written(place)} is not text")
+
+    def flag(self, value: Json) -> bool | None:
+        """A boolean in the usual spellings; None when it is not one."""
+        if isinstance(value, str):
+            return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+                value.strip().lower()
+            )
+        if isinstance(value, (bool, int, float)):
+            return bool(value)
+        return None
+
+
+def _is_proper(written: str) -> bool:
+    """Spelled as the schema requires: with seconds, a T and a zone with a colon."""
+    return (
+        re.match(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", written, re.ASCII)
+        is not None
+    )
+
+
+# ── pauses ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _OTHER_PAUSE_NAMES: Final = {
     "startTime": ("start_time", "started_at", "startedAt", "paused_at", "pausedAt", "start", "from"),
@@ -30,17 +132,17 @@ _TYPES: Final = {
 _REASONS: Final = {"MANUAL": "Paused", "AUTO_IDLE": "User idle", "AUTO_TASK": "Task agent"}
 
 
-class _Entry(NamedTuple):
+class _PauseEntry(NamedTuple):
     place: Place
     made: Document
     since: int
     until: int | None
 
 
-class Pauses:
-    """Puts the pauses right; afterwards `last`, `paused` and `lasts` hold what they add up to."""
+class _PauseRepair:
+    """Repairs the pauses; afterwards `last`, `paused` and `lasts` hold their totals."""
 
-    def __init__(self, values: Values, start: int, message: int, edited: int | None) -> None:
+    def __init__(self, values: _ValueRepair, start: int, message: int, edited: int | None) -> None:
         """`edited`: when somebody changed the mirrored file that the pauses are in."""
         self._values = values
         self._edited = edited
@@ -50,26 +152,26 @@ class Pauses:
         self.paused = 0
         self.lasts = False
 
-    def tidied(self, found: Json, *, is_running: bool | None) -> list[Json]:
-        if found is None:
+    def tidied(self, pauses: Json, *, is_running: bool | None) -> list[Json]:
+        if pauses is None:
             self._values.note(("pauses",), "are missing: taken as none")
             return []
-        if not isinstance(found, list):
+        if not isinstance(pauses, list):
             raise Invalid("$.pauses is not a list", hint="It holds one object for every pause.")
-        entries = self._in_order([self._entry(match, position) for position, match in enumerate(found)])
+        entries = self._in_order([self._entry(pause, position) for position, pause in enumerate(pauses)])
         entries = self._apart(self._closed(entries, is_running=is_running))
         self.last = max([self.last, *(entry.since if entry.until is None else entry.until for entry in entries)])
         self.lasts = bool(entries) and entries[-1].until is None
         return [self._counted(entry) for entry in entries]
 
-    def _entry(self, found: Json, position: int) -> _Entry:
+    def _entry(self, pause: Json, position: int) -> _PauseEntry:
         place: Place = ("pauses", position)
-        if not isinstance(found, dict):
+        if not isinstance(pause, dict):
             raise Invalid(
                 f"{document_paths.written(place)} is not an object", hint="A pause has at least a startTime."
             )
         values = self._values
-        made = values.renamed(found, _OTHER_PAUSE_NAMES, place)
+        made = values.renamed(pause, _OTHER_PAUSE_NAMES, place)
         self._words(made, place)
         since = values.moment(made, "startTime", place)
         until = values.moment(made, "endTime", place)
@@ -77,14 +179,14 @@ class Pauses:
         if since is None and until is not None and length is not None:
             since = until - length
             made["startTime"] = values.spelled(since)
-            values.note((*place, "startTime"), "is missing: reckoned from endTime and durationMs")
+            values.note((*place, "startTime"), "is missing: computed from endTime and durationMs")
         if since is None:
             raise Invalid(f"{document_paths.written(place)} does not say when it began", hint="Give it a startTime.")
         if until is not None and until < since:
             if not length:
                 raise Invalid(f"{document_paths.written(place)} ends before it begins", hint="Put its times right.")
-            until = self._end(made, place, since + length, "is before startTime: reckoned from durationMs")
-        return _Entry(place, made, since, until)
+            until = self._end(made, place, since + length, "is before startTime: computed from durationMs")
+        return _PauseEntry(place, made, since, until)
 
     def _words(self, made: Document, place: Place) -> None:
         values = self._values
@@ -92,9 +194,9 @@ class Pauses:
         given = made.get("type")
         if not isinstance(given, str) or given not in _REASONS:
             plain = given.strip().lower().replace("-", "_") if isinstance(given, str) else ""
-            meant = _TYPES.get(plain) or _guessed(reason)
-            said = "is missing" if given is None else f"{shorten(str(given), 40)!a} is not one of the three"
-            values.note((*place, "type"), f"{said}: taken as {meant}")
+            meant = _TYPES.get(plain) or _guess_type(reason)
+            why = "is missing" if given is None else f"{shorten(str(given), 40)!a} is not one of the three"
+            values.note((*place, "type"), f"{why}: taken as {meant}")
             made["type"] = meant
             if plain == "timeout":
                 reason = TIMEOUT
@@ -108,15 +210,15 @@ class Pauses:
         self._values.note((*place, "endTime"), why)
         return until
 
-    def _in_order(self, entries: list[_Entry]) -> list[_Entry]:
-        ordered = sorted(entries, key=lambda one: one.since)
+    def _in_order(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
+        ordered = sorted(entries, key=lambda entry: entry.since)
         if ordered != entries:
             self._values.note(("pauses",), "are put in order of time")
         return ordered
 
-    def _closed(self, entries: list[_Entry], *, is_running: bool | None) -> list[_Entry]:
-        """Only the last may be open, and not when the clock runs and something happened since."""
-        made: list[_Entry] = []
+    def _closed(self, entries: list[_PauseEntry], *, is_running: bool | None) -> list[_PauseEntry]:
+        """Close pauses: only the last may be open, and not if the clock runs and something happened since."""
+        made: list[_PauseEntry] = []
         for position, entry in enumerate(entries):
             until = entry.until
             if until is None:
@@ -135,17 +237,17 @@ class Pauses:
         return made
 
     def _ended(self, since: int, length: int) -> int | None:
-        """When an open pause ended if the clock runs. None if nothing says so."""
+        """When an open pause ended, if the clock runs; None if nothing shows it."""
         if self._edited is not None:
-            # Its length is what we counted so far: a message ended it, or whoever set the status back.
+            # Its length is what we counted so far: a message ended it, or the change of status.
             return self._message if self._message > since + length else max(self._edited, since + length)
         if length:
             return since + length
         return self._message if self._message > since else None
 
-    def _apart(self, entries: list[_Entry]) -> list[_Entry]:
+    def _apart(self, entries: list[_PauseEntry]) -> list[_PauseEntry]:
         reached = self._start
-        made: list[_Entry] = []
+        made: list[_PauseEntry] = []
         for entry in entries:
             since, until = entry.since, entry.until
             if since < reached:
@@ -160,23 +262,25 @@ class Pauses:
             made.append(entry._replace(since=since, until=until))
         return made
 
-    def _counted(self, one: _Entry) -> Json:
-        length = (self.last if one.until is None else one.until) - one.since
+    def _counted(self, entry: _PauseEntry) -> Json:
+        length = (self.last if entry.until is None else entry.until) - entry.since
         self.paused += length
-        given = one.made.get("durationMs")
+        given = entry.made.get("durationMs")
         if isinstance(given, bool) or not isinstance(given, int) or given != length:
-            said = "is missing" if given is None else f"says {shorten(str(given), 40)}"
-            self._values.note((*one.place, "durationMs"), f"{said}: {length:,} by its times")
-        one.made["durationMs"] = length
-        return one.made
+            problem = "is missing" if given is None else f"says {shorten(str(given), 40)}"
+            self._values.note((*entry.place, "durationMs"), f"{problem}: {length:,} by its times")
+        entry.made["durationMs"] = length
+        return entry.made
 
 
-def _guessed(reason: str | None) -> str:
-    plain = (reason or "").lower()
-    if plain == TIMEOUT.lower() or plain.startswith("task agent"):
+def _guess_type(reason: str | None) -> str:
+    normalized = (reason or "").lower()
+    if normalized == TIMEOUT.lower() or normalized.startswith("task agent"):
         return "AUTO_TASK"
-    return "AUTO_IDLE" if "idle" in plain else "MANUAL"
+    return "AUTO_IDLE" if "idle" in normalized else "MANUAL"
 
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────────
 
 _OTHER_NAMES: Final = {
     "sessionId": ("session_id", "id"),
@@ -189,35 +293,35 @@ _OTHER_NAMES: Final = {
 _RUNNING: Final = frozenset({"in_progress", "inprogress", "active", "running", "started", "created", "working"})
 
 
-def tidied(value: Json, ground: ImportContext, problems: Callable[[Json], list[Problem]]) -> Tidied:
+def tidied(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> Tidied:
     if not isinstance(value, dict):
-        raise Invalid("a timer document is an object", hint="It begins with { and names a sessionId.")
+        raise Invalid("a timer document must be an object", hint="It begins with { and names a sessionId.")
     if not _errors(problems(value)):
         return Tidied(value, [])
-    tidying = _Tidying(value, ground)
-    document = tidying.document()
+    repair = _DocumentRepair(value, context)
+    document = repair.document()
     for place, message, _ in _errors(problems(document)):
         where = ".".join(map(str, place))
         raise Invalid(f"{where} {message}", hint="`holdfast validate` lists everything that is wrong with it.")
-    return Tidied(document, tidying.notes)
+    return Tidied(document, repair.notes)
 
 
 def _errors(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == "error"]
 
 
-class _Tidying:
-    def __init__(self, found: Document, ground: ImportContext) -> None:
+class _DocumentRepair:
+    def __init__(self, document: Document, context: ImportContext) -> None:
         self.notes: list[FormatNote] = []
-        self._ground = ground
-        self._values = Values(ground, self.notes)
-        self._made = self._values.renamed(found, _OTHER_NAMES, ())
+        self._context = context
+        self._values = _ValueRepair(context, self.notes)
+        self._made = self._values.renamed(document, _OTHER_NAMES, ())
 
     def document(self) -> Document:
         made = self._made
         start, last = self._times()
         self._names(start)
-        pauses = Pauses(self._values, start, last, self._ground.edited)
+        pauses = _PauseRepair(self._values, start, last, self._context.edited)
         made["pauses"] = pauses.tidied(made.get("pauses"), is_running=self._is_running())
         self._status(is_paused=pauses.lasts)
         last = pauses.last
@@ -232,19 +336,19 @@ class _Tidying:
     # ── times ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _times(self) -> tuple[int, int]:
-        """When the session began and when a message was last exchanged: at worst, one is taken for the other."""
+        """Start and last message; one is derived from the other if missing."""
         start = self._values.moment(self._made, "startTime", ())
         last = self._values.moment(self._made, "lastMessageTime", ())
         stated = sum(self._values.count(self._made.get(name)) or 0 for name in ("actualWorkingMs", "totalPausedMs"))
         if start is None and last is None:
-            raise Invalid("startTime is missing", hint="Without it, nothing can be said about time.")
+            raise Invalid("startTime is missing", hint="Without it, working time cannot be counted.")
         if start is None:
             assert last is not None
             start = last - stated
-            self._put_time("startTime", start, "is missing: reckoned from the totals")
+            self._put_time("startTime", start, "is missing: computed from the totals")
         if last is None:
             last = start + stated
-            self._put_time("lastMessageTime", last, "is missing: reckoned from the totals")
+            self._put_time("lastMessageTime", last, "is missing: computed from the totals")
         if last < start:
             last = start
             self._put_time("lastMessageTime", last, "is before startTime: taken as the same moment")
@@ -266,14 +370,14 @@ class _Tidying:
         name = self._session(given, (branch or "").removeprefix("session/"), words, start)
         if made.get("sessionId") != name:
             made["sessionId"] = name
-            said = "is missing" if given is None else f"{shorten(given, 40)!a} is not a day, a dash and a name"
-            self._note(("sessionId",), f"{said}: taken as {name}")
+            problem = "is missing" if given is None else f"{shorten(given, 40)!a} is not a day, a dash and a name"
+            self._note(("sessionId",), f"{problem}: taken as {name}")
         if branch != f"session/{name}":
             made["branchName"] = f"session/{name}"
-            said = "is missing" if branch is None else f"{shorten(branch, 40)!a} is not session/ and the id"
-            self._note(("branchName",), f"{said}: taken as session/{name}")
+            problem = "is missing" if branch is None else f"{shorten(branch, 40)!a} is not session/ and the id"
+            self._note(("branchName",), f"{problem}: taken as session/{name}")
         scope, task = words["scope"], words["task"]
-        self._word("scope", scope, self._ground.project.name or "project", "the project's name")
+        self._word("scope", scope, self._context.project.name or "project", "the project's name")
         meant = task if task is not None else words["summary"] or name[9:].replace("-", " ")
         self._word("task", task, " ".join(meant.split()[:4]), "summary or id")
         self._word("summary", words["summary"], meant, "the task")
@@ -288,7 +392,7 @@ class _Tidying:
         day = format_time(start)[:10].replace("-", "")
         if given is not None:
             return f"{day}-{slug(given, words=12)}"
-        scope = words["scope"] or self._ground.project.name or "project"
+        scope = words["scope"] or self._context.project.name or "project"
         return f"{day}-{slug(scope)}-{slug(words['task'] or words['summary'] or branch)}"
 
     def _word(self, name: str, given: str | None, otherwise: str, source: str) -> None:
@@ -299,7 +403,7 @@ class _Tidying:
     # ── status and numbers ───────────────────────────────────────────────────────────────────────────────
 
     def _is_running(self) -> bool | None:
-        """What the status says; None when it says nothing."""
+        """Does the status mean a running clock? None when there is no status."""
         status = self._made.get("status")
         if not isinstance(status, str):
             return None
@@ -311,15 +415,15 @@ class _Tidying:
         running = self._is_running()
         meant = "PAUSED" if is_paused or running is False else "IN_PROGRESS"
         if given != meant:
-            said = "is missing" if given is None else f"{shorten(str(given), 40)!a} does not fit"
-            self._note(("status",), f"{said}: taken as {meant}")
+            problem = "is missing" if given is None else f"{shorten(str(given), 40)!a} does not fit"
+            self._note(("status",), f"{problem}: taken as {meant}")
         self._made["status"] = meant
 
     def _number(self, name: str, counted: int) -> None:
         given = self._made.get(name)
         if isinstance(given, bool) or not isinstance(given, int) or given != counted:
-            said = "is missing" if given is None else f"says {_shown(given)}"
-            self._note((name,), f"{said}: {counted:,} by the pauses")
+            problem = "is missing" if given is None else f"says {_shown(given)}"
+            self._note((name,), f"{problem}: {counted:,} by the pauses")
         self._made[name] = counted
 
     def _reminders(self, working: int) -> None:
