@@ -159,7 +159,7 @@ def test_a_warning_leaves_a_file_valid(hold: Calling) -> None:
         (b'{"schema_version": "1.0", ', "it is not JSON"),
         (b"", "it is empty"),
         (json.dumps(SESSION).encode("utf-16"), "UTF-16"),
-        (json.dumps(SESSION).encode().replace(b'"mode"', b'"goal": "x", "mode"'), "'goal' stands there twice"),
+        (json.dumps(SESSION).encode().replace(b'"mode"', b'"goal": "x", "mode"'), "duplicate key 'goal'"),
         (b"[" * 100_000, "nested too deeply"),
         (b"\xff", "not valid UTF-8"),
     ],

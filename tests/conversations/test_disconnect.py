@@ -12,7 +12,7 @@ from holdfast.core.events import NativeClosed, NativeLinked, NoteAdded, ProjectF
 from holdfast.core.fold import fold
 from holdfast.core.times import MINUTE
 from holdfast.formats import registry
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from tests.support.agents_speaking import Speaking
 from tests.support.histories import Device
 from tests.support.mirrored_project import valid
@@ -148,7 +148,7 @@ def test_files_of_every_format_are_valid_while_a_session_is_disconnected(agents:
             keeper.mirrors.switch_on(name)
         valid(agents.project)
         before = len(keeper.events(keeper.session().id))
-        document = shown(keeper.session().state(), registry.named("timer"))
+        document = render_with_remainder(keeper.session().state(), registry.named("timer"))
     assert document["status"] == "PAUSED"
     for path in agents.project.rglob("*.json"):
         path.touch()

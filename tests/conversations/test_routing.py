@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.conversations.move import move
 from holdfast.core import view
-from holdfast.formats.export import exported
-from holdfast.formats.import_ import take_in
+from holdfast.formats.export import export_document
+from holdfast.formats.import_ import import_document
 from holdfast.formats.registry import named
 from holdfast.sessions import overview
 from holdfast.sessions.work_trees import open_sessions
@@ -163,9 +163,9 @@ def test_session_gathers_nothing_when_no_person_began_or_took_it_up(
             keeper.start("OAuth", gathers=False)
     else:
         with Speaking(tmp_path / "elsewhere").keeper() as keeper:
-            document, _ = exported(keeper, keeper.start("OAuth").state(), named("craft"))
+            document, _ = export_document(keeper, keeper.start("OAuth").state(), named("craft"))
         with agents.keeper() as keeper:
-            take_in(keeper, document, named("craft"), make_current=True)
+            import_document(keeper, document, named("craft"), make_current=True)
     before = len(agents.sessions())
     agents.minute = 1
     agents.prompt("Something else", "talk-2")
@@ -422,5 +422,5 @@ def test_exported_hours_end_with_the_last_thing_done_when_the_conversation_close
     agents.minute = 6
     agents.say("SessionEnd", reason="prompt_input_exit")
     with agents.keeper() as keeper:
-        document, _ = exported(keeper, keeper.state(agents.session().id), named("timer"))
+        document, _ = export_document(keeper, keeper.state(agents.session().id), named("timer"))
     assert document["actualWorkingMs"] == 2 * 60_000

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.formats import registry
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from tests.support.scale import scale
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
@@ -53,7 +53,7 @@ def in_step(keeper: Keeper, project: Path) -> None:
     session = keeper.session()
     state = keeper.state(session.id)
     for name, path in (("orchestrator", ORCHESTRATOR), ("timer", TIMER), ("craft", f"{CRAFT}/{session.id}.json")):
-        assert json.loads((project / path).read_text()) == shown(state, registry.named(name)), name
+        assert json.loads((project / path).read_text()) == render_with_remainder(state, registry.named(name)), name
     assert [mirrored.failure for mirrored in keeper.mirrors.status()] == [None] * 4
     (feature,) = [path for path in (project / ".ai-session").iterdir() if path.is_dir()]
     hashes = [json.loads(line)["x-holdfast"]["hash"] for line in (feature / "history.jsonl").read_text().splitlines()]

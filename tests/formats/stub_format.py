@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 
 
 class StubFormat(Format):
@@ -33,7 +33,7 @@ class StubFormat(Format):
     def is_sound(self, raw: bytes, kind: str) -> bool:
         raise NotImplementedError
 
-    def tidy(self, value: Json, ground: ImportContext) -> Tidied:
+    def tidy(self, value: Json, ground: ImportContext) -> TidyDocument:
         raise NotImplementedError
 
     def alias(self, document: Document) -> str:

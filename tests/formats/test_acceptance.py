@@ -19,7 +19,7 @@ from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, Format, Place, Problem
 from holdfast.formats.document_paths import at
-from holdfast.formats.import_ import take_in
+from holdfast.formats.import_ import import_document
 from holdfast.formats.validate import Validator
 from holdfast.keeper.keeper import Keeper
 from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
@@ -70,7 +70,7 @@ def is_imported(document: Document, name: str, folder: Path) -> bool:
     project.mkdir()
     with Keeper.open(str(project), home=str(folder / "home")) as keeper:
         try:
-            take_in(keeper, document, registry.named(name))
+            import_document(keeper, document, registry.named(name))
         except HoldfastError:
             return False
     return True

@@ -41,7 +41,7 @@ from holdfast.formats.conformance import GROUND, FormatConformance
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.merge import merged
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from tests.formats.craft_documents import START, documents, edits, example
 from tests.support.histories import History, histories
 
@@ -173,7 +173,7 @@ def decision() -> Document:
         (
             {**tidied(), "schema_version": "2.0.0"},
             "$.schema_version",
-            "is 2.0.0, newer than 1.0.0, the version known here",
+            "is 2.0.0, newer than 1.0.0, the version supported here",
         ),
         ({**tidied(), "progress": 65}, "$.progress", "must be at most 1, is 65"),
         (
@@ -194,9 +194,9 @@ def decision() -> Document:
         (
             {**tidied(), "decisions_made": [{**decision(), "chosen": "Magic links"}]},
             "$.decisions_made[0].chosen",
-            "is none of the options: 'Magic links'",
+            "is not among the options: 'Magic links'",
         ),
-        (with_two_agents({}, {"id": "arch-1"}), "$.agents[1].id", "stands at agents[0] already"),
+        (with_two_agents({}, {"id": "arch-1"}), "$.agents[1].id", "is already the id of agents[0]"),
         (
             with_two_agents({"blocking_on": "nobody"}),
             "$.agents[0].blocking_on",
@@ -510,19 +510,19 @@ def test_without_a_remote_a_session_travels_nowhere() -> None:
 
 
 def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
-    from holdfast.formats.stored_remainder import keep
+    from holdfast.formats.remainder import remainder_event
 
     heard = FORMAT.changes(None, tidied(), None, GROUND)
     bare = folded(heard, str(tidied()["session_id"]))
-    kept = keep(bare, FORMAT, tidied())
+    kept = remainder_event(bare, FORMAT, tidied())
     assert kept is not None
     last = heard[-1].at
     state = folded([*heard, TimedEvent(last, kept)], bare.session)
-    assert shown(state, FORMAT) == tidied()
+    assert render_with_remainder(state, FORMAT) == tidied()
     later = folded([*heard, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session)
-    travel = obj(shown(later, FORMAT)["teleportation"])
+    travel = obj(render_with_remainder(later, FORMAT)["teleportation"])
     assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro", "iMac"])
-    assert shown(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
+    assert render_with_remainder(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
 
 
 # ── edits ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats import document_paths
-from holdfast.formats.base import Document, ImportContext, Tidied
+from holdfast.formats.base import Document, ImportContext, TidyDocument
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import state_of
 from holdfast.formats.craft import FORMAT
@@ -21,7 +21,7 @@ from holdfast.formats.remainder import remainder, restored
 from tests.formats.craft_documents import anything, documents, example
 
 
-def tidied(document: Json, ground: ImportContext = GROUND) -> Tidied:
+def tidied(document: Json, ground: ImportContext = GROUND) -> TidyDocument:
     """What is left is valid, tidy, and makes the round trip."""
     made = FORMAT.tidy(document, ground)
     assert [problem for problem in FORMAT.broken(made.document, "craft") if problem.severity == "error"] == []
@@ -37,7 +37,7 @@ def tidied(document: Json, ground: ImportContext = GROUND) -> Tidied:
     return made
 
 
-def notes(made: Tidied) -> list[tuple[str, str]]:
+def notes(made: TidyDocument) -> list[tuple[str, str]]:
     return [(document_paths.written(note.place), note.message) for note in made.notes]
 
 
@@ -87,7 +87,7 @@ def test_an_id_in_capital_letters_is_the_same_id() -> None:
     plain = "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11"
     made = tidied({**valid(), "session_id": plain.upper(), "metadata": {}})
     assert made.document["session_id"] == plain
-    assert notes(made) == [("$.session_id", "is written in small letters")]
+    assert notes(made) == [("$.session_id", "is written in lower case")]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_orchestrators_words_are_understood() -> None:
         (
             with_agent(result="failure"),
             "$.agents[0].result",
-            "failure contradicts status completed, which is believed",
+            "failure contradicts status completed, which is used",
         ),
         (
             with_agent(blocking_on="nobody"),
@@ -210,7 +210,7 @@ def test_the_orchestrators_words_are_understood() -> None:
         (
             with_agent(id="Arch One!"),
             "$.agents[0].id",
-            "'Arch One!' is taken already or cannot be an id; taken as arch-one",
+            "'Arch One!' is in use or not a valid id; taken as arch-one",
         ),
         (with_agent(error="boom"), "$.agents[0].error", "is plain text; taken as the message of a logical error"),
         (
@@ -281,7 +281,10 @@ def test_a_goal_and_nothing_else_is_a_session() -> None:
     [
         ([], r"\$ must be an object"),
         ({"agents": []}, r"\$\.session_id and \$\.goal are missing"),
-        ({**valid(), "schema_version": "2.1.0"}, r"\$\.schema_version is 2\.1\.0, which this program does not know"),
+        (
+            {**valid(), "schema_version": "2.1.0"},
+            r"\$\.schema_version is 2\.1\.0, which this version of Holdfast does not support",
+        ),
         ({**valid(), "schema_version": 3}, r"\$\.schema_version is 3"),
     ],
 )

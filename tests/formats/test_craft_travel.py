@@ -17,7 +17,7 @@ from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.merge import merged
-from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.remainder import remainder_event, render_with_remainder
 from tests.formats.craft_documents import START, documents, example
 
 SYNCED = SyncFacts(
@@ -50,7 +50,7 @@ def block(document: Document) -> dict[str, Json]:
 
 def test_a_session_with_a_remote_says_how_it_travels() -> None:
     """Every field of the block is told, and who wrote to the session still comes from its events."""
-    assert block(shown(session(), FORMAT, SYNCED)) == {
+    assert block(render_with_remainder(session(), FORMAT, SYNCED)) == {
         "enabled": True, "last_sync": "2026-01-05T08:30:00.000Z", "sync_status": "success", "sync_error": None,
         "devices": ["workbench"], "storage_backend": "s3", "encrypted": True, "shared_with": ["bea@example.org"],
     }  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_session_with_a_remote_says_how_it_travels() -> None:
 def test_the_words_of_the_format(status: str, said: str) -> None:
     """Each standing has its word in the format."""
     sync = msgspec.convert({"remote": "home", "status": status, "error": "away" if said == "error" else None}, Sync)
-    found = block(shown(session(), FORMAT, SyncFacts(sync, "local")))
+    found = block(render_with_remainder(session(), FORMAT, SyncFacts(sync, "local")))
     assert (found["sync_status"], found["shared_with"], found["last_sync"]) == (said, None, None)
     assert found["sync_error"] == sync.error
 
@@ -69,7 +69,7 @@ def imported() -> State:
     tidy = FORMAT.tidy(example(), GROUND).document
     heard = FORMAT.changes(None, tidy, None, GROUND)
     bare = folded(heard, str(tidy["session_id"]))
-    kept = keep(bare, FORMAT, tidy)
+    kept = remainder_event(bare, FORMAT, tidy)
     assert kept is not None
     return folded([*heard, TimedEvent(heard[-1].at, kept)], bare.session)
 
@@ -77,8 +77,8 @@ def imported() -> State:
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
     """An imported document is exported as it came; with a remote, the block alone becomes what is true here."""
     tidy = FORMAT.tidy(example(), GROUND).document
-    assert shown(imported(), FORMAT) == tidy
-    now = shown(imported(), FORMAT, SYNCED)
+    assert render_with_remainder(imported(), FORMAT) == tidy
+    now = render_with_remainder(imported(), FORMAT, SYNCED)
     assert (block(now)["storage_backend"], block(now)["sync_status"]) == ("s3", "success")
     assert {**now, "teleportation": 0} == {**tidy, "teleportation": 0}
     assert list(now) == list(tidy)
@@ -89,7 +89,7 @@ def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
 def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: SyncFacts) -> None:
     """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
     state = state_of(document, FORMAT, GROUND)
-    ours, written = FORMAT.render(state), shown(state, FORMAT, travel)
+    ours, written = FORMAT.render(state), render_with_remainder(state, FORMAT, travel)
     assert [problem for problem in FORMAT.problems(written, "craft") if problem.severity == "error"] == []
     for base in (ours, written, None):
         together = merged(base, ours, written, FORMAT)
@@ -102,7 +102,7 @@ def test_an_edit_beside_the_block_is_still_seen(travel: SyncFacts) -> None:
     """Who edits a file that says how the session travels changes what they changed, and nothing else."""
     state = session()
     ours = FORMAT.render(state)
-    theirs = {**shown(state, FORMAT, travel), "goal": "Keep all of it"}
+    theirs = {**render_with_remainder(state, FORMAT, travel), "goal": "Keep all of it"}
     assert merged(ours, ours, theirs, FORMAT).document == {**ours, "goal": "Keep all of it"}
 
 
@@ -117,4 +117,4 @@ def test_formats_without_words_for_it_say_nothing(name: str) -> None:
         "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",
     )
     rules = registry.named(name)
-    assert shown(state, rules, SYNCED) == shown(state, rules)
+    assert render_with_remainder(state, rules, SYNCED) == render_with_remainder(state, rules)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
-from holdfast.formats.entries import Identities, led_to, named, same
+from holdfast.formats.entries import Identities, match_entries, named, same
 
 IDENTITIES: Identities = {("agents",): ("id",), ("done", "*"): (), ("decided",): ("at", "text")}
 PLACES = st.sampled_from([("agents",), ("done", 3), ("done", "x"), ("decided",), ("other",)])
@@ -81,35 +81,35 @@ def test_pending_tasks_are_their_own_words_even_when_they_look_like_times() -> N
 def test_a_new_entry_is_known_again_by_most_of_what_it_says() -> None:
     theirs: dict[str, Json] = {"one": {"at": 1, "text": "A", "x": 5}, "two": {"at": 1, "text": "B", "x": 5}}
     ours: dict[str, Json] = {"b": {"at": 2, "text": "B", "x": 5}, "a": {"at": 2, "text": "A", "x": 5, "y": None}}
-    assert led_to(theirs, ours) == {"one": "a", "two": "b"}
+    assert match_entries(theirs, ours) == {"one": "a", "two": "b"}
 
 
 def test_a_sentence_became_the_entry_that_says_it() -> None:
     ours: dict[str, Json] = {"x": {"at": 1, "text": "no"}, "y": {"at": 1, "text": "it broke"}}
-    assert led_to({"it broke": "it broke"}, ours) == {"it broke": "y"}
-    assert led_to({"something else": "something else"}, ours) == {}
+    assert match_entries({"it broke": "it broke"}, ours) == {"it broke": "y"}
+    assert match_entries({"something else": "something else"}, ours) == {}
 
 
 def test_an_entry_that_says_nothing_became_the_one_that_says_least_of_those_left() -> None:
     ours: dict[str, Json] = {"x": {"at": 1, "text": "no", "who": "a"}, "y": {"at": 1, "text": "{}", "who": None}}
-    assert led_to({"{}": {}}, ours) == {"{}": "y"}
-    assert led_to({"{}": {}, "z": {"text": "{}"}}, ours) == {"z": "y", "{}": "x"}
+    assert match_entries({"{}": {}}, ours) == {"{}": "y"}
+    assert match_entries({"{}": {}, "z": {"text": "{}"}}, ours) == {"z": "y", "{}": "x"}
 
 
 def test_entries_that_agree_in_nothing_are_two() -> None:
-    assert led_to({"one": {"at": 1, "text": "A"}}, {"two": {"at": 2, "text": "B"}}) == {}
-    assert led_to({"": "", "{}": {}}, {"Add tests": "Add tests"}) == {}
+    assert match_entries({"one": {"at": 1, "text": "A"}}, {"two": {"at": 2, "text": "B"}}) == {}
+    assert match_entries({"": "", "{}": {}}, {"Add tests": "Add tests"}) == {}
 
 
 def test_of_a_thousand_new_entries_each_is_known_again() -> None:
     theirs: dict[str, Json] = {f"e{number}": f"e{number}" for number in range(1000)}
     ours: dict[str, Json] = {f"1\ne{number}": {"at": 1, "text": f"e{number}"} for number in range(1000)}
-    assert led_to(theirs, ours) == dict(zip(theirs, ours, strict=True))
+    assert match_entries(theirs, ours) == dict(zip(theirs, ours, strict=True))
 
 
 @given(st.dictionaries(st.text("abc"), VALUES, max_size=4), st.dictionaries(st.text("abc"), VALUES, max_size=4))
 def test_every_entry_became_one_at_most(theirs: dict[str, Json], ours: dict[str, Json]) -> None:
-    found = led_to(theirs, ours)
+    found = match_entries(theirs, ours)
     assert found.keys() <= theirs.keys()
     assert set(found.values()) <= ours.keys()
     assert len(set(found.values())) == len(found)

@@ -295,7 +295,7 @@ def test_another_feature_id_is_another_session() -> None:
     after = example()
     assert isinstance(after["state"], dict)
     after["state"]["feature_id"] = "other-2025-01-09"
-    with pytest.raises(Refused, match="names the session"):
+    with pytest.raises(Refused, match="identifies the session"):
         changed(example(), after)
 
 

@@ -13,7 +13,7 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
-from holdfast.formats.base import Document, Tidied
+from holdfast.formats.base import Document, TidyDocument
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.convert import state_of
@@ -32,7 +32,7 @@ LINE: Document = {
 }  # fmt: skip
 
 
-def tidied(value: Json) -> Tidied:
+def tidied(value: Json) -> TidyDocument:
     """Tidy, and what tidying promises: strictly valid, tidy for good, and the round trip is exact."""
     found = FORMAT.tidy(value, GROUND)
     document = found.document
@@ -149,7 +149,7 @@ def test_a_feature_without_any_name_is_refused() -> None:
 
 
 def test_a_session_that_began_at_no_time_is_refused() -> None:
-    with pytest.raises(Invalid, match="nothing says when"):
+    with pytest.raises(Invalid, match="the start of the session is missing"):
         FORMAT.tidy({"feature_id": "oauth", "current_state": {}}, GROUND)
 
 

@@ -24,7 +24,7 @@ from holdfast.formats.base import Document, Place
 from holdfast.formats.document_paths import covered
 from holdfast.formats.entries import named, same
 from holdfast.formats.merge import MergeConflict, distance, merged
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from tests.formats.stub_format import STUB
 from tests.support.histories import Device, started
 
@@ -342,11 +342,11 @@ _STEPS: tuple[EventData, ...] = (
 
 def _versions(device: Device, name: str) -> list[Document]:
     rules = registry.named(name)
-    found = [shown(device.state(), rules)]
+    found = [render_with_remainder(device.state(), rules)]
     for step in _STEPS:
         device.wait(70_000)
         device.record(step)
-        found.append(shown(device.state(), rules))
+        found.append(render_with_remainder(device.state(), rules))
     return found
 
 

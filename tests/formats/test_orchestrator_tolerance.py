@@ -15,7 +15,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import parse_time
 from holdfast.formats import registry
-from holdfast.formats.base import Document, ImportContext, Place, Tidied
+from holdfast.formats.base import Document, ImportContext, Place, TidyDocument
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import state_of
 from holdfast.formats.document_paths import at
@@ -70,22 +70,22 @@ def without(*places: Place) -> Document:
     return document
 
 
-def tidied(document: Json, ground: ImportContext = GROUND) -> Tidied:
+def tidied(document: Json, ground: ImportContext = GROUND) -> TidyDocument:
     """Put right: then it is valid, and makes the round trip."""
     made = RULES.tidy(document, ground)
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
-    assert RULES.tidy(made.document, ground) == Tidied(made.document, [])
+    assert RULES.tidy(made.document, ground) == TidyDocument(made.document, [])
     shown = RULES.render(state_of(made.document, RULES, ground))
     assert restored(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
     return made
 
 
-def noted(made: Tidied) -> list[Place]:
+def noted(made: TidyDocument) -> list[Place]:
     return [note.place for note in made.notes]
 
 
 def test_a_valid_document_is_left_as_it_is() -> None:
-    assert tidied(PLAIN) == Tidied(PLAIN, [])
+    assert tidied(PLAIN) == TidyDocument(PLAIN, [])
 
 
 # ── what is put right ────────────────────────────────────────────────────────────────────────────────────

@@ -17,11 +17,11 @@ from holdfast.formats.base import TimedEvent
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import folded
 from holdfast.formats.document_paths import written
-from holdfast.formats.recovery.identify import completed, meant
+from holdfast.formats.recovery.identify import complete, identify
 from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.salvage import EXTRA, NO_GOAL, additions, beginning
 from holdfast.formats.unknown.keys import recognises
-from holdfast.formats.unknown.read import reading
-from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
+from holdfast.formats.unknown.read import read_document
 from holdfast.formats.unknown.table import GROUPS, TABLE, row_of, words_of
 from tests.support import spec_examples
 
@@ -48,7 +48,7 @@ HAND_MADE: dict[str, Any] = {
 
 def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
-    heard = beginning(reading(value, GROUND), value, GROUND)
+    heard = beginning(read_document(value, GROUND), value, GROUND)
     assert isinstance(heard[0].data, SessionStarted)
     assert [event.at for event in heard] == sorted(event.at for event in heard)
     assert all(event.at <= GROUND.now for event in heard)
@@ -63,7 +63,7 @@ def plan(state: State) -> dict[str, str]:
 
 
 def mapping(value: Any) -> dict[str, str]:
-    return {written(note.place): note.message for note in reading(value, GROUND).notes}
+    return {written(note.place): note.message for note in read_document(value, GROUND).notes}
 
 
 def test_everything_that_is_usual_is_recognised() -> None:
@@ -96,7 +96,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
         "2025-01-02T10:00:00.000Z",
     )
     assert [change.path for change in shown.files] == ["src/b.py"]
-    assert reading(HAND_MADE, GROUND).alias == "tuesday"
+    assert read_document(HAND_MADE, GROUND).alias == "tuesday"
 
 
 def test_the_whole_document_is_kept_under_extra() -> None:
@@ -191,7 +191,7 @@ def test_progress_is_understood(said: Any, progress: float) -> None:
 
 @pytest.mark.parametrize("key", ["", "[", "—", " "])
 def test_key_without_a_word_is_no_reason_to_refuse_the_file(key: str) -> None:
-    found = reading({"done": {key: ["b"], "done": {"x": "done"}}}, GROUND)
+    found = read_document({"done": {key: ["b"], "done": {"x": "done"}}}, GROUND)
 
     assert [task.text for task in found.tasks if task.status == "done"][:1] == ["b"]
 
@@ -232,8 +232,8 @@ NOT_GOALS = [
 def test_goal_is_never_a_number_a_path_a_date_or_none(key: str) -> None:
     for value in NOT_GOALS:
         document: dict[str, Any] = {key: value, "next_steps": ["Measure it"]}
-        assert reading(document, GROUND).goal is None, value
-        assert reading({**document, "sprint": "Faster checkout"}, GROUND).goal == "Faster checkout", value
+        assert read_document(document, GROUND).goal is None, value
+        assert read_document({**document, "sprint": "Faster checkout"}, GROUND).goal == "Faster checkout", value
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_commit_is_read_from_its_many_names(document: Any, commit: str | None) -
     ],
 )
 def test_branch_is_the_sessions_own(document: Any, branch: str | None) -> None:
-    assert reading({"goal": "x", **document}, GROUND).branch == branch
+    assert read_document({"goal": "x", **document}, GROUND).branch == branch
 
 
 OLD: dict[str, Any] = {
@@ -377,7 +377,7 @@ OLD: dict[str, Any] = {
 )  # fmt: skip
 def test_old_entries_say_nothing_about_the_session(holder: Any) -> None:
     document: dict[str, Any] = {"goal": "New goal", "last_updated": "2025-05-01T10:00:00Z"}
-    found, plain = reading({**document, **holder}, GROUND), reading(document, GROUND)
+    found, plain = read_document({**document, **holder}, GROUND), read_document(document, GROUND)
     assert found == plain
 
 
@@ -414,7 +414,7 @@ FIRST: dict[str, Any] = {
 
 
 def after(first: Any, *later: Any) -> State:
-    heard = beginning(reading(first, GROUND), first, GROUND)
+    heard = beginning(read_document(first, GROUND), first, GROUND)
     for version in later:
         heard += additions(version, folded(heard, "s"), GROUND)
     state = folded(heard, "s")
@@ -423,7 +423,7 @@ def after(first: Any, *later: Any) -> State:
 
 
 def test_the_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
-    state = folded(beginning(reading(FIRST, GROUND), FIRST, GROUND), "s")
+    state = folded(beginning(read_document(FIRST, GROUND), FIRST, GROUND), "s")
     assert additions(FIRST, state, GROUND) == []
     assert additions(dict(reversed(FIRST.items())), state, GROUND) == []
 
@@ -449,7 +449,7 @@ def test_a_later_version_adds_tasks_and_completes_others() -> None:
 
 def test_a_later_version_changes_only_what_the_file_changed() -> None:
     """What was edited here since, and stands in the file as before, stays edited."""
-    heard = beginning(reading(FIRST, GROUND), FIRST, GROUND)
+    heard = beginning(read_document(FIRST, GROUND), FIRST, GROUND)
     edited = folded([*heard, TimedEvent(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
     added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, GROUND)
     assert not any(isinstance(event.data, SessionEdited) for event in added)
@@ -495,18 +495,18 @@ def test_a_cut_document_is_recognised_and_completed(name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     for part in (3, 5, 7, 9):
         found = recovered(raw[: len(raw) * part // 10])
-        what = meant(found.value)
+        what = identify(found.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]
-        tidy = completed(found.value, what, GROUND, cut=True)
+        tidy = complete(found.value, what, GROUND, cut=True)
         assert isinstance(tidy, tuple), (part, tidy)
         assert not any(problem.severity == "error" for problem in what.rules.problems(tidy.document, what.kind))
 
 
 def test_a_hand_made_file_is_none_of_the_formats() -> None:
-    assert meant(HAND_MADE) is None
-    assert meant({"goal": "x"}) is None
-    assert meant([1]) is None
+    assert identify(HAND_MADE) is None
+    assert identify({"goal": "x"}) is None
+    assert identify([1]) is None
 
 
 # ── what is the session's own ────────────────────────────────────────────────────────────────────────────
@@ -538,7 +538,7 @@ def test_facts_of_the_last_session_are_not_this_sessions(key: str) -> None:
         "branch": "old",
         "next_steps": ["Write docs"],
     }
-    found = reading({"project": "shop", key: earlier}, GROUND)
+    found = read_document({"project": "shop", key: earlier}, GROUND)
     assert (found.goal, found.summary, found.branch) == ("Work on shop", None, None)
     assert found.began == GROUND.now
     assert [(task.text, task.status) for task in found.tasks] == [("Write docs", "to do")]
@@ -554,16 +554,16 @@ def test_flat_facts_of_the_last_session_are_not_this_sessions(prefix: str) -> No
         f"{prefix}status": "completed",
         f"{prefix}goal": "Build a compiler",
     }
-    found = reading(value, GROUND)
+    found = read_document(value, GROUND)
     assert (found.goal, found.summary, found.branch, found.status) == ("Port the importer", None, None, None)
     assert found.began == found.updated == GROUND.now
     assert "Wrote the parser" in [note.text for note in found.remarks]
-    assert reading({f"{prefix}goal": "Build a compiler"}, GROUND).goal == "Build a compiler"
+    assert read_document({f"{prefix}goal": "Build a compiler"}, GROUND).goal == "Build a compiler"
 
 
 def test_last_save_of_the_session_is_its_own() -> None:
     assert (
-        format_time(reading({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
+        format_time(read_document({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
         == "2024-12-01"
     )
 
@@ -575,21 +575,23 @@ def test_task_at_hand_is_the_goal_by_its_id_and_by_its_words(key: str) -> None:
         {"id": "T2", "title": "Write the guide"},
     ]
     for name in ("T1", "Write the parser"):
-        found = reading({key: name, "tasks": listed}, GROUND)
+        found = read_document({key: name, "tasks": listed}, GROUND)
         assert found.goal == "Write the parser"
         assert [task.text for task in found.tasks] == ["Write the parser", "Write the guide"]
-    assert reading({key: "T7", "tasks": listed}, GROUND).goal == "T7"
-    alone = reading({key: "impl-core-commands"}, GROUND)
+    assert read_document({key: "T7", "tasks": listed}, GROUND).goal == "T7"
+    alone = read_document({key: "impl-core-commands"}, GROUND)
     assert (alone.goal, alone.tasks) == ("impl-core-commands", [])
 
 
 @pytest.mark.parametrize("key", ["task_progress", "progress", "overallProgress"])
 def test_progress_is_read_from_an_object_that_tells_it(key: str) -> None:
-    assert reading({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, GROUND).progress == 0.66
+    assert (
+        read_document({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, GROUND).progress == 0.66
+    )
 
 
 def test_progress_of_one_phase_is_not_the_sessions() -> None:
-    assert reading({"goal": "x y", "phase_2_progress": {"percentage": 66}}, GROUND).progress is None
+    assert read_document({"goal": "x y", "phase_2_progress": {"percentage": 66}}, GROUND).progress is None
 
 
 @pytest.mark.parametrize(
@@ -768,13 +770,13 @@ SHAPES: dict[str, tuple[Any, str | None, dict[str, str]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_goal_and_work_are_read_from_the_shapes_people_use(shape: str) -> None:
     value, goal, work = SHAPES[shape]
-    found = reading(value, GROUND)
+    found = read_document(value, GROUND)
     assert found.goal == goal
     assert {task.text: task.status for task in found.tasks} == work
 
 
 def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
-    found = reading(
+    found = read_document(
         {
             "current_task": "Rewrite the importer",
             "file_changes": [{"path": "a.py", "change": "modified"}],
@@ -846,18 +848,22 @@ def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dic
     ],
 )  # fmt: skip
 def test_date_is_read_as_people_write_it_where_it_is_one(written: str, day: str | None) -> None:
-    began = reading({"goal": "x y", "session_date": written}, GROUND).began
+    began = read_document({"goal": "x y", "session_date": written}, GROUND).began
     assert (format_time(began)[:10] if began != GROUND.now else None) == day
-    assert reading({"goal": written}, GROUND).goal is None or day is None or "(" in written
+    assert read_document({"goal": written}, GROUND).goal is None or day is None or "(" in written
 
 
 def test_error_is_told_by_its_message() -> None:
-    found = reading({"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, GROUND)
+    found = read_document(
+        {"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, GROUND
+    )
     assert [error.message for error in found.errors] == ["3 files unreadable", "No disk"]
 
 
 def test_later_version_without_times_makes_no_pause() -> None:
-    heard = beginning(reading({"goal": "x y", "next": ["a b"]}, GROUND), {"goal": "x y", "next": ["a b"]}, GROUND)
+    heard = beginning(
+        read_document({"goal": "x y", "next": ["a b"]}, GROUND), {"goal": "x y", "next": ["a b"]}, GROUND
+    )
     soon = GROUND._replace(now=GROUND.now + MINUTE)
     state = folded([*heard, *additions({"goal": "x y", "done": ["a b"]}, folded(heard, "s"), soon)], "s")
     assert view.session(state, now=soon.now).time.pauses == []
@@ -872,5 +878,5 @@ def test_later_version_without_times_makes_no_pause() -> None:
     ],
 )  # fmt: skip
 def test_sign_of_an_entry_says_where_it_stands(said: str, status: str) -> None:
-    found = reading({"goal": "x y", "todo": [said, "Sand"]}, GROUND)
+    found = read_document({"goal": "x y", "todo": [said, "Sand"]}, GROUND)
     assert {task.text.removesuffix(" ✅"): task.status for task in found.tasks} == {"Cut": status, "Sand": "to do"}

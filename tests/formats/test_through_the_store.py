@@ -15,8 +15,8 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.formats import registry
 from holdfast.formats.base import Document
 from holdfast.formats.entries import same
-from holdfast.formats.import_ import take_in
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.import_ import import_document
+from holdfast.formats.remainder import render_with_remainder
 from holdfast.keeper.keeper import Keeper
 from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
 
@@ -48,12 +48,12 @@ def drawn(name: str, data: st.DataObject) -> Document:
 def test_what_is_imported_is_exported_to_the_letter(name: str, data: st.DataObject) -> None:
     document, rules = drawn(name, data), registry.named(name)
     with opened() as keeper:
-        taken = take_in(keeper, document, rules)
+        taken = import_document(keeper, document, rules)
         assert taken.notes == []
         state = keeper.state(taken.session)
-        assert same(shown(state, rules), document)
+        assert same(render_with_remainder(state, rules), document)
         assert state.clashes == []
-        again = take_in(keeper, document, rules)
+        again = import_document(keeper, document, rules)
         assert (again.session, again.events) == (taken.session, 0)
 
 
@@ -65,7 +65,7 @@ def test_another_formats_view_of_it_changes_nothing(name: str, data: st.DataObje
     document, rules = drawn(name, data), registry.named(name)
     other = registry.named(data.draw(st.sampled_from([item for item in DOCUMENTS if item != name])))
     with opened() as keeper:
-        session = take_in(keeper, document, rules).session
-        taken = take_in(keeper, shown(keeper.state(session), other), other)
+        session = import_document(keeper, document, rules).session
+        taken = import_document(keeper, render_with_remainder(keeper.state(session), other), other)
         assert taken.session == session
-        assert same(shown(keeper.state(session), rules), document)
+        assert same(render_with_remainder(keeper.state(session), rules), document)

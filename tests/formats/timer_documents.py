@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.formats.base import Document
-from holdfast.formats.timer.names import TIMEOUT
+from holdfast.formats.timer.fields import TIMEOUT
 
 MINUTE = 60_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

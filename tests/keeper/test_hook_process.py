@@ -35,7 +35,7 @@ from holdfast.formats import registry
 from holdfast.formats.base import Document, TimedEvent
 from holdfast.formats.merge import distance
 from holdfast.formats.mirror import base_version
-from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.remainder import remainder_event, render_with_remainder
 from holdfast.keeper.session import SessionHandle
 from holdfast.workspace.settings import change, find_setting
 
@@ -219,7 +219,7 @@ def seen(keeper: Keeper, session: SessionHandle, name: str) -> list[Document]:
     from holdfast.core.fold import fold
 
     events = list(keeper.store().events(session.id))
-    return [shown(fold(events[:count]), registry.named(name)) for count in range(1, len(events) + 1)]
+    return [render_with_remainder(fold(events[:count]), registry.named(name)) for count in range(1, len(events) + 1)]
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
@@ -262,8 +262,8 @@ def test_only_the_last_versions_are_looked_at(
 def test_what_a_format_cannot_say_is_part_of_its_versions(keeper: Keeper, session: SessionHandle) -> None:
     """Kept beside the events, and shown: a copy made before is told from one made after."""
     rules = registry.named("orchestrator")
-    before = shown(session.state(), rules)
-    kept = keep(session.state(), rules, {**before, "x-own": "kept"})
+    before = render_with_remainder(session.state(), rules)
+    kept = remainder_event(session.state(), rules, {**before, "x-own": "kept"})
     assert kept is not None
     hear(keeper, session.id, TimedEvent(session.state().updated_at, kept))
     events = list(keeper.store().events(session.id))

@@ -52,7 +52,7 @@ def test_recover_reads_a_newer_feature_and_says_so(calls: Calls) -> None:
     code, out, err = calls("recover", STATE, "--start")
     assert code == 0
     assert "Mow the lawn" in out
-    assert "$.version: is a version that Holdfast does not know: read like the one it knows" in out + err
+    assert "$.version: is a version that Holdfast does not support: read as the one it supports" in out + err
     assert calls.json("status")["session"]["goal"] == "Mow the lawn"
     assert (calls.project / STATE).read_text() == NEWER
 

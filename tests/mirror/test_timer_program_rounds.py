@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast import Keeper
 from holdfast.core.times import MINUTE, SECOND, parse_time
-from holdfast.formats.timer.names import TIMEOUT
+from holdfast.formats.timer.fields import TIMEOUT
 from holdfast.formats.timestamps import shortest
 from holdfast.machine.wall import Wall
 from tests.support.mirrored_project import TIMER, Project

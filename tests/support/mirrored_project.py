@@ -14,7 +14,7 @@ from holdfast import Keeper
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
-from holdfast.formats.export import exported
+from holdfast.formats.export import export_document
 from holdfast.formats.mirror.contract.feature_files import gathered
 from holdfast.formats.validate import Validator
 
@@ -100,7 +100,7 @@ class Project:
             for session in tree.sessions.get(name, ()):
                 state = keeper.store().state(session)
                 assert state is not None
-                document, _ = exported(keeper, state, rules)
+                document, _ = export_document(keeper, state, rules)
                 here = session == current and view.status_of(state) not in FINISHED
                 alias = rules.alias(document)
                 if name == "orchestrator":

@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError, Refused
 from holdfast.formats import export
 from holdfast.formats.mirror.layouts import LAYOUTS
 from holdfast.formats.registry import NAMES, named
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from holdfast.keeper import doctor
 from tests.support.connect_setup import Ground
 
@@ -215,11 +215,11 @@ def test_features_of_a_contract_that_became_links_are_left_alone(ground: Ground,
 def test_export_writes_through_no_link(ground: Ground, outside: Path, format_: str) -> None:
     """A file name that is a link: refused, whatever it leads to."""
     rules = named(format_)
-    document = shown(ground.keeper.start("G").state(), rules)
+    document = render_with_remainder(ground.keeper.start("G").state(), rules)
     for target in (outside / "file.json", outside / "missing"):
         (ground.project / "out.json").symlink_to(target)
         with pytest.raises(HoldfastError):
-            export.put(str(ground.project / "out.json"), document, rules)
+            export.write_document(str(ground.project / "out.json"), document, rules)
         (ground.project / "out.json").unlink()
         assert os.listdir(outside) == ["file.json"]
         assert (outside / "file.json").read_bytes() == PRECIOUS

@@ -13,10 +13,11 @@ Whatever implements this passes `holdfast.formats.conformance`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
 from holdfast.core.events import EventData, ProjectFacts, TimerRules
@@ -44,7 +45,7 @@ class FormatNote(NamedTuple):
     message: str
 
 
-class Tidied(NamedTuple):
+class TidyDocument(NamedTuple):
     """A document as the specification wants it, and what had to be assumed to get there."""
 
     document: Document
@@ -74,6 +75,9 @@ class ImportContext(NamedTuple):
     tasks: Collection[str] | None = None
     # When somebody changed the mirrored file that a document is in; None where it is in no such file.
     edited: int | None = None
+
+
+_NUMBER: Final = re.compile(r"\s*v?(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?\s*\Z", re.ASCII)
 
 
 class Format(ABC):
@@ -121,7 +125,7 @@ class Format(ABC):
         """A quick look at JSON text: True only when `problems` would find nothing. May say False at any time."""
 
     @abstractmethod
-    def tidy(self, value: Json, context: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         """The document with the deviations that are met in the wild put right. Raises `Invalid` when it cannot be."""
 
     @abstractmethod
@@ -152,11 +156,11 @@ class Format(ABC):
     def render(self, state: State) -> Document:
         """The state as a document, as of its last event."""
 
-    def travelling(self, document: Document, travel: SyncFacts) -> Document:  # noqa: ARG002
+    def with_sync(self, document: Document, travel: SyncFacts) -> Document:  # noqa: ARG002
         """A rendering that says how the session travels, where the format has words for that."""
         return document
 
-    def placed(self, document: Document, path: str) -> Document:  # noqa: ARG002
+    def with_path(self, document: Document, path: str) -> Document:  # noqa: ARG002
         """A rendering that says where the project is on this device, where the format has words for that."""
         return document
 
@@ -170,7 +174,7 @@ class Format(ABC):
         """The files a document consists of, each with its kind: one, except for contract."""
         return [(self.kinds[0], document)]
 
-    def alone(self, document: Document) -> Document:
+    def single_file(self, document: Document) -> Document:
         """What of a document one file can hold: all of it, except for contract."""
         return document
 
@@ -181,3 +185,20 @@ class Format(ABC):
         from holdfast.formats.text.json import written
 
         return written(document)
+
+
+# ── versions of layouts ──────────────────────────────────────────────────────────────────────────────────
+
+
+def version_parts(version: Json) -> tuple[int, ...] | None:
+    """A version as three numbers, 0 for those it leaves out; None when it is no version."""
+    if isinstance(version, bool) or not isinstance(version, (str, int, float)):
+        return None
+    found = _NUMBER.match(str(version))
+    return None if found is None else tuple(int(group or 0) for group in found.groups())
+
+
+def is_newer(version: Json, known: str) -> bool:
+    """Newer in any part: what it changed, nobody here can know."""
+    one, other = version_parts(version), version_parts(known)
+    return one is not None and other is not None and one > other

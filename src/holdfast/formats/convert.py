@@ -17,7 +17,7 @@ from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext, TimedEvent
-from holdfast.formats.discover import FoundDocument
+from holdfast.formats.discover import SourceDocument
 from holdfast.formats.import_context import import_context
 from holdfast.formats.remainder import losses, remainder, restored
 from holdfast.sessions import format_names
@@ -75,7 +75,7 @@ def converted(
             shown = target.tidy(restored(shown, luggage[target.name], target.identities), context).document
             used = True
     if one_file:
-        shown = target.alone(shown)
+        shown = target.single_file(shown)
     home = source.render(state_of(shown, target, context))
     if not carry:
         return Converted(shown, _lost(home, document, luggage, source, target, used=used))
@@ -158,7 +158,7 @@ class Conversion(NamedTuple):
     notes: list[FormatNote]
 
 
-def convert(ws: Workspace, source: FoundDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
+def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
     """As tolerant as an import, and says as much."""
     here = import_context(ws)
     try:

@@ -6,8 +6,9 @@ walks it.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -15,11 +16,11 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, NotFound
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Format, FormatNote
-from holdfast.formats.recovery.identify import is_anothers
-from holdfast.formats.session_files import session_files, suspicious
+from holdfast.formats.detect import CONTRACT_HOME, may_be_meant, named_like, placed
+from holdfast.formats.recovery.identify import is_foreign
+from holdfast.formats.text.nodes import NotADocument as NoDocument
 from holdfast.formats.text.read import LIMIT, ReadDocument, read, read_json, read_text, read_toml, read_yaml
-from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
-from holdfast.machine.files import display_path, explain, read_limited
+from holdfast.machine.files import PREFIX, display_path, explain, read_limited
 
 _BOM: Final = b"\xef\xbb\xbf"
 # Kinds of file that list sessions and are none.
@@ -32,7 +33,7 @@ class _Foreign(Invalid):
     """A document of none of the four formats."""
 
 
-class FoundDocument(NamedTuple):
+class SourceDocument(NamedTuple):
     """A document, and which format it is in."""
 
     path: str
@@ -51,7 +52,7 @@ class UnreadFile(NamedTuple):
     value: Json = None
 
 
-def sources(paths: Sequence[str], name: str | None = None) -> Iterator[FoundDocument | UnreadFile]:
+def sources(paths: Sequence[str], name: str | None = None) -> Iterator[SourceDocument | UnreadFile]:
     """Every document in these files and directories, each once. `name` says which format they are in."""
     for path in paths:  # before anything is done with the first
         if path != "-" and not os.path.lexists(path):
@@ -68,7 +69,7 @@ def sources(paths: Sequence[str], name: str | None = None) -> Iterator[FoundDocu
         yield from found or [UnreadFile(path, none_in(path))]
 
 
-def _advised(one: FoundDocument | UnreadFile) -> FoundDocument | UnreadFile:
+def _advised(one: SourceDocument | UnreadFile) -> SourceDocument | UnreadFile:
     """Say what to do with a file of none of the formats. Not for every file of a directory: most are not meant."""
     if isinstance(one, UnreadFile) and isinstance(one.error, _Foreign):
         from holdfast.formats.unknown.keys import recognises
@@ -101,11 +102,11 @@ def reason(error: HoldfastError, path: str) -> str:
     return said
 
 
-def _in_directory(path: str, name: str | None) -> Iterator[FoundDocument | UnreadFile]:
-    walked = session_files(path)
+def _in_directory(path: str, name: str | None) -> Iterator[SourceDocument | UnreadFile]:
+    walked = find_session_files(path)
     features: set[str] = set()
     placed = [file for file, (_, kind) in walked.placed if kind not in _NOT_SESSIONS]
-    found: list[tuple[str, FoundDocument | UnreadFile]] = []
+    found: list[tuple[str, SourceDocument | UnreadFile]] = []
     for file in [*placed, *walked.loose]:
         feature = _feature_of(file)
         if feature is not None and feature in features:
@@ -116,12 +117,12 @@ def _in_directory(path: str, name: str | None) -> Iterator[FoundDocument | Unrea
         if feature is not None:
             one = one._replace(path=_shown_as(one, os.path.dirname(file)))
         found.append((file, one))
-    asked = suspicious(path, [file for file, one in found if isinstance(one, FoundDocument)])
+    asked = suspicious(path, [file for file, one in found if isinstance(one, SourceDocument)])
     for file, one in found:
         # Among files that lie about anywhere, only what is recognised is meant, or was before it broke.
         if file in placed or (
             one.kind not in _NOT_SESSIONS
-            if isinstance(one, FoundDocument)
+            if isinstance(one, SourceDocument)
             else _was_meant(file, one, asked=not walked.placed and asked(file))
         ):
             yield one
@@ -138,11 +139,11 @@ def _was_meant(file: str, one: UnreadFile, *, asked: bool) -> bool:
         return isinstance(one.error, Failed)
     with suppress(HoldfastError):
         raw = read_limited(file, LIMIT, what=_WHAT)
-        return detect.shows_signs(raw) or (asked and not is_anothers(raw, file))
+        return detect.shows_signs(raw) or (asked and not is_foreign(raw, file))
     return asked
 
 
-def one_source(path: str, name: str | None = None) -> FoundDocument:
+def single_source(path: str, name: str | None = None) -> SourceDocument:
     """The one document at a path. Raises what is wrong with it."""
     found = list(sources([path], name))
     if len(found) > 1:
@@ -154,23 +155,23 @@ def one_source(path: str, name: str | None = None) -> FoundDocument:
     return found[0]
 
 
-def _source(path: str, name: str | None) -> FoundDocument | UnreadFile:
+def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
     value: Json = None
     try:
         feature = _feature_of(path)
         if feature is not None and name in (None, "contract") and _is_contracts(path, feature, name):
             from holdfast.formats.mirror.contract.feature_files import gathered
 
-            return FoundDocument(path, registry.named("contract"), gathered(feature), [])
+            return SourceDocument(path, registry.named("contract"), gathered(feature), [])
         document = read_document(read_limited(path, LIMIT, what=_WHAT), path)
         value = document.value
         if name is not None:
-            return FoundDocument(path, _asked_for(name, value, path), value, document.notes)
+            return SourceDocument(path, _asked_for(name, value, path), value, document.notes)
         found = detect.recognised(value, path)
         if found is None:
             why = detect.foreign(value) or "it is none of the four formats"
             raise _Foreign(f"{_where(path)}: {why}", file=path)
-        return FoundDocument(path, found[0], value, document.notes, found[1])
+        return SourceDocument(path, found[0], value, document.notes, found[1])
     except NoDocument as error:
         error.hint = error.hint or _advice(error, path)
         return UnreadFile(path, error)
@@ -237,9 +238,9 @@ def _notes(raw: bytes, path: str) -> ReadDocument:
     return ReadDocument(outline(text), lambda _: None, notes)
 
 
-def _shown_as(one: FoundDocument | UnreadFile, folder: str) -> str:
+def _shown_as(one: SourceDocument | UnreadFile, folder: str) -> str:
     """A feature goes by its directory; where one of its files is to blame, by that."""
-    if isinstance(one, FoundDocument):
+    if isinstance(one, SourceDocument):
         return folder if not one.kind else one.path
     file = os.path.basename(one.error.file or "")
     return os.path.join(folder, file) if file in detect.FEATURE_FILES else folder
@@ -262,3 +263,90 @@ def _feature_of(path: str) -> str | None:
     if name in ("state.yaml", "implementation-plan.yaml", "history.jsonl"):
         return folder if os.path.exists(os.path.join(folder, "state.yaml")) or name != "history.jsonl" else None
     return None
+
+
+# ── in a directory ───────────────────────────────────────────────────────────────────────────────────────
+
+_PASSED_OVER: Final = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox"))
+MOST: Final = 200_000  # entries; a home directory named by mistake should end
+
+
+class Walked(NamedTuple):
+    """What was found: paths as the person would write them, sorted."""
+
+    # At a place of a format, with the format and the kind of file.
+    placed: list[tuple[str, tuple[str, str]]]
+    # Of a name that a session file may have.
+    loose: list[str]
+    # Directories that could not be looked into.
+    closed: list[tuple[str, OSError]]
+    # The contract's own directories, and the directories of features in them.
+    homes: list[str]
+    features: list[str]
+
+
+def find_session_files(root: str) -> Walked:
+    found = Walked([], [], [], [], [])
+    below: list[str] = []
+    collected: list[str] = []
+    top = os.path.abspath(root)
+    left = MOST
+    # The path to show, and the absolute one, by which places are recognised.
+    folders = [(root, top)]
+    while folders and left > 0:
+        here, absolute = folders.pop()
+        try:
+            with os.scandir(here) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            found.closed.append((here, error))
+            continue
+        left -= len(listed)
+        contract = CONTRACT_HOME in (os.path.basename(absolute), os.path.basename(os.path.dirname(absolute)))
+        if contract:
+            (found.homes if os.path.basename(absolute) == CONTRACT_HOME else found.features).append(here)
+        inner: list[tuple[str, str]] = []
+        for entry in listed:
+            name = entry.name
+            if _set_aside(name) or (contract and name.startswith(".")):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                # What stands in a feature's directory is the feature's own, not another project.
+                if name not in _PASSED_OVER and not (contract and os.path.basename(absolute) != CONTRACT_HOME):
+                    inner.append((entry.path, os.path.join(absolute, name)))
+            elif may_be_meant(name) and entry.is_file(follow_symlinks=False):
+                owner = placed(f"{absolute}/{name}")
+                if owner is not None:
+                    found.placed.append((entry.path, owner))
+                elif named_like(name):
+                    (found.loose if absolute == top else below).append(entry.path)
+                elif absolute == top:
+                    collected.append(entry.path)
+        folders.extend(reversed(inner))
+    if not found.placed:
+        # A directory of documents that somebody collected, rather than a project.
+        found.loose.extend([*collected, *below])
+    return found
+
+
+def suspicious(root: str, sessions: Iterable[str]) -> Callable[[str], bool]:
+    """Of files that cannot be read, where nothing has a place of its own: which may have been sessions?
+
+    Those in the directory that was named, and those that lie among sessions; not every broken file of a whole tree.
+    """
+    folders = {os.path.abspath(root), *(os.path.dirname(os.path.abspath(path)) for path in sessions)}
+    return lambda path: os.path.dirname(os.path.abspath(path)) in folders
+
+
+def refuse_circle(path: str) -> None:
+    """Raise when a path that was named is a link that leads nowhere but to itself, whoever wants to read it."""
+    if path != "-" and os.path.islink(path):
+        try:
+            os.stat(path)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise explain(error, "read", path) from error
+
+
+def _set_aside(name: str) -> bool:
+    return ".rejected-" in name or name.startswith(PREFIX)

@@ -64,7 +64,7 @@ def _spelled(value: str) -> str:
     return value
 
 
-def led_to(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> dict[str, str]:
+def match_entries(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> dict[str, str]:
     """Which of our new entries each of theirs became, where it is known by another name since: theirs, then ours.
 
     A time before the session's beginning is moved there, a path is written in one way, an error of no known shape is

@@ -14,7 +14,7 @@ from holdfast.formats.base import Document, Format, FormatNote
 from holdfast.formats.contract import ContractFormat
 from holdfast.formats.mirror.contract import feature_dirs, layout
 from holdfast.formats.mirror.contract.yaml_files import Mapping
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from holdfast.machine import files
 from holdfast.sessions.work_trees import path_here
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-def put_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] = ()) -> list[str]:
+def write_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] = ()) -> list[str]:
     """Make the feature in the directory at `path`; `lines` are its history beside what the document has."""
     others = document.get("history")
     told = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
@@ -50,7 +50,7 @@ def _whole(document: Mapping) -> Mapping:
     return {**document, "plan": plan, "entry": entry}
 
 
-def exported(ws: Workspace, state: State, rules: Format) -> tuple[Document, list[FormatNote]]:
+def export_document(ws: Workspace, state: State, rules: Format) -> tuple[Document, list[FormatNote]]:
     """The document, and what there is to say about it."""
     notes: list[FormatNote] = []
     status = view.status_of(state)
@@ -61,7 +61,7 @@ def exported(ws: Workspace, state: State, rules: Format) -> tuple[Document, list
     if isinstance(rules, ContractFormat) and (renamed := rules.model_note(state)) is not None:
         notes.append(FormatNote(("state", "current_state", "model_in_use"), renamed))
     path = path_here(ws, state) if rules.located else None
-    return shown(state, rules, ws.sync_facts(state), path), notes
+    return render_with_remainder(state, rules, ws.sync_facts(state), path), notes
 
 
 def is_layout(path: str | None, rules: Format) -> bool:
@@ -70,7 +70,7 @@ def is_layout(path: str | None, rules: Format) -> bool:
     return rules.name == "contract" and named
 
 
-def put(path: str, document: Document, rules: Format) -> list[str]:
+def write_document(path: str, document: Document, rules: Format) -> list[str]:
     """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
@@ -82,7 +82,7 @@ def put(path: str, document: Document, rules: Format) -> list[str]:
             file=path,
         )
     if is_layout(path, rules):
-        return put_layout(path, document)
+        return write_layout(path, document)
     if os.path.isdir(path):
         raise Conflict(
             f"{files.display_path(path)} is a directory", hint="Name the file that is to be written.", file=path

@@ -20,13 +20,13 @@ from holdfast.core.secrets.patterns import redact_document
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, parse_time
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
-from holdfast.formats.discover import FoundDocument, sources
+from holdfast.formats.discover import SourceDocument, sources
 from holdfast.formats.import_context import import_context
 from holdfast.formats.mirror.base_version import OLDER, is_older, nearest_version
 from holdfast.formats.mirror.edits import merge_edit
-from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.remainder import remainder_event, render_with_remainder
 from holdfast.formats.text.json import written
-from holdfast.formats.text.yaml_nodes import NotADocument as NoDocument
+from holdfast.formats.text.nodes import NotADocument as NoDocument
 from holdfast.sessions import work_trees
 from holdfast.sessions.format_names import session_id
 from holdfast.store import origin
@@ -47,7 +47,7 @@ class ImportedDocument(NamedTuple):
     notes: list[FormatNote]
 
 
-def take_in(
+def import_document(
     ws: Workspace, value: Json, rules: Format, *, make_current: bool = False, of_project: bool = False
 ) -> ImportedDocument:
     """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded.
@@ -56,7 +56,7 @@ def take_in(
     """
     seen = projects.observe(ws.place, "")
     here = import_context(ws, seen)
-    document, notes = readied(ws, value, rules, here)
+    document, notes = prepare(ws, value, rules, here)
     store = ws.store()
     with ws.transaction() as transaction:
         project = projects.find_project(store, seen)
@@ -101,14 +101,14 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
     )
 
 
-def readied(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
+def prepare(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
     """The document as it may be stored: put right, and without secrets."""
     document, notes = rules.tidy(value, here)
     clean, found = redact_document(document)
     assert isinstance(clean, dict)
     for kind, count in found.items():
         ws.recorder.tally.redacted[kind] = ws.recorder.tally.redacted.get(kind, 0) + count
-        notes = [*notes, FormatNote((), f"secrets were cut out before anything was stored: {count} {kind}")]
+        notes = [*notes, FormatNote((), f"removed secrets before storing: {count} {kind}")]
     return clean, notes
 
 
@@ -136,7 +136,7 @@ def known_as(
         given = state is not None and state.aliases.get(rules.name) is not None
         if given and not named_by_us(ws, row.id, alias):
             continue
-        if state is not None and rules.alias(shown(state, rules)) == alias:
+        if state is not None and rules.alias(render_with_remainder(state, rules)) == alias:
             return row.id
     return None
 
@@ -179,7 +179,7 @@ def _begin(
         # Whatever happens from now on is done here, whoever began it.
         transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
     # A document says where its project was: that stays so until something happens to the session here.
-    rest = keep(state, rules, document, always=bool(rules.located))
+    rest = remainder_event(state, rules, document, always=bool(rules.located))
     if rest is not None:
         transaction.record(session, Draft(rest, state.updated_at, actor, f"file:{rules.name}:{source}:rest"))
     return session, state.count
@@ -202,7 +202,7 @@ def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salva
     """Every session in these files and directories. Raises only where a path is not there at all."""
     found: list[Imported] = []
     for source in sources(paths, name):
-        if isinstance(source, FoundDocument):
+        if isinstance(source, SourceDocument):
             taken = _take(ws, source)
             # With --salvage, what a format refuses is kept as well.
             salvaged = salvage and isinstance(taken.error, Invalid)
@@ -214,9 +214,9 @@ def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salva
     return found
 
 
-def _take(ws: Workspace, source: FoundDocument) -> Imported:
+def _take(ws: Workspace, source: SourceDocument) -> Imported:
     try:
-        taken = take_in(ws, source.value, source.rules)
+        taken = import_document(ws, source.value, source.rules)
     except HoldfastError as error:
         return Imported(source.path, source.rules.name, None, "not read", 0, source.notes, error)
     notes = [*source.notes, *taken.notes]
@@ -224,10 +224,10 @@ def _take(ws: Workspace, source: FoundDocument) -> Imported:
 
 
 def _salvage(ws: Workspace, path: str, value: Json, refused: HoldfastError | None = None) -> Imported:
-    from holdfast.formats.salvage import take_in_salvaged
+    from holdfast.formats.salvage import import_salvaged
 
     try:
-        taken = take_in_salvaged(ws, value, path)
+        taken = import_salvaged(ws, value, path)
     except HoldfastError as error:
         error.hint = error.hint or "holdfast start GOAL begins a session without it."
         return Imported(path, None, None, "not read", 0, [], error)

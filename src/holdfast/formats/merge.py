@@ -12,7 +12,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.times import parse_time
 from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import covers
-from holdfast.formats.entries import led_to, named, same
+from holdfast.formats.entries import match_entries, named, same
 
 
 class MergeConflict(NamedTuple):
@@ -153,5 +153,5 @@ class _Merging:
         """A new entry of theirs that has another name with us is still one entry, and theirs says it."""
         new = {name: entry for name, entry in there.items() if name not in before and name not in here}
         since = {name: entry for name, entry in here.items() if name not in before and name not in there}
-        ours = set(led_to(new, since).values())
+        ours = set(match_entries(new, since).values())
         return {name: entry for name, entry in here.items() if name not in ours}

@@ -15,7 +15,7 @@ from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refus
 from holdfast.core.times import file_stamp
 from holdfast.formats.base import Document, Format, FormatNote, ImportContext
 from holdfast.formats.convert import state_of
-from holdfast.formats.discover import FoundDocument, sources
+from holdfast.formats.discover import SourceDocument, sources
 from holdfast.formats.entries import same
 from holdfast.formats.import_context import import_context
 from holdfast.formats.text.read import LIMIT
@@ -53,7 +53,7 @@ def migrate(ws: Workspace, path: str) -> list[Migrated]:
     here = import_context(ws)
     found: list[Migrated] = []
     for source in sources([path]):
-        if isinstance(source, FoundDocument):
+        if isinstance(source, SourceDocument):
             found += _migrated(source, here, ws.now())
         else:
             found.append(Migrated(source.path, None, None, "refused", None, [], source.error))
@@ -97,7 +97,7 @@ def _beside(path: str) -> list[str]:
         raise files.explain(error, "read", path) from error
 
 
-def _migrated(source: FoundDocument, here: ImportContext, now: int) -> list[Migrated]:
+def _migrated(source: SourceDocument, here: ImportContext, now: int) -> list[Migrated]:
     rules = source.rules
     version = version_of(source.value, rules)
     try:
@@ -124,7 +124,7 @@ def version_of(value: Json, rules: Format) -> str | None:
     return None if named is None else str(named)
 
 
-def _texts(source: FoundDocument, document: Document) -> dict[str, bytes]:
+def _texts(source: SourceDocument, document: Document) -> dict[str, bytes]:
     """The files that must change, with what they become."""
     if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
         return {} if same(document, source.value) else {source.path: source.rules.write(document)}

@@ -53,7 +53,7 @@ class ProjectFile:
         self.known: str | None = None
         # Why it cannot be gone on with: damaged, or of a version or shape that Holdfast does not know.
         self.error: HoldfastError | None = None
-        # It is of a version that Holdfast does not know.
+        # It is of a version that Holdfast does not support.
         self.newer = False
         # Whether `recover` finds anything in it.
         self.recoverable = False
@@ -192,13 +192,13 @@ def _latest_change(ws: Workspace) -> int | None:
     )
 
 
-def take_in(ws: Workspace, file: ProjectFile) -> str:
+def import_file(ws: Workspace, file: ProjectFile) -> str:
     """Import the session of a file. Whoever goes on with it switches the mirror on after that."""
     from holdfast.formats.document_paths import note_words
-    from holdfast.formats.import_ import take_in
+    from holdfast.formats.import_ import import_document
 
     assert file.rules is not None
-    taken = take_in(ws, file.document, file.rules, of_project=True)
+    taken = import_document(ws, file.document, file.rules, of_project=True)
     ws.notices += [f"{file.typed}: {note_words(note)}." for note in taken.notes]
     return taken.session
 
@@ -290,7 +290,7 @@ def _examined(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
     if rescue.known is not None and rescue.more is None:
         return
     file.rules, file.document, file.known = rescue.rules, rescue.document, rescue.known
-    file.recoverable, file.newer = rescue.something and rescue.error is None, rescue.version is not None
+    file.recoverable, file.newer = rescue.has_content and rescue.error is None, rescue.version is not None
     if rescue.contents is not None:
         file.goal, file.status = rescue.contents.goal, rescue.contents.status
     if rescue.version is not None or rescue.error is not None:
@@ -305,7 +305,7 @@ def _examined(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
 
 
 def _damage(rescue: Rescue) -> str:
-    if not rescue.something:
+    if not rescue.has_content:
         return "nothing in it can be read"
     if rescue.lost_from is None:
         return "parts of it cannot be read"

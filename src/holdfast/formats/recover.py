@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.formats import registry
-from holdfast.formats.base import Format, FormatNote, ImportContext, Tidied
+from holdfast.formats.base import Format, FormatNote, ImportContext, TidyDocument
 from holdfast.formats.convert import state_of
 from holdfast.formats.detect import LOOKED_FOR
+from holdfast.formats.discover import find_session_files
 from holdfast.formats.import_context import import_context
-from holdfast.formats.recovery.identify import LISTS, Meant, completed, meant
+from holdfast.formats.recovery.identify import LISTS, FormatKind, complete, identify
 from holdfast.formats.recovery.recover import Recovered, recovered
-from holdfast.formats.session_files import session_files
 from holdfast.formats.text.read import LIMIT
 from holdfast.machine.files import display_path, explain, read_limited
 from holdfast.sessions.history import current_session
@@ -63,7 +63,7 @@ class Rescue(NamedTuple):
     version: HoldfastError | None = None
 
     @property
-    def something(self) -> bool:
+    def has_content(self) -> bool:
         return self.document is not None
 
 
@@ -74,7 +74,7 @@ def recover(ws: Workspace, path: str) -> list[Rescue]:
         raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
         return [_rescue(ws, path, here)]
-    walked = session_files(path)
+    walked = find_session_files(path)
     files = [*(file for file, _ in walked.placed), *walked.loose]
     if not files and not walked.closed:
         raise _none_in(path)
@@ -101,20 +101,20 @@ def start(ws: Workspace, rescue: Rescue) -> tuple[str, list[FormatNote]]:
     if rescue.known is not None:
         if rescue.more is None or rescue.rules is None:
             return rescue.known, []
-        from holdfast.formats.import_ import take_in
+        from holdfast.formats.import_ import import_document
 
-        return rescue.known, take_in(ws, rescue.more, rescue.rules).notes
+        return rescue.known, import_document(ws, rescue.more, rescue.rules).notes
     free = current_session(ws) is None
     if rescue.rules is None:
-        from holdfast.formats.salvage import take_in_salvaged
+        from holdfast.formats.salvage import import_salvaged
 
-        taken = take_in_salvaged(ws, rescue.document, rescue.path, make_current=free)
+        taken = import_salvaged(ws, rescue.document, rescue.path, make_current=free)
     else:
         if rescue.error is not None:
             raise rescue.error
-        from holdfast.formats.import_ import take_in
+        from holdfast.formats.import_ import import_document
 
-        taken = take_in(ws, rescue.document, rescue.rules, make_current=free)
+        taken = import_document(ws, rescue.document, rescue.rules, make_current=free)
     return taken.session, taken.notes
 
 
@@ -139,16 +139,16 @@ def _rescue(ws: Workspace, path: str, here: ImportContext) -> Rescue:
     plain = Rescue(path, None, found.whole, found.value, found.notes, found.lost_from, line)
     if found.value is None:
         return plain
-    what = meant(found.value, path)
+    what = identify(found.value, path)
     kind = _kind_in_feature(path) if what is None and not found.whole else None
     if kind is not None:
-        what = Meant(registry.named("contract"), kind)
+        what = FormatKind(registry.named("contract"), kind)
     if what is None:
         return plain
     if what.kind in LISTS or what.kind == "contract-history":
         document = found.documents if what.kind == "contract-history" else found.value
         return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
-    tidy, version = _completed(found, what, here, path)
+    tidy, version = _complete(found, what, here, path)
     if isinstance(tidy, HoldfastError):
         return plain._replace(rules=what.rules, error=tidy)
     whole = found.whole and version is None
@@ -167,28 +167,28 @@ def _rescue(ws: Workspace, path: str, here: ImportContext) -> Rescue:
     )  # fmt: skip
 
 
-def _completed(
-    found: Recovered, what: Meant, here: ImportContext, path: str
-) -> tuple[Tidied | HoldfastError, HoldfastError | None]:
+def _complete(
+    found: Recovered, what: FormatKind, here: ImportContext, path: str
+) -> tuple[TidyDocument | HoldfastError, HoldfastError | None]:
     """The document, or why there is none. One of an unknown version is read like the known one, and that is said."""
     cut, value = not found.whole, found.value
-    tidy = completed(value, what, here, cut=cut)
+    tidy = complete(value, what, here, cut=cut)
     if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
         return tidy, None
     key = "version" if what.rules.name == "contract" else "schema_version"
     for own in (value, {**value, key: what.rules.version}) if key in value else (value,):
         for document in (_with_rest_of_feature(own, what, path, cut=cut), own):
-            read = completed(document, what, here, cut=cut)
+            read = complete(document, what, here, cut=cut)
             if isinstance(read, HoldfastError):
                 continue
             if own is value or not isinstance(tidy, HoldfastError):
                 return read, None
-            note = FormatNote((key,), "is a version that Holdfast does not know: read like the one it knows")
+            note = FormatNote((key,), "is a version that Holdfast does not support: read as the one it supports")
             return read._replace(notes=[note, *read.notes]), tidy
     return tidy, None
 
 
-def _with_rest_of_feature(own: dict[str, Json], what: Meant, path: str, *, cut: bool) -> dict[str, Json]:
+def _with_rest_of_feature(own: dict[str, Json], what: FormatKind, path: str, *, cut: bool) -> dict[str, Json]:
     """State or plan of a feature, with what its other file and the registry say; as it is where it is neither."""
     from holdfast.formats.contract import fields as words
     from holdfast.formats.mirror.contract import yaml_files
@@ -244,7 +244,7 @@ def _more(
     from holdfast.formats.import_context import configured
     from holdfast.formats.merge import merged
     from holdfast.formats.mirror.base_version import nearest_version
-    from holdfast.formats.stored_remainder import shown as shown_in
+    from holdfast.formats.remainder import render_with_remainder as shown_in
 
     store = ws.existing_store()
     state = None if store is None else store.state(session)

@@ -22,10 +22,10 @@ from holdfast.core.text import MAX_TEXT_LENGTH, check_text
 from holdfast.core.times import format_time
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Severity
+from holdfast.formats.discover import find_session_files, refuse_circle, suspicious
 from holdfast.formats.document_paths import written
-from holdfast.formats.session_files import refuse_circle, session_files, suspicious
 from holdfast.formats.text.json import LIMIT, plain
-from holdfast.formats.text.yaml_nodes import NotADocument
+from holdfast.formats.text.nodes import NotADocument
 from holdfast.machine.files import display_path, read_limited
 from holdfast.machine.os_errors import explain
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from holdfast.formats.text.read import ReadDocument
 
 
-def untakeable(value: Json, rules: Format, ground: ImportContext) -> list[Problem]:
+def import_problems(value: Json, rules: Format, context: ImportContext) -> list[Problem]:
     """What an import of this document would stumble over; nothing when it would be taken in."""
     try:
-        document, _ = redact_document(rules.tidy(value, ground).document)
+        document, _ = redact_document(rules.tidy(value, context).document)
         assert isinstance(document, dict)
-        heard = rules.changes(None, document, None, ground)
+        heard = rules.changes(None, document, None, context)
     except HoldfastError as error:
         return [Problem((), error.message)]
     found: list[Problem] = []
@@ -52,7 +52,7 @@ def untakeable(value: Json, rules: Format, ground: ImportContext) -> list[Proble
     return sorted(set(found), key=lambda one: tuple(map(str, one.place)))
 
 
-def suspect(value: Json) -> bool:
+def has_unstorable_text(value: Json) -> bool:
     """Is there text in it that no event may hold? A quick look, for long lists."""
     return any(_is_bad(text) for _, text in _texts(value, ()))
 
@@ -185,7 +185,7 @@ class Validator:
     def _below(self, path: str) -> list[FileVerdict]:
         if path == "-" or not os.path.isdir(path):
             return [self._named(path)]
-        walked = session_files(path)
+        walked = find_session_files(path)
         found = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.closed]
         features: dict[str, list[tuple[str, str]]] = {}
         for file, (format_name, kind) in walked.placed:
@@ -207,7 +207,7 @@ class Validator:
         for item in loose:
             if isinstance(item, FileVerdict):
                 found.append(item)
-            elif item is not None and not walked.placed and asked(item.path) and not _is_anothers(item):
+            elif item is not None and not walked.placed and asked(item.path) and not _is_foreign(item):
                 found.append(self._carefully(item.raw, item.path))
         if not found:
             what = "session file" if self._only is None else f"{self._only.name} file"
@@ -306,7 +306,7 @@ class Validator:
     def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
         """What import could not cope with. Only what makes a session by itself can be tried."""
         if owner.name != "contract":
-            return untakeable(value, owner, self._ground) if kind == owner.kinds[0] else []
+            return import_problems(value, owner, self._context) if kind == owner.kinds[0] else []
         if kind == "contract-history":
             document: Json = {"state": _ANY_STATE, "history": [value]}
         elif kind in _PARTS:
@@ -316,7 +316,8 @@ class Validator:
         # Its own places begin after the part, and after the line's number.
         steps = 2 if kind == "contract-history" else 1
         return [
-            Problem(problem.place[steps:], problem.message) for problem in untakeable(document, owner, self._ground)
+            Problem(problem.place[steps:], problem.message)
+            for problem in import_problems(document, owner, self._context)
         ]
 
     def _entries_refused(self, value: Json, owner: Format) -> list[Problem]:
@@ -330,12 +331,12 @@ class Validator:
             document: Json = {"state": {**_ANY_STATE, "feature_id": named}, "entry": entry}
             found += [
                 Problem(("active_features", number, *problem.place[1:]), problem.message)
-                for problem in untakeable(document, owner, self._ground)
+                for problem in import_problems(document, owner, self._context)
             ]
         return found
 
     @property
-    def _ground(self) -> ImportContext:
+    def _context(self) -> ImportContext:
         here = os.getcwd()
         project = ProjectFacts(id="project", name=os.path.basename(here) or "project", path=here)
         return ImportContext(project, "device", self._now, self._offset)
@@ -361,7 +362,7 @@ class Validator:
 
     def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
 
-        return self._refused(value, owner, kind) if suspect(value) else []
+        return self._refused(value, owner, kind) if has_unstorable_text(value) else []
 
     # ── the contract's features ──────────────────────────────────────────────────────────────────────────
 
@@ -395,10 +396,10 @@ def _quick_read(path: str) -> bytes:
         os.close(fd)
 
 
-def _is_anothers(one: _Broken) -> bool:
-    from holdfast.formats.recovery.identify import is_anothers
+def _is_foreign(one: _Broken) -> bool:
+    from holdfast.formats.recovery.identify import is_foreign
 
-    return is_anothers(one.raw, one.path)
+    return is_foreign(one.raw, one.path)
 
 
 # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────

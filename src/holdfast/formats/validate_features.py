@@ -16,8 +16,8 @@ from holdfast.formats.document_paths import written
 from holdfast.formats.mirror.contract import layout
 from holdfast.formats.mirror.contract.layout import Feature
 from holdfast.formats.text.json import LIMIT
+from holdfast.formats.text.nodes import NotADocument
 from holdfast.formats.text.read import ReadDocument, read, read_lines
-from holdfast.formats.text.yaml_nodes import NotADocument
 from holdfast.formats.validate import LINES_LIMIT, MOST, FileProblem, FileVerdict
 from holdfast.machine.files import read_limited
 

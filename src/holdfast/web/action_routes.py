@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.formats import registry
-from holdfast.formats.export import exported
+from holdfast.formats.export import export_document
 from holdfast.formats.import_context import configured, models
 from holdfast.web import responses
 from holdfast.web.actions import DIALOGS, VERBS, ActionAnswer, AskFirst, Form, Verb, forget
@@ -142,7 +142,7 @@ def _download_of(request: Request) -> tuple[str, str]:
 def _exported(keeper: Keeper, reference: str, form: str) -> PageExtra:
     rules = configured(registry.named(form), models(keeper))
     state = keeper.session(reference).state()
-    document, _ = exported(keeper, state, rules)
+    document, _ = export_document(keeper, state, rules)
     content = rules.write(document)
     kind, end = (_JSON, "json") if content[:1] in b"{[" else (_YAML, "yaml")
     return PageExtra(content, kind, f"{_file_name(state.session)}-{rules.name}.{end}")

@@ -13,11 +13,11 @@ from holdfast.formats import detect, registry
 from holdfast.formats.base import Format
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.convert import folded, state_of
-from holdfast.formats.recovery.identify import completed, meant
+from holdfast.formats.recovery.identify import complete, identify
 from holdfast.formats.recovery.recover import recovered
+from holdfast.formats.salvage import beginning
 from holdfast.formats.text import read as text_read
-from holdfast.formats.unknown.read import reading as recognised
-from holdfast.formats.unknown.salvage import beginning
+from holdfast.formats.unknown.read import read_document as recognised
 
 
 def read(raw: bytes, path: str) -> list[Any]:
@@ -67,11 +67,11 @@ def recover(raw: bytes, path: str = "") -> None:
     found = recovered(raw, path)
     assert found.whole or found.notes
     assert found.lost_from is None or 0 <= found.lost_from <= len(raw)
-    what = meant(found.value, path)
+    what = identify(found.value, path)
     if what is None:
         salvage(found.value)
         return
-    tidy = completed(found.value, what, GROUND, cut=not found.whole)
+    tidy = complete(found.value, what, GROUND, cut=not found.whole)
     if not isinstance(tidy, HoldfastError):
         state_of(tidy.document, what.rules, GROUND)
 

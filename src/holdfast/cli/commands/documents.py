@@ -68,14 +68,14 @@ def _paint_imports(paint: Paint, results: list[Imported], *, quiet: bool) -> Pai
 
 def export(call: Call) -> None:
     from holdfast.formats import registry
-    from holdfast.formats.export import exported
-    from holdfast.formats.export import put as put_file
+    from holdfast.formats.export import export_document
+    from holdfast.formats.export import write_document as put_file
     from holdfast.formats.import_context import configured, models
 
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
     session = call.session_to_read()
     state = session.state(at=call.at)
-    document, notes = exported(call.keeper, state, rules)
+    document, notes = export_document(call.keeper, state, rules)
     out = call.parsed.text("out")
     paths = [] if out is None or out == "-" else put_file(out, document, rules)
     if call.json:
@@ -97,12 +97,12 @@ def export(call: Call) -> None:
 def convert(call: Call) -> None:
     from holdfast.formats import registry
     from holdfast.formats.convert import convert
-    from holdfast.formats.discover import one_source
+    from holdfast.formats.discover import single_source
     from holdfast.formats.export import is_layout
-    from holdfast.formats.export import put as put_file
+    from holdfast.formats.export import write_document as put_file
 
     target = registry.named(call.parsed.need("to"))
-    source = one_source(call.parsed.need("path"), call.parsed.text("from_"))
+    source = single_source(call.parsed.need("path"), call.parsed.text("from_"))
     out = call.parsed.text("out")
     single_file = not is_layout(out, target)
     document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=single_file)
@@ -209,7 +209,7 @@ def recover(call: Call) -> int:
 
     path = call.parsed.need("path")
     rescues = recover(call.keeper, path)
-    if not any(rescue.something for rescue in rescues):
+    if not any(rescue.has_content for rescue in rescues):
         raise _nothing_recovered(path, rescues)
     sessions, more, failed = _start_sessions(call, rescues) if call.parsed.flag("start") else ({}, {}, {})
     if failed and not sessions and len(rescues) == 1:
@@ -239,7 +239,7 @@ def _start_sessions(
     more: dict[int, list[FormatNote]] = {}
     failed: dict[int, HoldfastError] = {}
     for number, rescue in enumerate(rescues):
-        if not rescue.something or (rescue.whole and len(rescues) > 1):
+        if not rescue.has_content or (rescue.whole and len(rescues) > 1):
             continue
         try:
             sessions[number], notes = start(call.keeper, rescue)
@@ -288,7 +288,7 @@ def _paint_rescues(
 
 def _paint_rescue(paint: Paint, rescue: Rescue, session: str | None, *, quiet: bool) -> Painted:
     format_name = "no known format" if rescue.rules is None else rescue.rules.name
-    if not rescue.something:
+    if not rescue.has_content:
         if rescue.error is not None:
             # What could not be opened may well be sound.
             verdict = "not read" if isinstance(rescue.error, Failed) else "lost"

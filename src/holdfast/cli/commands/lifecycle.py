@@ -125,7 +125,7 @@ def _take_up_latest(call: Call, *, force: bool = False) -> None:
         assert stored is not None
         _take_up(call, stored, force=force)
         return
-    session = call.keeper.session(project_files.take_in(call.keeper, file))
+    session = call.keeper.session(project_files.import_file(call.keeper, file))
     _take_up(call, session, force=force, file=file)
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 from holdfast.formats.contract import fields, render
 from holdfast.formats.contract.fields import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
 
@@ -70,7 +70,7 @@ class ContractFormat(Format):
 
         return is_sound(raw, kind)
 
-    def tidy(self, value: Json, context: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         from holdfast.formats.contract.repairs import tidied
 
         return tidied(value, context)
@@ -120,7 +120,7 @@ class ContractFormat(Format):
             made.append((REGISTRY, {"active_features": [document["entry"]]}))
         return [*made, *((HISTORY, line) for line in fields.lines(document))]
 
-    def alone(self, document: Document) -> Document:
+    def single_file(self, document: Document) -> Document:
         return {"state": document.get("state")}
 
     def write(self, document: Document) -> bytes:

@@ -11,12 +11,11 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, ImportContext, Place, Tidied
+from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
 from holdfast.formats.contract import fields
 from holdfast.formats.contract.fields import KEPT_SUFFIX, OWN_MODEL, lst, obj, text
 from holdfast.formats.contract.repair_notes import RepairNotes, at_end, number_text, renamed
 from holdfast.formats.contract.repairs_plan import plan_tidied
-from holdfast.formats.layout_versions import is_newer, parts
 
 _NAMES: Final = {
     "time": "timestamp", "at": "timestamp", "ts": "timestamp", "cmd": "command", "args": "arguments",
@@ -135,7 +134,7 @@ _ENTRY_STATUSES: Final = {
 _DAY_AT_END: Final = re.compile(r"[-_ ]*(\d{4})[-_]?(\d{2})[-_]?(\d{2})\Z", re.ASCII)
 
 
-def tidied(value: Json, context: ImportContext) -> Tidied:
+def tidied(value: Json, context: ImportContext) -> TidyDocument:
     """The document as the contract requires it. Raises `Invalid` when it cannot be repaired."""
     notes = RepairNotes(context)
     document = _put_together(value)
@@ -152,7 +151,7 @@ def tidied(value: Json, context: ImportContext) -> Tidied:
         made["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
         made["history"] = lines_tidied(document["history"], state, notes)
-    return Tidied({name: part for name, part in made.items() if part is not None}, notes.notes)
+    return TidyDocument({name: part for name, part in made.items() if part is not None}, notes.notes)
 
 
 def _put_together(value: Json) -> Document:
@@ -225,7 +224,7 @@ def _version(state: Document, notes: RepairNotes) -> None:
 def unknown_version(state: Document) -> str | None:
     """The version of a state, if Holdfast does not support it."""
     plain = _plain_version(state) if "version" in state else fields.VERSION
-    if plain in ("", fields.VERSION) or (parts(plain) is not None and not is_newer(plain, fields.VERSION)):
+    if plain in ("", fields.VERSION) or (version_parts(plain) is not None and not is_newer(plain, fields.VERSION)):
         return None
     return plain
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from holdfast.core.canonical import Json
 from holdfast.core.model import SyncFacts
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 from holdfast.formats.craft import fields
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import PATHS, index
@@ -85,7 +85,7 @@ class CraftFormat(Format):
 
         return kind == "craft" and is_sound(raw)
 
-    def tidy(self, value: Json, context: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         from holdfast.formats.craft.repairs import tidy
 
         return tidy(value, context)
@@ -110,12 +110,12 @@ class CraftFormat(Format):
 
         return render(state)
 
-    def travelling(self, document: Document, travel: SyncFacts) -> Document:
+    def with_sync(self, document: Document, travel: SyncFacts) -> Document:
         from holdfast.formats.craft.render import travelling
 
         return travelling(document, travel)
 
-    def placed(self, document: Document, path: str) -> Document:
+    def with_path(self, document: Document, path: str) -> Document:
         from holdfast.formats.craft.render import placed
 
         return placed(document, path)

@@ -15,12 +15,11 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import parse_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, Tidied
+from holdfast.formats.base import Document, FormatNote, ImportContext, Problem, TidyDocument, is_newer
 from holdfast.formats.craft import fields, repairs_agents, rules
 from holdfast.formats.craft.fields import VERSION
 from holdfast.formats.craft.render import NO_GOAL, SCHEMA, project_path
 from holdfast.formats.craft.repair_notes import ObjectRepair, words_of
-from holdfast.formats.layout_versions import is_newer
 from holdfast.sessions import format_names
 
 _STATUSES: Final = ("in_progress", "paused", "completed", "error", "aborted")
@@ -36,13 +35,13 @@ _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _NEWER: Final = re.compile(r"\s*v?(?:[2-9]|[1-9]\d+)(?:\.|\s*\Z)", re.ASCII)
 
 
-def tidy(value: Json, context: ImportContext) -> Tidied:
+def tidy(value: Json, context: ImportContext) -> TidyDocument:
     if not isinstance(value, dict):
         raise Invalid("$ must be an object", hint="A craft session is one JSON object.")
     if isinstance(value.get("sessions"), list) and "session_id" not in value:
         raise Invalid("this is an index of sessions, not a session", hint="Import the files it lists.")
     if not _errors(value):
-        return Tidied(value, [])
+        return TidyDocument(value, [])
     notes: list[FormatNote] = []
     part = ObjectRepair(value, (), context, notes)
     _version(part)
@@ -61,7 +60,7 @@ def tidy(value: Json, context: ImportContext) -> Tidied:
             f"{document_paths.written(problem.place)} {problem.message}",
             hint="Everything else could be read. Fix this and try again.",
         )
-    return Tidied(part.data, notes)
+    return TidyDocument(part.data, notes)
 
 
 def _errors(document: Document) -> list[Problem]:

@@ -14,9 +14,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import check_relative_path, shorten
 from holdfast.core.times import SECOND, parse_time
-from holdfast.formats.base import Document, Place, Problem
+from holdfast.formats.base import Document, Place, Problem, is_newer
 from holdfast.formats.craft.fields import VERSION
-from holdfast.formats.layout_versions import is_newer
 from holdfast.formats.schema import problems_by_schema
 from holdfast.formats.timestamps import is_utc
 

@@ -28,7 +28,7 @@ from holdfast.formats.base import Document, Format, Place
 from holdfast.formats.document_paths import at, covers
 from holdfast.formats.entries import named, same
 from holdfast.formats.merge import distance
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 
 PENDING: Final = "pending_tasks"
 COMPLETED: Final = "completed_work"
@@ -94,7 +94,7 @@ def find_base(
             is_before_words = False
             versions.append(words)
         if event.hash in wanted and state.created_at is not None:
-            versions.append(Version(shown(state, rules), (event.hash,)))
+            versions.append(Version(render_with_remainder(state, rules), (event.hash,)))
         for version in versions:
             difference = distance(without_removed(version.document, theirs), theirs, rules)
             is_read = has_other_moment and moment == _moment(version.document, rules)
@@ -155,8 +155,8 @@ def known_versions(
         if words is not None and event.hash == line[-1]:
             older, later = later, [words.document]
         if event.hash in wanted and state.created_at is not None:
-            later.append(shown(state, rules))
-    return KnownVersions(older, later or [shown(state, rules)])
+            later.append(render_with_remainder(state, rules))
+    return KnownVersions(older, later or [render_with_remainder(state, rules)])
 
 
 def _last_edit(
@@ -174,9 +174,9 @@ def _last_edit(
         if had is None or event.hash in line:
             apply(state, event)
         if event.hash == line[0]:
-            had = shown(state, rules)
+            had = render_with_remainder(state, rules)
     assert had is not None
-    last = shown(state, rules)
+    last = render_with_remainder(state, rules)
     is_whole = theirs is None or (len(line) > 1 and line[-2] == line[-1])
     words = _edited_parts(had, last, last if is_whole else theirs, rules, ())
     assert isinstance(words, dict)

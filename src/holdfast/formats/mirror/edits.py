@@ -38,7 +38,7 @@ from holdfast.formats.mirror.base_version import (
     pending,
     removed_tasks,
 )
-from holdfast.formats.stored_remainder import keep, shown
+from holdfast.formats.remainder import remainder_event, render_with_remainder
 from holdfast.formats.text.json import written
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def merge_edit(
     rules = configured(rules, context.models)
     state = transaction.state(session)
     before = state.count
-    ours = shown(state, rules)
+    ours = render_with_remainder(state, rules)
     lines = ours.get("history") if rules.name == "contract" else None
     if rules.name == "contract":
         _record_lines(recorder, transaction, session, ours, theirs, known)
@@ -300,7 +300,7 @@ def merge_edit(
     if left_out.moved:
         events = _of_moved(state, left_out.moved, context.now)
         recorder.append_reported(transaction, session, events, keys=_keys(f"{rules.name}:{source}:moved"))
-        ours = shown(state, rules)
+        ours = render_with_remainder(state, rules)
     together = merged(base, ours, theirs, rules)
     arranged = _arranged(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
@@ -377,7 +377,9 @@ def _keep_remainder(
     edited: bool,
 ) -> None:
     """What their document says beyond the events. Where an event did speak, what it led to counts."""
-    now = shown(state, rules) if lines is None else without_history(shown(state, rules))
+    now = (
+        render_with_remainder(state, rules) if lines is None else without_history(render_with_remainder(state, rules))
+    )
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
     # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if that is
@@ -387,7 +389,7 @@ def _keep_remainder(
         if unfit:
             unfit = {*meant} if everywhere else unfit
             meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
-    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
+    rest = remainder_event(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
     if rest is not None:
         recorder.append_reported(transaction, state.session, [TimedEvent(state.updated_at, rest)], keys=None)
 

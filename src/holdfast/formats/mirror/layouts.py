@@ -26,7 +26,7 @@ from holdfast.formats.craft import fields as craft_fields
 from holdfast.formats.mirror.fingerprint import hash_of
 from holdfast.formats.mirror.fingerprint import read as read_file
 from holdfast.formats.mirror.state import WrittenFile
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from holdfast.formats.text.read import read
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
@@ -188,7 +188,7 @@ class MirrorLayout(ABC):
 
     def written(self, session: ShownSession) -> tuple[Document, bytes]:
         path = session.path() if self.rules.located else None
-        document = shown(session.state, self.rules, session.sync_facts(), path)
+        document = render_with_remainder(session.state, self.rules, session.sync_facts(), path)
         return document, self.rules.write(document)
 
 

@@ -20,7 +20,7 @@ from holdfast.formats.mirror.base_version import PENDING
 from holdfast.formats.mirror.layouts import MirrorLayout, folder_stamp, inside
 from holdfast.formats.mirror.read_back import read_back
 from holdfast.formats.mirror.state import MirroredTree, MirrorState, RejectedFile, WrittenFile
-from holdfast.formats.stored_remainder import shown as shown_as
+from holdfast.formats.remainder import render_with_remainder as shown_as
 from holdfast.machine import files
 from holdfast.machine.files import free_name
 

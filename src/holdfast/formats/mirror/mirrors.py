@@ -183,7 +183,7 @@ class Mirrors:
         if file is None:
             return None
         data = fingerprint.read(file.path)
-        imported = project_files.take_in(self._ws, file)
+        imported = project_files.import_file(self._ws, file)
         shown = os.path.relpath(file.path, self._place.root)
         self._ws.note(
             f"{shown} held another session, of {format_time(file.changed)[:10]}: it was imported as "

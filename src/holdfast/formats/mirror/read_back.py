@@ -15,7 +15,7 @@ from holdfast.core.times import SECOND
 from holdfast.formats.base import FormatNote
 from holdfast.formats.document_paths import at, covered
 from holdfast.formats.entries import same
-from holdfast.formats.import_ import ImportedDocument, readied, take_in
+from holdfast.formats.import_ import ImportedDocument, import_document, prepare
 from holdfast.formats.import_context import configured, import_context
 from holdfast.formats.merge import merged
 from holdfast.formats.mirror.base_version import (
@@ -38,7 +38,7 @@ from holdfast.formats.mirror.edits import (
     set_aside,
     without_assumptions,
 )
-from holdfast.formats.stored_remainder import shown as shown_as
+from holdfast.formats.remainder import render_with_remainder as shown_as
 from holdfast.sessions.start import put_away
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
@@ -103,7 +103,7 @@ def read_back(
                 hint=f"Put it back to {rules.alias(ours)}.",
                 file=None if file_of is None else file_of(("state",)),
             )
-        imported = take_in(ws, value, rules, of_project=True)
+        imported = import_document(ws, value, rules, of_project=True)
         return _made_current(ws, imported, rules) if made_current else imported
     assert isinstance(tidy, dict)
     _refuse_contradictions(value, tidy, state, rules)
@@ -116,7 +116,7 @@ def read_back(
     if base is not None:
         # What was left out is as it was in the version they had: what has changed since need not fit theirs.
         document = without_assumptions(value, tidy, base, rules)
-    document, notes = readied(ws, document, rules, context)
+    document, notes = prepare(ws, document, rules, context)
     if is_older(document, base, rules):
         raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 from holdfast.formats.orchestrator.fields import AGENT_MEANING, IDENTITIES, SESSION_MEANING, is_session_id
 
 __all__ = ["FORMAT"]
@@ -52,7 +52,7 @@ class OrchestratorFormat(Format):
 
         return is_sound(raw)
 
-    def tidy(self, value: Json, context: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         from holdfast.formats.orchestrator.repairs import tidy
 
         return tidy(value, context)
@@ -72,7 +72,7 @@ class OrchestratorFormat(Format):
 
         return render(state)
 
-    def placed(self, document: Document, path: str) -> Document:
+    def with_path(self, document: Document, path: str) -> Document:
         project = document.get("project")
         return {**document, "project": {**(project if isinstance(project, dict) else {}), "path": path}}
 

@@ -11,9 +11,8 @@ from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES, WINDOW, percent
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import parse_time
-from holdfast.formats.base import Document, ImportContext, Place, Tidied
+from holdfast.formats.base import Document, ImportContext, Place, TidyDocument, is_newer, version_parts
 from holdfast.formats.entries import named
-from holdfast.formats.layout_versions import is_newer, parts
 from holdfast.formats.orchestrator.fields import (
     AGENT_ID,
     AGENT_MEANING,
@@ -84,11 +83,11 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def tidy(value: Json, context: ImportContext) -> Tidied:
+def tidy(value: Json, context: ImportContext) -> TidyDocument:
     if not isinstance(value, dict):
         raise wrong((), f"must be an object, is {kind_of(value)}")
     if not _errors(value):
-        return Tidied(value, [])
+        return TidyDocument(value, [])
     repair = ValueRepair(context)
     version = _version(value.get("schema_version"), repair)
     given = repair.renamed(value, _NAMES, ())
@@ -115,7 +114,7 @@ def tidy(value: Json, context: ImportContext) -> Tidied:
     if left:
         place, message = left[0]
         raise wrong(place, message)
-    return Tidied(document, repair.notes)
+    return TidyDocument(document, repair.notes)
 
 
 def _attach_kept(document: Document, repair: ValueRepair) -> None:
@@ -151,7 +150,7 @@ def _version(value: Json, repair: ValueRepair) -> str:
         repair.note(place, f"is missing, taken as {VERSION}")
         return VERSION
     number = str(value).strip().removeprefix("v") if isinstance(value, (str, int, float)) else ""
-    if parts(value) is None or is_newer(value, VERSION):
+    if version_parts(value) is None or is_newer(value, VERSION):
         shown = shorten(number, 30) if number else kind_of(value)
         raise wrong(
             place, f"is {shown}, a version that Holdfast does not support", f"Holdfast supports version {VERSION}."

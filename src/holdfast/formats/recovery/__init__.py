@@ -1,1 +1,1 @@
-"""What can still be had from a damaged document."""
+"""Recovers what is left of a damaged document."""

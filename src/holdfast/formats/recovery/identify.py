@@ -1,7 +1,7 @@
-"""What a recovered document was: which of the four formats it is part of, and that format's document again.
+"""Identifies the format of a recovered document, and completes it to a document of that format.
 
-A document that lost its end may lack what a format is usually recognised by. Then the names that only one format
-has decide, if there are enough of them left.
+A document that lost its end may lack what its format is usually recognised by. Then the remaining keys decide, if
+there are enough of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError
 from holdfast.formats import detect, registry
-from holdfast.formats.base import Format, FormatNote, ImportContext, Place, Tidied
+from holdfast.formats.base import Format, FormatNote, ImportContext, Place, TidyDocument
 
-# Kinds of file that list sessions and are none.
+# Kinds of file that list sessions and are not sessions.
 LISTS: Final = frozenset({"contract-registry", "craft-index"})
 # The fields of each format; of two that have the same ones, the first counts.
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {
@@ -34,8 +34,8 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
     )),
     "contract": frozenset(("version", "feature_id", "current_state", "feature", "phases")),
 }  # fmt: skip
-# Without one of these, anybody's file could be meant.
-_TELLING: Final = frozenset((
+# Without one of these, it could be any file.
+_OWN_KEYS: Final = frozenset((
     "schema_version", "session_id", "completed_work", "pending_tasks", "decisions_made", "teleportation", "sessionId",
     "branchName", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "feature_id", "current_state",
 ))  # fmt: skip
@@ -43,81 +43,80 @@ _ENOUGH: Final = 2
 _DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})-", re.ASCII)
 
 
-class Meant(NamedTuple):
+class FormatKind(NamedTuple):
     """A format, and the kind of its files."""
 
     rules: Format
     kind: str
 
 
-def meant(value: Json, path: str = "") -> Meant | None:
-    """The format a (partial) document is in; None when it is of none, or nobody can tell."""
-    found = detect.recognised(value, path)
-    if found is not None:
-        return Meant(*found)
-    if not isinstance(value, dict) or _TELLING.isdisjoint(value):
+def identify(value: Json, path: str = "") -> FormatKind | None:
+    """The format of a (partial) document; None when it has none, or it is unclear."""
+    recognised = detect.recognised(value, path)
+    if recognised is not None:
+        return FormatKind(*recognised)
+    if not isinstance(value, dict) or _OWN_KEYS.isdisjoint(value):
         return None
-    name, fields = max(_FIELDS.items(), key=lambda one: len(one[1] & value.keys()))
+    name, fields = max(_FIELDS.items(), key=lambda item: len(item[1] & value.keys()))
     shared = len(fields & value.keys())
     if shared < _ENOUGH or shared * 2 <= len(value):
         return None
     rules = registry.named(name)
-    return Meant(rules, rules.kinds[0])
+    return FormatKind(rules, rules.kinds[0])
 
 
-def is_anothers(raw: bytes, path: str) -> bool:
-    """Is a file that the strict reader refuses another program's own, sound in its way?
+def is_foreign(raw: bytes, path: str) -> bool:
+    """Is a file that the strict reader refuses an intact file of another program?
 
-    Settings with comments, YAML with anchors or several documents: nothing of it is lost, and no session is in it.
+    For instance settings with comments, or YAML with anchors: nothing is lost, and it is not a session.
     """
-    from holdfast.formats.recovery.recover import recovered
-    from holdfast.formats.recovery.yaml import is_yaml
+    from holdfast.formats.recovery.recover import is_yaml, recovered
 
     if detect.shows_signs(raw):
         return False
     if path.lower().endswith((".yaml", ".yml")):
         return is_yaml(raw)
     try:
-        found = recovered(raw, path)
+        recovered_file = recovered(raw, path)
     except HoldfastError:
         return False
-    return found.lost_from is None and bool(found.value) and meant(found.value) is None
+    return recovered_file.lost_from is None and bool(recovered_file.value) and identify(recovered_file.value) is None
 
 
-def completed(value: Json, what: Meant, ground: ImportContext, *, cut: bool) -> Tidied | HoldfastError:
-    """The format's document with everything missing derived, and what had to be assumed; or why that cannot be.
+def complete(value: Json, kind: FormatKind, context: ImportContext, *, cut: bool) -> TidyDocument | HoldfastError:
+    """The document with everything missing derived, and notes on what was assumed; or the error if it cannot be.
 
-    Of a document that was `cut`, the last entry may be too little for the format: then it is left out, and what it
-    stands in if need be.
+    Of a document that was `cut`, the last entry may be incomplete: then it is left out, and what contains it if
+    needed.
     """
     notes: list[FormatNote] = []
-    if cut and what.rules.name == "timer" and isinstance(value, dict):
-        value, notes = _begun(value)
+    if cut and kind.rules.name == "timer" and isinstance(value, dict):
+        value, notes = _with_start(value)
     try:
-        tidy = what.rules.tidy(value, ground)
-        return Tidied(tidy.document, [*notes, *tidy.notes])
+        tidy = kind.rules.tidy(value, context)
+        return TidyDocument(tidy.document, [*notes, *tidy.notes])
     except HoldfastError as error:
         for place in _last_entries(value) if cut else []:
             try:
-                tidy = what.rules.tidy(_without_last(value, place), ground)
+                tidy = kind.rules.tidy(_without_last(value, place), context)
             except HoldfastError:
                 continue
-            return Tidied(tidy.document, [*notes, FormatNote(place, "was cut, and is left out"), *tidy.notes])
+            return TidyDocument(tidy.document, [*notes, FormatNote(place, "was cut, and is left out"), *tidy.notes])
         return error
 
 
-def _begun(value: dict[str, Json]) -> tuple[dict[str, Json], list[FormatNote]]:
-    """A timer whose start was cut off: its id still names the day."""
+def _with_start(value: dict[str, Json]) -> tuple[dict[str, Json], list[FormatNote]]:
+    """A timer whose start was lost: its id still has the date."""
     name = value.get("sessionId")
     day = _DAY.match(name) if isinstance(name, str) and "startTime" not in value else None
     if day is None:
         return value, []
     start = f"{day[1]}-{day[2]}-{day[3]}T00:00:00Z"
-    return {**value, "startTime": start}, [FormatNote(("startTime",), f"was lost: {start} is assumed, after the id")]
+    return {**value, "startTime": start}, [FormatNote(("startTime",), f"was lost: {start} is assumed from the id")]
 
 
 def _last_entries(value: Json) -> list[Place]:
-    """Where the last entry stands of everything that ends with the document, the innermost first."""
+    """The places of the last entries down to the document's end, innermost first."""
     places: list[Place] = []
     place: Place = ()
     while isinstance(value, (dict, list)) and value:

@@ -1,7 +1,7 @@
-"""The words of a damaged JSON text: strings, numbers and names, read with the liberties that are safe to take.
+"""Reads strings, numbers and words of damaged JSON text, with the repairs that are safe.
 
-`mending_json` puts lists and objects together from them. Everything here reads at a position and says where it
-ended; what cannot be read is `Unreadable`, what the text does not finish is a `Cut`.
+`json` builds lists and objects from them. Everything here reads at a position and returns the end; what cannot be
+read raises `NotJson`, what the text does not finish raises `TextEnds`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.formats.base import Place
-from holdfast.formats.text import json_nodes
+from holdfast.formats.text import nodes
 
-MOST_REMARKS: Final = 100
-# How much of the text may be read again, in lengths of it: what is worse than that is given up.
+MAX_REMARKS: Final = 100
+# How often the text may be read again, in multiples of its length, before giving up.
 _PATIENCE: Final = 8
 
 Role = Literal["key", "value"]
-# The standard library's own reader of text, which its type stubs do not know.
+# The standard library's own string reader, which its type stubs lack.
 _READ: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(decoder)["scanstring"]
 QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n\f\v\ufeff]*")
@@ -32,7 +32,7 @@ _ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FOLLOWS: Final = {"key": ":", "value": ",}]"}
-_NOT_JSON: Final = "what stands here is not JSON"
+_NOT_JSON: Final = "this is not JSON"
 
 _WORDS: Final[dict[str, tuple[Json, str | None]]] = {
     "true": (True, None), "false": (False, None), "null": (None, None),
@@ -42,7 +42,7 @@ _WORDS: Final[dict[str, tuple[Json, str | None]]] = {
 
 
 class Remark(NamedTuple):
-    """A liberty taken or a loss, where in the document and where in the text."""
+    """A repair or a loss: its place in the document and its position in the text."""
 
     place: Place
     at: int
@@ -51,7 +51,7 @@ class Remark(NamedTuple):
 
 
 class TextEnds(Exception):
-    """The text ends, or another document begins (`at`), before this one is closed; from `lost` on it is lost."""
+    """The text ends or another document begins (at `at`) before this one is closed; lost from `lost` on."""
 
     def __init__(self, at: int, lost: int) -> None:
         super().__init__(at, lost)
@@ -67,7 +67,7 @@ class NotJson(Exception):
 
 
 class Scalars:
-    """Reads words out of one text, up to `end`, and keeps the remarks."""
+    """Reads scalars from one text, up to `end`, and collects remarks."""
 
     def __init__(self, text: str, end: int) -> None:
         self.text = text
@@ -78,13 +78,13 @@ class Scalars:
         self.patience = _PATIENCE * end + 10_000
         self._commented = -1
 
-    # ── what is above tells ──────────────────────────────────────────────────────────────────────────────
+    # ── overridden by the parser ─────────────────────────────────────────────────────────────────────────
 
     def place(self) -> Place:
-        """Where in the document we are."""
+        """The current place in the document."""
         return ()
 
-    def another(self, position: int) -> bool:
+    def next_document(self, position: int) -> bool:
         """Does another document begin here?"""
         del position
         return False
@@ -92,7 +92,7 @@ class Scalars:
     # ── values ───────────────────────────────────────────────────────────────────────────────────────────
 
     def scalar(self, position: int, *, within: bool) -> tuple[Json, int]:
-        """Text, a number or a name. `within` something else, one that touches the end may be cut."""
+        """Text, a number or a word. `within` a container, one that touches the end may be cut."""
         char = self.text[position]
         if char == '"' or (char == "'" and _SINGLE.match(self.text, position, self.end)):
             return self.string(position, "value")
@@ -110,22 +110,22 @@ class Scalars:
                 return value, word.end()
         raise NotJson(position if word is None else word.end())
 
-    def _number(self, found: re.Match[str], *, within: bool) -> tuple[Json, int]:
-        start, end = found.span()
+    def _number(self, match: re.Match[str], *, within: bool) -> tuple[Json, int]:
+        start, end = match.span()
         if end >= self.end and within:
             raise TextEnds(self.end, start)  # more digits may have followed
-        # Before a bracket that opens, more digits may have followed as well: another document was glued to this one.
+        # Also before an opening bracket: another document may be glued to this one.
         if end < self.end and (self.text[end].isalnum() or self.text[end] in "._+-{["):
             raise NotJson(end)
-        read = json_nodes.whole if found[1] is None and found[2] is None else json_nodes.fraction
+        read = nodes.integer if match[1] is None and match[2] is None else nodes.fraction
         try:
-            return read(found[0]), end
-        except json_nodes.NumberTooLarge:
+            return read(match[0]), end
+        except nodes.NumberTooLarge:
             self.say(start, "a number this large is kept as text")
-            return found[0], end
+            return match[0], end
 
     def key(self, position: int) -> tuple[str | None, int]:
-        """The name of a field; None when none stands here."""
+        """The key at this position; None when there is none."""
         if self.text[position] in "\"'":
             try:
                 return self.string(position, "key")
@@ -160,16 +160,16 @@ class Scalars:
         return self._clean(value, position), end
 
     def _bad_string(self, position: int, role: Role) -> tuple[str, int]:
-        """Either it has no end, or an escape in it means nothing."""
-        found = QUOTED.match(self.text, position, self.end) if self.patience >= 0 else None
-        self.patience -= (self.end if found is None else found.end()) - position
-        if found is None or ("\n" in found[1] and not self.followed(found.end(), role)):
+        """A string that is unterminated or has an invalid escape."""
+        match = QUOTED.match(self.text, position, self.end) if self.patience >= 0 else None
+        self.patience -= (self.end if match is None else match.end()) - position
+        if match is None or ("\n" in match[1] and not self.followed(match.end(), role)):
             return self._open_ended(position, role)
-        self.say(position, "a backslash that escapes nothing")
-        return self._clean(unescaped(found[1]), position), found.end()
+        self.say(position, "an invalid escape")
+        return self._clean(unescaped(match[1]), position), match.end()
 
     def _open_ended(self, position: int, role: Role) -> tuple[str, int]:
-        """The closing quote is missing: of a value, the text ends with its line where the next line fits."""
+        """A string without a closing quote: a value ends with its line if the next line fits."""
         stop = self.text.find("\n", position, self.end)
         if stop < 0 or self.patience < 0:
             raise TextEnds(self.end, position)
@@ -177,41 +177,46 @@ class Scalars:
         ends = line.endswith(",")
         following = self.space(stop)
         fits = following < self.end and self.text[following] in ('"' if ends else "]}")
-        if role == "key" or not fits or '"' in line or "\\" in line or self.another(stop + 1):
-            raise NotJson(position, "text without its closing quote")
+        if role == "key" or not fits or '"' in line or "\\" in line or self.next_document(stop + 1):
+            raise NotJson(position, "text without a closing quote")
         self.say(position, "a closing quote is missing")
         value = line.removesuffix(",")
         return self._clean(value, position), position + 1 + len(value)
 
     def _single(self, position: int, role: Role) -> tuple[str, int]:
-        found = _SINGLE.match(self.text, position, self.end)
-        if found is None:
+        match = _SINGLE.match(self.text, position, self.end)
+        if match is None:
             if self.text.find("\n", position, self.end) < 0:
                 raise TextEnds(self.end, position)
-            raise NotJson(position, "text without its closing quote")
-        if not self.followed(found.end(), role):
-            raise NotJson(position, "text within single quotes that does not end clearly")
+            raise NotJson(position, "text without a closing quote")
+        if not self.followed(match.end(), role):
+            raise NotJson(position, "text in single quotes without a clear end")
         self.say(position, "single quotes")
-        plain = re.sub(r"\\.|\"", lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), found[1], flags=re.DOTALL)
-        return self._clean(unescaped(plain), position), found.end()
+        plain = re.sub(
+            r"\\.|\"",
+            lambda character: {"\\'": "'", '"': '\\"'}.get(character[0], character[0]),
+            match[1],
+            flags=re.DOTALL,
+        )
+        return self._clean(unescaped(plain), position), match.end()
 
     def followed(self, position: int, role: Role) -> bool:
-        """Does what must follow a key or a value follow here?"""
+        """Is this followed by what must follow a key or a value?"""
         following = self.space(position)
         return following >= self.end or self.text[following] in _FOLLOWS[role]
 
     def _clean(self, value: str, position: int) -> str:
         if value.isascii() or not _SURROGATE.search(value):
             return value
-        self.say(position, "bytes that are no text became \ufffd")
+        self.say(position, "invalid bytes became \ufffd")
         return _SURROGATE.sub("\ufffd", value)
 
     def space(self, position: int) -> int:
-        """Past white space and comments."""
+        """Skip white space and comments."""
         while True:
-            found = _SPACE.match(self.text, position, self.end)
-            assert found is not None
-            position = found.end()
+            blank = _SPACE.match(self.text, position, self.end)
+            assert blank is not None
+            position = blank.end()
             ahead = self.text[position : position + 2] if position < self.end else ""
             if ahead == "/*":
                 stop = -1 if self.patience < 0 else self.text.find("*/", position + 2, self.end)
@@ -233,7 +238,7 @@ class Scalars:
     def say(self, position: int, message: str, *, lost: bool = False) -> None:
         if lost:
             self.lose(position)
-        if len(self.remarks) >= MOST_REMARKS:
+        if len(self.remarks) >= MAX_REMARKS:
             self.left_out += 1
             return
         self.remarks.append(Remark(self.place(), position, message, lost))
@@ -243,9 +248,9 @@ class Scalars:
 
 
 def unescaped(body: str) -> str:
-    """Text as written between quotes, where a backslash that escapes nothing is one."""
-    mended = _ESCAPE.sub(lambda one: one[0] if one[1] else "\\\\", body)
-    return _scan(mended + '"', 0)[0]
+    """The text between quotes; an invalid escape is a literal backslash."""
+    escaped = _ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", body)
+    return _scan(escaped + '"', 0)[0]
 
 
 def _scan(text: str, start: int) -> tuple[str, int]:

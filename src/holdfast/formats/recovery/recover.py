@@ -1,6 +1,8 @@
-"""Where a torn document and a whole one were written one after the other without a break: the place between them.
+"""Recovers every complete document from the bytes of a damaged file.
 
-The text of both reads as one document until its quotes or brackets no longer fit, which may be far behind that place.
+A torn document and the whole one that follows it without a break read as one until quotes or brackets no longer
+match, which may be far behind the boundary: `DocumentSplitter` finds it. Of YAML, as many lines from the first on are
+kept as still parse; where they end is found by bisection, with a limit on the text parsed in all.
 """
 
 from __future__ import annotations
@@ -13,39 +15,38 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.base import FormatNote
-from holdfast.formats.recovery.json import STEP, Mended, mended, opening, rest_of
+from holdfast.formats.recovery.json import STEP, RepairedJson, opening, repair_json, rest_of
 from holdfast.formats.recovery.json_scalars import Remark
-from holdfast.formats.recovery.text import Layer, is_read_wrongly, unwrapped
-from holdfast.formats.recovery.yaml import ParsedLines, lines_that_parse, looks_like_yaml
+from holdfast.formats.recovery.text import Layer, is_mojibake, unwrapped
+from holdfast.formats.text.nodes import MAX_PARTS
 from holdfast.formats.text.read import LIMIT, read_json, read_lines, read_yaml
-from holdfast.formats.text.yaml_nodes import MOST_PARTS
 
-_MOST_TRIED: Final = 32
-_NEAR: Final = 1000
+_MAX_TRIED: Final = 32
+_LOOKAHEAD: Final = 1000
 _DECODER: Final = json.JSONDecoder()
 # Text that ends where an object begins with its first key.
 _INTO_AN_OBJECT: Final = re.compile(r'\{\s{0,99}"\Z')
 
 
-class Gluing:
-    """Whole documents that follow a torn one without a break, looked for in one file.
+class DocumentSplitter:
+    """Finds whole documents that follow a torn one without a break.
 
-    In sound JSON no text ends in front of a key, and no object stands where a key or a comma must. Where one seems
+    In valid JSON no text ends right before a key, and no object appears where a key or a comma must. Where one seems
     to, it is the next document.
     """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = _MOST_TRIED
+        self._left = _MAX_TRIED
 
     def at(self, start: int, end: int) -> int | None:
-        """Where one begins in what was taken for a single document; None when none does."""
-        alike = opening(self._text, start)
+        """Where the next one begins within what was taken for a single document; None when there is none."""
+        previous_opening = opening(self._text, start)
         first = True
         for at in self._out_of_place(start, end):
             if self._left <= 0:
                 return None
-            if first or (alike is not None and self._text.startswith(alike, at)):
+            if first or (previous_opening is not None and self._text.startswith(previous_opening, at)):
                 self._left -= 1
                 if _is_whole(self._text, at):
                     return at
@@ -53,25 +54,25 @@ class Gluing:
         return None
 
     def _out_of_place(self, start: int, end: int) -> Iterator[int]:
-        """Where an object begins and none can."""
+        """Positions where an object begins although none can."""
         level: list[str] = []
-        for found in STEP.finditer(self._text, start, end):
-            step = found[0]
+        for match in STEP.finditer(self._text, start, end):
+            step = match[0]
             if step[0] == '"':
                 begins = _INTO_AN_OBJECT.search(step)
                 if begins is not None:
-                    yield found.start() + begins.start()
+                    yield match.start() + begins.start()
             elif step in "]}":
                 if level:
                     level.pop()
             else:
-                before = self._before(found.start(), start)
+                before = self._before(match.start(), start)
                 if level and step == "{" and (before not in ",:[" or (before == "," and level[-1] == "{")):
-                    yield found.start()
+                    yield match.start()
                 level.append(step)
 
     def _before(self, at: int, start: int) -> str:
-        """The last character before a place that says something."""
+        """The last character before a position that is not blank."""
         at -= 1
         while at > start and self._text[at] in " \t\r\n":
             at -= 1
@@ -79,59 +80,59 @@ class Gluing:
 
 
 def _is_whole(text: str, at: int) -> bool:
-    """Does a whole object stand here, and after it nothing or another one?"""
+    """Is there a whole object here, followed by nothing or another one?"""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except (ValueError, RecursionError):
         return False
-    return bool(value) and text[end : end + _NEAR].lstrip("\0 \t\r\n")[:1] in ("", "{")
+    return bool(value) and text[end : end + _LOOKAHEAD].lstrip("\0 \t\r\n")[:1] in ("", "{")
 
 
-_MOST_NOTES: Final = 100
+_MAX_NOTES: Final = 100
 _BETWEEN: Final = re.compile(r"[\s\0,\ufeff]*")
 _AT_THE_MARGIN: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
 
-# YAML's own line between documents, and lines that hold none.
+# YAML's document separator, and lines without content.
 _DOCUMENT: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _NOTHING: Final = re.compile(r"^(?:---|\.\.\.)?[ \t\r]*(?:#.*)?\n?", re.MULTILINE)
 
 
 class Recovered(NamedTuple):
-    """What is left of a file. `value` is the document that counts, `documents` all there are, in order."""
+    """What is left of a file. `value` is the document that counts, `documents` are all, in order."""
 
     value: Json | None
     documents: list[Json]
     notes: list[FormatNote]
-    # Nothing is wrong with it: it reads as it stands.
+    # The file is intact.
     whole: bool
-    # The byte from which on something is lost; None when nothing is.
+    # The first byte that is lost; None when nothing is.
     lost_from: int | None
 
 
 class _Piece(NamedTuple):
-    """One document of a file, and where it stands."""
+    """One document of a file and its position."""
 
     start: int
-    found: Mended
+    json: RepairedJson
 
 
 def recovered(raw: bytes, path: str = "") -> Recovered:
     """Everything complete in the bytes of a file. Raises `Invalid` only when there are too many of them."""
     if len(raw) > LIMIT:
         raise Invalid(
-            f"there are more than {LIMIT >> 20} MiB of it", hint=f"The limit is {LIMIT >> 20} MiB.", file=path or None
+            f"it has more than {LIMIT >> 20} MiB", hint=f"The limit is {LIMIT >> 20} MiB.", file=path or None
         )
     sound = _sound(raw, path)
     if sound is not None:
         return sound
     layer = unwrapped(raw)
     report = _Report(raw, layer)
-    found = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
-    return found if found.notes else found._replace(notes=[FormatNote((), _complaint(raw, path))])
+    result = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
+    return result if result.notes else result._replace(notes=[FormatNote((), _complaint(raw, path))])
 
 
-# ── as it stands ─────────────────────────────────────────────────────────────────────────────────────────
+# ── intact files ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _sound(raw: bytes, path: str) -> Recovered | None:
@@ -145,21 +146,21 @@ def _sound(raw: bytes, path: str) -> Recovered | None:
             return None
     except Invalid:
         return _sound_lines(raw, path) if head[:1] == b"{" else None
-    if not isinstance(read.value, (dict, list)) or is_read_wrongly(raw.decode()):
+    if not isinstance(read.value, (dict, list)) or is_mojibake(raw.decode()):
         return None
     notes = read.notes
     if head[:1] not in (b"{", b"[") and not raw.endswith(b"\n"):
-        notes = [*notes, FormatNote((), "its last line has no end, and may be cut")]
+        notes = [*notes, FormatNote((), "its last line has no line end and may be cut off")]
     return Recovered(read.value, [read.value], notes, whole=True, lost_from=None)
 
 
 def _complaint(raw: bytes, path: str) -> str:
-    """What the strict reader has against a text of which nothing is lost."""
+    """Why the strict reader refuses a text of which nothing is lost."""
     try:
         read_json(raw, path)
     except Invalid as error:
         return error.message
-    return "it is not a document as it stands"
+    return "it is not a valid document"
 
 
 def _sound_lines(raw: bytes, path: str) -> Recovered | None:
@@ -170,7 +171,7 @@ def _sound_lines(raw: bytes, path: str) -> Recovered | None:
             return None
         documents.append(read.value)
         notes = read.notes
-    if is_read_wrongly(raw.decode()):
+    if is_mojibake(raw.decode()):
         return None
     return Recovered(documents[-1], documents, notes, whole=True, lost_from=None) if documents else None
 
@@ -186,35 +187,35 @@ def _is_yaml(text: str, path: str) -> bool:
 
 def _from_json(layer: Layer, report: _Report) -> Recovered:
     pieces = _pieces(layer.text, report)
-    told = [piece for piece in pieces if piece.found.found]
-    if not told:
+    kept = [piece for piece in pieces if piece.json.has_content]
+    if not kept:
         report.lose(0, "nothing in it is complete")
         return report.made(None, [])
-    several = len(told) > 1
-    for number, piece in enumerate(told):
+    several = len(kept) > 1
+    for number, piece in enumerate(kept):
         report.piece(piece, (number,) if several else ())
-    chosen = _chosen(told)
-    if several and chosen is not told[-1]:
-        report.say(chosen.start, f"{len(told)} documents in one file: the one that begins here counts")
+    chosen = _chosen(kept)
+    if several and chosen is not kept[-1]:
+        report.say(chosen.start, f"{len(kept)} documents in one file: the one that begins here counts")
     elif several:
-        report.say(chosen.start, f"{len(told)} documents in one file: the last one counts")
-    return report.made(chosen.found.value, [piece.found.value for piece in told])
+        report.say(chosen.start, f"{len(kept)} documents in one file: the last one counts")
+    return report.made(chosen.json.value, [piece.json.value for piece in kept])
 
 
 def _chosen(pieces: list[_Piece]) -> _Piece:
     """The last whole one, else the longest."""
-    whole = [piece for piece in pieces if piece.found.whole and piece.found.lost_from is None]
-    return whole[-1] if whole else max(pieces, key=lambda piece: piece.found.end - piece.start)
+    whole = [piece for piece in pieces if piece.json.whole and piece.json.lost_from is None]
+    return whole[-1] if whole else max(pieces, key=lambda piece: piece.json.end - piece.start)
 
 
 def _pieces(text: str, report: _Report) -> list[_Piece]:
-    """The documents of a text, end to end."""
+    """The documents of a text, one after the other."""
     pieces: list[_Piece] = []
     position = 0
-    alike: str | None = None
+    previous_opening: str | None = None
     hole = text.find("\0")
-    gluing = Gluing(text)
-    while len(pieces) < MOST_PARTS:
+    splitter = DocumentSplitter(text)
+    while len(pieces) < MAX_PARTS:
         between = _BETWEEN.match(text, position)
         assert between is not None
         position = between.end()
@@ -223,59 +224,61 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
         if text[position] in "{[":
             if 0 <= hole < position:
                 hole = text.find("\0", position)
-            piece = _Piece(position, _not_glued(text, position, hole, alike, gluing))
+            piece = _Piece(position, _unglued(text, position, hole, previous_opening, splitter))
             pieces.append(piece)
-            alike = opening(text, pieces[0].start)
-            position = max(piece.found.end, position + 1)
+            previous_opening = opening(text, pieces[0].start)
+            position = max(piece.json.end, position + 1)
             continue
         following = _following(text, position)
         if not pieces and (torn := _without_beginning(text, position, following)) is not None:
             pieces.append(torn)
-        elif pieces and pieces[-1].found.whole:
+        elif pieces and pieces[-1].json.whole:
             report.say(position, "the rest of an older, longer text was ignored")
         else:
-            report.lose(position, "what stands here belongs to nothing")
+            report.lose(position, "this belongs to no document")
         position = following
     return pieces
 
 
 def _following(text: str, position: int) -> int:
     """Where the next document may begin: at the beginning of a line."""
-    found = _AT_THE_MARGIN.search(text, position + 1)
-    return len(text) if found is None else found.start()
+    match = _AT_THE_MARGIN.search(text, position + 1)
+    return len(text) if match is None else match.start()
 
 
-def _not_glued(text: str, start: int, hole: int, alike: str | None, gluing: Gluing) -> Mended:
-    """A document; where it was torn within text and a whole one follows at once, up to there."""
-    found = _with_hole(text, start, hole, alike)
-    if found.whole and found.lost_from is None:
-        return found
-    at = gluing.at(start, found.end)
-    return found if at is None else mended(text, start, at, alike)
+def _unglued(
+    text: str, start: int, hole: int, previous_opening: str | None, splitter: DocumentSplitter
+) -> RepairedJson:
+    """A document, up to a whole one that follows it without a break."""
+    repaired = _with_hole(text, start, hole, previous_opening)
+    if repaired.whole and repaired.lost_from is None:
+        return repaired
+    at = splitter.at(start, repaired.end)
+    return repaired if at is None else repair_json(text, start, at, previous_opening)
 
 
-def _with_hole(text: str, start: int, hole: int, alike: str | None) -> Mended:
-    """A document, with the zeros in it passed over: of what follows them, entries of its own level are known."""
+def _with_hole(text: str, start: int, hole: int, previous_opening: str | None) -> RepairedJson:
+    """A document with zeros in it: after them, only entries of its own level can be used."""
     if hole < 0:
-        return mended(text, start, len(text), alike)
-    first = mended(text, start, hole, alike)
+        return repair_json(text, start, len(text), previous_opening)
+    first = repair_json(text, start, hole, previous_opening)
     if first.end < hole or not isinstance(first.value, (dict, list)):
         return first
     end = _following(text, hole)
     after = text.rfind("\0", hole, end) + 1
     rest = rest_of(text, after, end, first.value)
     lost = first.lost_from if first.lost_from is not None else hole
-    remark = Remark((), hole, "zeros stand here instead of text", lost=True)
-    if not (rest.whole or rest.found):
+    remark = Remark((), hole, "there are zeros here instead of text", lost=True)
+    if not (rest.whole or rest.has_content):
         return first._replace(end=end, remarks=[*first.remarks, remark], lost_from=lost, whole=False)
     remarks = [*first.remarks, remark, *(remark for remark in rest.remarks if remark.at > after)]
-    return Mended(rest.value, rest.end, rest.whole, remarks, lost, first.found or rest.found)
+    return RepairedJson(rest.value, rest.end, rest.whole, remarks, lost, first.has_content or rest.has_content)
 
 
 def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
-    """The end of a document whose beginning is gone."""
+    """The end of a document whose beginning is lost."""
     rest = rest_of(text, position, end, {})
-    if not rest.found:
+    if not rest.has_content:
         return None
     remark = Remark((), position, "the beginning is missing", lost=True)
     return _Piece(position, rest._replace(remarks=[remark, *rest.remarks[1:]], lost_from=position))
@@ -287,59 +290,124 @@ def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
 def _from_yaml(layer: Layer, report: _Report) -> Recovered:
     zeros = layer.text.find("\0")
     text = layer.text if zeros < 0 else layer.text[: layer.text.rfind("\n", 0, zeros) + 1]
-    marks = [found.start() for found in _DOCUMENT.finditer(text)] if _DOCUMENT.search(text, 1) else []
+    marks = [parsed.start() for parsed in _DOCUMENT.finditer(text)] if _DOCUMENT.search(text, 1) else []
     starts = sorted({0, *marks})
-    told: list[tuple[int, ParsedLines]] = []
+    parts: list[tuple[int, ParsedLines]] = []
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         part = text[start:end]
         if not _NOTHING.sub("", part):
             continue
-        found = lines_that_parse(part)
-        if found is None:
+        parsed = lines_that_parse(part)
+        if parsed is None:
             report.lose(start, "not even its first lines are YAML")
             continue
-        told.append((start, found))
-        if not found.whole or (zeros >= 0 and end == len(text)):
-            report.lose(start + found.characters, "from here on it is no longer YAML")
-    if not told:
+        parts.append((start, parsed))
+        if not parsed.whole or (zeros >= 0 and end == len(text)):
+            report.lose(start + parsed.characters, "the rest is not YAML")
+    if not parts:
         return report.made(None, [])
-    whole = [line for line in told if line[1].whole]
-    chosen = whole[-1] if whole else max(told, key=lambda one: one[1].characters)
-    if len(told) > 1:
-        which = "the last one counts" if chosen is told[-1] else "the one that begins here counts"
-        report.say(chosen[0], f"{len(told)} documents in one file: {which}")
-    return report.made(chosen[1].value, [found.value for _, found in told])
+    whole = [line for line in parts if line[1].whole]
+    chosen = whole[-1] if whole else max(parts, key=lambda item: item[1].characters)
+    if len(parts) > 1:
+        which = "the last one counts" if chosen is parts[-1] else "the one that begins here counts"
+        report.say(chosen[0], f"{len(parts)} documents in one file: {which}")
+    return report.made(chosen[1].value, [parsed.value for _, parsed in parts])
 
 
-# ── what is told ─────────────────────────────────────────────────────────────────────────────────────────
+# Bytes parsed in all: the parser reads some hundred thousand per second.
+_EFFORT: Final = 2 << 20
+_EMPTY_STREAM: Final = 2  # start and end of the stream
+# Each empty line matches in one way only: with two, the time would grow exponentially.
+_LIKE_YAML: Final = re.compile(
+    r"(?:[^\S\n]*(?:#[^\n]*)?\n)*(?:---|- |[A-Za-z_][A-Za-z0-9_ -]{0,60}:(?:[ \t]|\r?\n|\Z))", re.ASCII
+)
+
+
+class ParsedLines(NamedTuple):
+    """The value of the first `characters`, and whether that is the whole text."""
+
+    value: Json
+    characters: int
+    whole: bool
+
+
+def looks_like_yaml(text: str) -> bool:
+    return _LIKE_YAML.match(text) is not None
+
+
+def is_yaml(raw: bytes) -> bool:
+    """Is it valid YAML of any kind, with anchors, tags, several documents? Nothing is built from it."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    text = raw.decode("utf-8-sig", "replace")
+    if len(text) > _EFFORT:
+        return True
+    try:
+        return sum(1 for _ in YAML(typ="safe", pure=True).parse(text)) > _EMPTY_STREAM and "\ufffd" not in text
+    except (YAMLError, ValueError, IndexError, AttributeError, AssertionError, TypeError, KeyError, RecursionError):
+        return False  # bugs of the parser on nonsense
+
+
+def lines_that_parse(text: str) -> ParsedLines | None:
+    """The longest run of first lines that parses; None when there is none."""
+    ends = [match.end() for match in re.finditer(r"\n", text)]
+    if not ends or ends[-1] < len(text):
+        ends.append(len(text))
+    effort = _EFFORT
+    best: ParsedLines | None = None
+    low, high = 0, len(ends)  # how many lines parse for certain, and how many may
+    while low < high and effort > 0:
+        # All of it first; then halves.
+        attempt = high if high == len(ends) and best is None and effort == _EFFORT else (low + high + 1) // 2
+        end = ends[attempt - 1]
+        effort -= end
+        value = _parsed(text[:end])
+        if value is None:
+            high = attempt - 1
+        else:
+            best = ParsedLines(value, end, attempt == len(ends))
+            low = attempt
+    return best
+
+
+def _parsed(text: str) -> dict[str, Json] | list[Json] | None:
+    try:
+        value = read_yaml(text.encode("utf-8", "replace"), "").value
+    except Invalid:
+        return None
+    return value if isinstance(value, (dict, list)) and value else None
+
+
+# ── the report ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Report:
-    """The notes and the first loss, by byte and line of the file."""
+    """Notes and the first loss, by byte and line of the file."""
 
     def __init__(self, raw: bytes, layer: Layer) -> None:
         self._raw = raw
         self._layer = layer
-        self._notes = [FormatNote((), told) for told in layer.told]
+        self._notes = [FormatNote((), note) for note in layer.notes]
         self._left_out = 0
         self._lost_from: int | None = None
 
     def piece(self, piece: _Piece, place: tuple[int, ...]) -> None:
-        for remark in piece.found.remarks:
+        for remark in piece.json.remarks:
             self.say(remark.at, remark.message, (*place, *remark.place), lost=remark.lost)
-        lost = piece.found.lost_from
+        lost = piece.json.lost_from
         if lost is None:
             return
-        if self._lost_from is None or len(self._notes) < _MOST_NOTES:
+        if self._lost_from is None or len(self._notes) < _MAX_NOTES:
             self._lose(self._layer.byte(lost))
-        if not piece.found.whole:
-            self.lose(lost, "here the text breaks off; what followed is lost", place)
+        if not piece.json.whole:
+            self.lose(lost, "the text breaks off here; the rest is lost", place)
 
     def lose(self, position: int, message: str, place: tuple[int, ...] = ()) -> None:
         self.say(position, message, place, lost=True)
 
     def say(self, position: int, message: str, place: tuple[str | int, ...] = (), *, lost: bool = False) -> None:
-        if len(self._notes) >= _MOST_NOTES:
+        if len(self._notes) >= _MAX_NOTES:
             self._left_out += 1
             return
         byte = self._layer.byte(position)
@@ -353,5 +421,5 @@ class _Report:
 
     def made(self, value: Json, documents: list[Json]) -> Recovered:
         if self._left_out:
-            self._notes.append(FormatNote((), f"and {self._left_out:,} more remarks of this kind"))
+            self._notes.append(FormatNote((), f"and {self._left_out:,} more such notes"))
         return Recovered(value, documents, self._notes, whole=False, lost_from=self._lost_from)

@@ -1,7 +1,7 @@
-"""The text in damaged bytes: whatever it was wrapped in is taken off, and every position leads back to its byte.
+"""Decodes the text in damaged bytes, and maps every position back to its byte.
 
-Byte order marks, UTF-16, zeros that a crash left, UTF-8 that was read as Latin-1 and written as UTF-8 again, a
-document stored as a JSON string within a document. Each wrapping taken off is told.
+It handles byte order marks, UTF-16, zeros left by a crash, UTF-8 that was read as Latin-1 and written as UTF-8 again,
+and a document stored as a JSON string. Each of these is noted.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _ESCAPE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
 )
 _NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
-# Bytes that are no UTF-8, as they stand in decoded text.
+# Bytes that are not UTF-8, as they appear in decoded text.
 _FOREIGN: Final = "".join(map(chr, range(0xDC80, 0xDD00)))
 _CONTROL: Final = re.compile("[\x80-\x9f]")
 
-# Bytes as a Windows program shows them: where it has a character of its own, and Latin-1 elsewhere.
+# Bytes as Windows-1252 shows them, where it differs from Latin-1.
 _AS_SHOWN: Final = {
     byte: bytes([byte]).decode("cp1252") for byte in range(0x80, 0xA0) if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
@@ -32,55 +32,55 @@ _BACK: Final = {ord(shown): byte for byte, shown in _AS_SHOWN.items()}
 
 
 class Layer(NamedTuple):
-    """A text, the byte in the file at which a character of it begins, and what was taken off to get here."""
+    """A text, a function from character to byte of the file, and notes on what was decoded."""
 
     text: str
     byte: Callable[[int], int]
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def unwrapped(raw: bytes) -> Layer:
-    """The text as it was meant, as far as that can be known."""
+    """The intended text, as far as it can be known."""
     layer = _decoded(raw)
     for _ in range(_MOST_WRAPPINGS):
-        inner = _read_wrongly(layer) or _within_a_string(layer)
+        inner = _without_mojibake(layer) or _out_of_string(layer)
         if inner is None:
             return layer
         layer = inner
     return layer
 
 
-def is_read_wrongly(text: str) -> bool:
-    """Does this text look as if its UTF-8 had been taken for Latin-1?"""
-    return _mended(text) is not None
+def is_mojibake(text: str) -> bool:
+    """Does this text look like UTF-8 that was read as Latin-1?"""
+    return _undo_mojibake(text) is not None
 
 
 # ── bytes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _decoded(raw: bytes) -> Layer:
-    told: list[str] = []
+    notes: list[str] = []
     encoding, skip = _encoding(raw)
     if skip or encoding != "utf-8":
-        told.append("a byte order mark was ignored" if encoding == "utf-8" else "its text is UTF-16")
+        notes.append("a byte order mark was ignored" if encoding == "utf-8" else "its text is UTF-16")
     width = 1 if encoding == "utf-8" else 2
     end = len(raw)
     if width == 1:
         end = len(raw.rstrip(b"\0"))
         if end < len(raw):
-            told.append(f"{len(raw) - end:,} zero bytes at its end were ignored")
+            notes.append(f"{len(raw) - end:,} zero bytes at its end were ignored")
     body = raw[skip:end]
-    text = _plain(body, told) if width == 1 else body.decode(encoding, "replace").rstrip("\0")
+    text = _plain(body, notes) if width == 1 else body.decode(encoding, "replace").rstrip("\0")
 
     def byte(position: int) -> int:
         before = text[:position]
         if width == 2:
             return min(skip + len(before.encode(encoding, "replace")), len(raw))
-        if "it is not UTF-8 and was read as Windows-1252" in told:
+        if "it is not UTF-8 and was read as Windows-1252" in notes:
             return skip + len(before)
         return skip + len(before.encode("utf-8", "surrogateescape"))
 
-    return Layer(text, byte, tuple(told))
+    return Layer(text, byte, tuple(notes))
 
 
 def _encoding(raw: bytes) -> tuple[str, int]:
@@ -97,15 +97,15 @@ def _encoding(raw: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def _plain(body: bytes, told: list[str]) -> str:
+def _plain(body: bytes, notes: list[str]) -> str:
     text = body.decode("utf-8", "surrogateescape")
     ends = text.rstrip(_FOREIGN)
     if len(text) - len(ends) < 4:  # cut within its last character
         text = ends
-    strange = [char for char in _NOT_ASCII.findall(text) if char not in _FOREIGN]
-    # Where nothing but single foreign bytes stand, in the midst of things, another encoding was used.
-    if not strange and not text.isascii():
-        told.append("it is not UTF-8 and was read as Windows-1252")
+    non_ascii = [char for char in _NOT_ASCII.findall(text) if char not in _FOREIGN]
+    # If all other characters are single invalid bytes, another encoding was used.
+    if not non_ascii and not text.isascii():
+        notes.append("it is not UTF-8 and was read as Windows-1252")
         return body.decode("latin-1").translate(_AS_SHOWN)
     return text
 
@@ -113,45 +113,45 @@ def _plain(body: bytes, told: list[str]) -> str:
 # ── wrappings ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mended(text: str) -> tuple[str, int] | None:
-    """The text whose UTF-8 was shown as Latin-1 or Windows-1252 to give this one, and how many times over."""
+def _undo_mojibake(text: str) -> tuple[str, int] | None:
+    """The text whose UTF-8, read as Latin-1 or Windows-1252, gives this one; and how many times."""
     times = 0
     while not text.isascii() and times < _MOST_WRAPPINGS:
         try:
-            # Cut within its last character, it is still the same text.
+            # Incremental, since the text may be cut within its last character.
             text = _UTF8().decode(text.translate(_BACK).encode("latin-1"))
         except UnicodeError:
             break
         times += 1
-    # A text that only happens to look so gives control characters, which nobody writes.
+    # A text that only looks like it gives control characters, which nobody writes.
     return None if not times or _CONTROL.search(text) else (text, times)
 
 
-def _read_wrongly(outer: Layer) -> Layer | None:
-    found = _mended(outer.text)
-    if found is None:
+def _without_mojibake(outer: Layer) -> Layer | None:
+    undone = _undo_mojibake(outer.text)
+    if undone is None:
         return None
-    mended, times = found
+    text, times = undone
 
     def byte(position: int) -> int:
-        before = mended[:position]
+        before = text[:position]
         for _ in range(times):
             before = before.encode().decode("latin-1")
         return outer.byte(len(before))
 
-    return Layer(mended, byte, (*outer.told, "its UTF-8 had been taken for Latin-1, and was put right"))
+    return Layer(text, byte, (*outer.notes, "its UTF-8 had been read as Latin-1 and was corrected"))
 
 
-def _within_a_string(outer: Layer) -> Layer | None:
+def _out_of_string(outer: Layer) -> Layer | None:
     if _WITHIN_A_STRING.match(outer.text) is None:
         return None
     from holdfast.formats.recovery.json_scalars import unescaped
 
     start = outer.text.index('"') + 1
-    found = _BODY.match(outer.text, start)
-    assert found is not None
-    body = found[0]
-    if outer.text[found.end() :].strip('" \t\r\n\\\0'):
+    body_match = _BODY.match(outer.text, start)
+    assert body_match is not None
+    body = body_match[0]
+    if outer.text[body_match.end() :].strip('" \t\r\n\\\0'):
         return None
 
     def byte(position: int) -> int:
@@ -162,7 +162,7 @@ def _within_a_string(outer: Layer) -> Layer | None:
             at = start + match.end()
         return outer.byte(at)
 
-    cut = () if found.end() < len(outer.text) else ("that string has no end",)
+    cut = () if body_match.end() < len(outer.text) else ("that string has no end",)
     return Layer(
-        unescaped(body), byte, (*outer.told, "the document was stored as a JSON string, and was unpacked", *cut)
+        unescaped(body), byte, (*outer.notes, "the document was stored as a JSON string, and was unpacked", *cut)
     )

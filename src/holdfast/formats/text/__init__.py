@@ -1,1 +1,1 @@
-"""Documents as text: read with care, and written the way their readers expect."""
+"""Documents as text: strict readers, and writers in the spelling that other programs expect."""

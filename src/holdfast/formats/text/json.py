@@ -1,4 +1,4 @@
-"""JSON documents as text: two spaces, key order kept, letters as they are, control characters as escapes."""
+"""Writes JSON documents (two spaces, key order kept, control characters escaped) and reads plain ones quickly."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ def written(value: Json) -> bytes:
 LIMIT: Final = limits.MAX_DOCUMENT_SIZE
 _KEY: Final = re.compile(rb'"\s*:')
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
-_LONG_NUMBER: Final = b"0" * 30  # what the careful reader may refuse
+_LONG_NUMBER: Final = b"0" * 30  # the strict reader may refuse it
 _NOT_PLAIN: Final = (b"\\u002", b"\\u003", b"\\u0000", b"\r")
-_MANY_PARTS: Final = 50_000
+_MAX_PLAIN_PARTS: Final = 50_000
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 def plain(raw: bytes) -> Json:
-    r"""The data in a JSON text that the careful reader would take without a word. May say None at any time.
+    r"""The data in a JSON text that the strict reader would accept without notes. May return None at any time.
 
-    A key that stands twice is lost in reading. So the places that may be keys are counted before, and again in what
-    was read, written anew: as often means that none was lost. The count could only be fooled by quotes and colons
-    spelled `\u0022` and `\u003a`, so text with those is not plain. Nor is what may hold text that no event can: a
-    NUL, or more than all of this.
+    A duplicate key is lost in decoding. So possible keys are counted in the text and again in the re-encoded data:
+    equal counts mean that none was lost. Only quotes and colons spelled `\u0022` and `\u003a` could fool the count,
+    so text with those is not plain; nor is text that no event can hold: with a NUL, or longer than the limit.
     """
     if (
         len(raw) > MAX_TEXT_LENGTH
@@ -54,7 +53,7 @@ def plain(raw: bytes) -> Json:
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
     opened = raw.count(b"[") + raw.count(b"{")
-    if opened + raw.count(b",") > _MANY_PARTS or (opened > MAX_DEPTH and _depth(value) > MAX_DEPTH):
+    if opened + raw.count(b",") > _MAX_PLAIN_PARTS or (opened > MAX_DEPTH and _depth(value) > MAX_DEPTH):
         return None
     return value
 

@@ -1,7 +1,7 @@
-"""The comments and the order of keys of a YAML text that cannot be parsed, line by line.
+"""Writes YAML, also over a text that can no longer be parsed, whose comments and order of keys are kept.
 
-Somebody's edit left a bracket open or an indentation wrong. The data is written anew; what people wrote around it is
-put back beside the keys it stood beside, and what belonged to no key that is left comes first.
+If an edit left a bracket open or an indentation wrong, the data is written anew and comments are put back next to
+their keys; those of keys that no longer exist come first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from holdfast.core.text import printable
 _KEY: Final = re.compile(
     r"""([ ]*)((?:-[ ]+)*)(?:([A-Za-z_][\w-]{0,99})|"([^"\\]{1,100})"|'([^']{1,100})')[ ]*:(?=\s|$)"""
 )
-# Up to the comment that ends a line: quoted text, or anything but a blank that a number sign follows.
+# Everything before the comment at the end of a line: quoted text, or anything but a blank before `#`.
 _BEFORE_COMMENT: Final = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"']|["']|\s(?!\s*\#))*+""", re.VERBOSE)
-_MOST: Final = 1 << 20
+_MAX_LENGTH: Final = 1 << 20
 
-# The keys that lead to a line, and which of the lines with these keys it is.
+# The keys that lead to a line, and its number among lines with these keys.
 _Place = tuple[tuple[str, ...], int]
 
 
@@ -32,8 +32,8 @@ class _Line(NamedTuple):
 
 
 def annotated(text: str, document: Json) -> str:
-    """The document as text, with the comments of another text and its order of keys."""
-    if len(text) > _MOST:
+    """The document as text, with the comments and the order of keys of another text."""
+    if len(text) > _MAX_LENGTH:
         return "\n".join(block(document)) + "\n"
     old = list(_lines(text.removeprefix("\ufeff").splitlines()))
     order = {place[0]: number for number, place in reversed([*enumerate(line.place for line in old)]) if place}
@@ -43,44 +43,44 @@ def annotated(text: str, document: Json) -> str:
     after: dict[_Place, str] = {}
     waiting: list[str] = []
     for line in old:
-        remark = _remark(line.text)
-        if line.place is None and remark is not None:
-            waiting.append(remark)
+        comment = _comment(line.text)
+        if line.place is None and comment is not None:
+            waiting.append(comment)
         elif line.place is not None:
             above.setdefault(line.place if line.place in places else None, []).extend(waiting)
             waiting = []
-            if remark is not None and line.place in places:
-                after[line.place] = remark
-            elif remark is not None:
-                above.setdefault(None, []).append(remark)
+            if comment is not None and line.place in places:
+                after[line.place] = comment
+            elif comment is not None:
+                above.setdefault(None, []).append(comment)
     made = above.get(None, [])
     for line in new:
         space = line.text[: len(line.text) - len(line.text.lstrip(" "))]
-        made += [space + remark for remark in above.get(line.place, ()) if line.place is not None]
+        made += [space + comment for comment in above.get(line.place, ()) if line.place is not None]
         made.append(f"{line.text}  {after[line.place]}" if line.place in after else line.text)
     return "\n".join([*made, *waiting]) + "\n"
 
 
 def _lines(texts: list[str]) -> Iterator[_Line]:
-    """Each line, with its place if a key begins it."""
+    """Each line, with its place if it starts with a key."""
     above: list[tuple[int, str]] = []
     counts: dict[tuple[str, ...], int] = {}
     for text in texts:
-        found = _KEY.match(text)
-        if found is None:
+        match = _KEY.match(text)
+        if match is None:
             yield _Line(None, text)
             continue
-        column = len(found[1]) + len(found[2])
+        column = len(match[1]) + len(match[2])
         while above and above[-1][0] >= column:
             above.pop()
-        keys = (*(key for _, key in above), found[3] or found[4] or found[5])
+        keys = (*(key for _, key in above), match[3] or match[4] or match[5])
         above.append((column, keys[-1]))
         counts[keys] = counts.get(keys, 0) + 1
         yield _Line((keys, counts[keys]), text)
 
 
-def _remark(text: str) -> str | None:
-    """The comment that a line ends with, or is."""
+def _comment(text: str) -> str | None:
+    """The comment of a line."""
     before = _BEFORE_COMMENT.match(text)
     rest = text[before.end() :].strip() if before is not None else ""
     return printable(text.strip() if text.lstrip().startswith("#") else rest) or None
@@ -91,7 +91,7 @@ def _ordered(value: Json, order: dict[tuple[str, ...], int], keys: tuple[str, ..
         return [_ordered(inner, order, keys) for inner in value]
     if not isinstance(value, dict):
         return value
-    # Keys that the other text has take their places among each other; those that it lacks stay where they are.
+    # Keys of the other text are put in its order; all others keep their position.
     known = iter(sorted((key for key in value if (*keys, key) in order), key=lambda key: order[(*keys, key)]))
     names = [next(known) if (*keys, key) in order else key for key in value]
     return {key: _ordered(value[key], order, (*keys, key)) for key in names}
@@ -100,15 +100,15 @@ def _ordered(value: Json, order: dict[tuple[str, ...], int], keys: tuple[str, ..
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}\Z")
 # Words that YAML 1.1 or 1.2 reads as something other than text.
 _NO_KEYS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-# What YAML does not allow as it stands, or what some program takes for a line end or a mark.
+# Characters that YAML does not allow unescaped, or that some programs take for a line end or a mark.
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-# A key longer than this must be announced, because YAML looks no further for its colon.
-_LONGEST_KEY: Final = 1000
+# A longer key needs `?` before it, because YAML looks no further for its colon.
+_MAX_KEY_LENGTH: Final = 1000
 STEP: Final = 2
 
 
 def written(document: Json, *, over: str | None = None) -> str:
-    """The document as text. `over` is what stands in the file now."""
+    """The document as text. `over` is the present text of the file."""
     if over is not None and over.strip():
         from holdfast.formats.text.yaml_edit import edited
 
@@ -129,7 +129,7 @@ def block(value: Json, indent: int = 0) -> list[str]:
 def entry(key: str, value: Json, indent: int) -> list[str]:
     """One key of an object, with its value."""
     space = " " * indent
-    if len(key) > _LONGEST_KEY:
+    if len(key) > _MAX_KEY_LENGTH:
         head, mark = [f"{space}? {quoted(key)}"], f"{space}:"
     else:
         head, mark = [], f"{space}{_key(key)}:"
@@ -180,5 +180,5 @@ def _number(value: float) -> str:
     if math.isinf(value) or math.isnan(value):
         return {"inf": ".inf", "-inf": "-.inf"}.get(str(value), ".nan")
     mantissa, mark, exponent = repr(value).partition("e")
-    # `1e16` is a number to some readers and text to others; `1.0e+16` is one to all.
+    # `1e16` is text to some readers; `1.0e+16` is a number to all.
     return mantissa if not mark else f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}"

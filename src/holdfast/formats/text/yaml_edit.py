@@ -1,8 +1,8 @@
-"""Changes to a YAML text that people have edited: only what differs is touched, and every comment stays.
+"""Edits a YAML text in place: only what differs is changed, and every comment stays.
 
-The text is parsed for where each part of it stands, and the parts that differ are replaced in place; indentation,
-quotes, blank lines and the order of keys are as they were. The result is read again before it is believed. Where the
-text cannot be edited so, the document is written anew, with the comments before it.
+The text is parsed for the position of each part, and parts that differ are replaced; indentation, quotes, blank lines
+and the order of keys stay. The result is read again and compared. If the text cannot be edited in place, the document
+is written anew, with the comments before it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from holdfast.formats.text.yaml import STEP, block, entry, inline, is_block, ite
 if TYPE_CHECKING:
     from ruamel.yaml.nodes import Node
 
-# By these an entry of a list is recognised, the first that it has.
+# Keys that identify an entry of a list: the first that it has.
 _NAMES: Final = ("task_id", "phase_id", "feature_id", "id")
 
 
 def edited(text: str, document: Json) -> str | None:
-    """The text, made to say what the document says; None when it is no YAML that we read."""
+    """The text edited to match the document; None when it is not YAML that we can read."""
     before = _read(text)
     if before is None:
         return None
-    if _alike(before[0], document):
+    if _same_data(before[0], document):
         return text
-    told = comments(text)
+    before_comments = comments(text)
     made = _in_place(text, before[0], document)
     if made is None:
         made = "\n".join(block(document)) + "\n"
-    lost = list((Counter(told) - Counter(comments(made))).elements())
-    kept = [comment for comment in dict.fromkeys(told) for _ in range(lost.count(comment))]
+    lost = list((Counter(before_comments) - Counter(comments(made))).elements())
+    kept = [comment for comment in dict.fromkeys(before_comments) for _ in range(lost.count(comment))]
     return "".join(f"{comment}\n" for comment in kept) + made
 
 
@@ -43,15 +43,15 @@ def comments(text: str) -> list[str]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    found: list[str] = []
+    comments_read: list[str] = []
     end = 0
     try:
         for token in YAML(typ="safe", pure=True).scan(text):
-            found.extend(_in_gap(text[end : token.start_mark.index]))
+            comments_read.extend(_in_gap(text[end : token.start_mark.index]))
             end = max(end, token.end_mark.index)
     except (YAMLError, ValueError, IndexError, AttributeError, AssertionError):
-        return found
-    return [*found, *_in_gap(text[end:])]
+        return comments_read
+    return [*comments_read, *_in_gap(text[end:])]
 
 
 def _in_gap(gap: str) -> list[str]:
@@ -67,13 +67,13 @@ def _read(text: str) -> tuple[Json] | None:
         return None
 
 
-def _alike(one: Json, other: Json) -> bool:
-    """The same data, in any order of keys: that of a text people have edited is theirs."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    return type(one) is type(other) and one == other
+def _same_data(left: Json, right: Json) -> bool:
+    """The same data in any order of keys, since people may reorder them."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same_data(value, right[key]) for key, value in left.items())
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_same_data, left, right))
+    return type(left) is type(right) and left == right
 
 
 def _in_place(text: str, before: Json, document: Json) -> str | None:
@@ -86,13 +86,13 @@ def _in_place(text: str, before: Json, document: Json) -> str | None:
         if root is None or not isinstance(before, dict):
             return None
         made = _Edit(plain).apply(root, before, document)
-    except (YAMLError, ValueError, _TooHard):
+    except (YAMLError, ValueError, _NotEditable):
         return None
     again = _read(made)
-    return made if again is not None and _alike(again[0], document) else None
+    return made if again is not None and _same_data(again[0], document) else None
 
 
-class _TooHard(Exception):
+class _NotEditable(Exception):
     """This text is not edited in place."""
 
 
@@ -103,7 +103,7 @@ class _Change(NamedTuple):
 
 
 class _Edit:
-    """The changes to one text, collected and then made from its end to its beginning."""
+    """Collects changes to one text and applies them from its end to its start."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -115,8 +115,8 @@ class _Edit:
         self._note_left_out(root)
         self._value(root, before, after)
         made = self._text
-        # Of two at one place, what is added comes before what follows it, and what was noticed first before the rest.
-        order = sorted(enumerate(self._changes), key=lambda one: (one[1].start, one[1].end, one[0]), reverse=True)
+        # At one position, insertions come first, in the order in which they were collected.
+        order = sorted(enumerate(self._changes), key=lambda item: (item[1].start, item[1].end, item[0]), reverse=True)
         for _, change in order:
             made = made[: change.start] + change.text + made[change.end :]
         return made
@@ -124,7 +124,7 @@ class _Edit:
     def _value(self, node: Node, before: Json, after: Json) -> None:
         from ruamel.yaml.nodes import MappingNode, SequenceNode
 
-        if _alike(before, after):
+        if _same_data(before, after):
             return
         in_lines = not getattr(node, "flow_style", False)
         if (
@@ -149,7 +149,7 @@ class _Edit:
     # ── where things are ─────────────────────────────────────────────────────────────────────────────────
 
     def _note_left_out(self, node: Node) -> None:
-        """A value that was left out stands after its colon, though the parser says: where the next thing begins."""
+        """Note the position of omitted values: after the colon, although the parser reports the next part's."""
         from ruamel.yaml.nodes import MappingNode, SequenceNode
 
         if isinstance(node, MappingNode):
@@ -162,7 +162,7 @@ class _Edit:
                 self._note_left_out(value)
 
     def _span(self, node: Node) -> tuple[int, int]:
-        """Where a part really begins and ends: a block ends with the last thing in it, not where the next begins."""
+        """Start and end of a part: a block ends with its last entry, not where the next part starts."""
         from ruamel.yaml.nodes import MappingNode, SequenceNode
 
         start, end = node.start_mark.index, node.end_mark.index
@@ -180,11 +180,11 @@ class _Edit:
         if not pairs.keys() & after.keys() or len(pairs) != len(before):
             self._rewrite(node, after)
             return
-        gone = [pairs[key] for key in pairs if key not in after]
-        if any(not self._begins_line(key) for key, _ in gone):
+        removed = [pairs[key] for key in pairs if key not in after]
+        if any(not self._begins_line(key) for key, _ in removed):
             self._rewrite(node, after)
             return
-        for key, value in gone:
+        for key, value in removed:
             self._cut(key.start_mark.index, self._span(value)[1])
         column = node.start_mark.column
         last = None
@@ -193,7 +193,7 @@ class _Edit:
                 self._value(pairs[key][1], before[key], wanted)
                 last = pairs[key][1]
             else:
-                # Beside the key it follows in the document; the first ones go to the end, where they are looked for.
+                # After the key it follows in the document; keys before all others go to the end.
                 place = self._span(node.value[-1][1] if last is None else last)[1]
                 self._add_after(place, entry(key, wanted, column))
 
@@ -214,7 +214,7 @@ class _Edit:
             for old_item in items[first:last]:
                 dash = self._text.rfind("-", 0, old_item.start_mark.index)
                 if self._text[self._line_start(dash) : dash].strip():
-                    raise _TooHard
+                    raise _NotEditable
                 self._cut(dash, self._span(old_item)[1])
             lines = [line for element in after[new_first:new_last] for line in item(element, column)]
             if lines:
@@ -224,7 +224,7 @@ class _Edit:
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _replace(self, node: Node, value: Json) -> None:
-        """The part anew: on its line where it fits, on lines of its own where it has entries of its own."""
+        """Replace a part: on its line, or on lines of its own if it has nested entries."""
         start, end = self._span(node)
         if is_block(value) and _deep(value):
             self._rewrite(node, value)
@@ -233,12 +233,12 @@ class _Edit:
         self._changes.append(_Change(start, end, gap + inline(value)))
 
     def _rewrite(self, node: Node, value: Json) -> None:
-        """A whole part anew, in lines, with the comments that stood in it above it."""
+        """Rewrite a whole part in lines, with its inner comments above it."""
         start, end = self._span(node)
         begin = self._line_start(start)
         before = self._text[begin:start]
-        told = comments(self._text[start:end])
-        if not before.strip(" -"):  # it has its own lines already, or stands after the dash of a list
+        inner_comments = comments(self._text[start:end])
+        if not before.strip(" -"):  # it has lines of its own, or follows the dash of a list
             column = node.start_mark.column
             lines = block(value, column)
             lines[0] = lines[0][column:]
@@ -246,19 +246,23 @@ class _Edit:
             column = len(before) - len(before.lstrip(" -")) + STEP
             lines = ["", *block(value, column)] if is_block(value) else [inline(value)]
             start = len(self._text[:start].rstrip(" ")) if is_block(value) else start
-        if told:
+        if inner_comments:
             space = " " * (len(before) - len(before.lstrip(" ")))
-            self._changes.append(_Change(begin, begin, "".join(f"{space}{line}{self._line_end}" for line in told)))
+            self._changes.append(
+                _Change(begin, begin, "".join(f"{space}{line}{self._line_end}" for line in inner_comments))
+            )
         self._changes.append(_Change(start, end, self._line_end.join(lines)))
 
     def _cut(self, start: int, end: int) -> None:
-        """Take whole lines out; comments in them stay."""
+        """Remove whole lines but keep their comments."""
         begin = self._line_start(start)
         stop = self._text.find("\n", end)
         stop = len(self._text) if stop < 0 else stop + 1
         space = self._text[begin:start]
-        told = [*comments(self._text[start:end]), *_in_gap(self._text[end:stop])]
-        self._changes.append(_Change(begin, stop, "".join(f"{space}{line}{self._line_end}" for line in told)))
+        kept_comments = [*comments(self._text[start:end]), *_in_gap(self._text[end:stop])]
+        self._changes.append(
+            _Change(begin, stop, "".join(f"{space}{line}{self._line_end}" for line in kept_comments))
+        )
 
     def _add_after(self, end: int, lines: list[str]) -> None:
         stop = self._text.find("\n", end)
@@ -284,7 +288,7 @@ def _name(value: Json) -> str:
 
 
 def _deep(value: Json) -> bool:
-    """Are there objects in it? They are easier to read, and to compare, on lines of their own."""
+    """Does it contain objects or lists? They are easier to read and compare on lines of their own."""
     if isinstance(value, dict):
         return True
     return isinstance(value, (list, tuple)) and any(isinstance(element, (dict, list, tuple)) for element in value)

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
-from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Tidied, TimedEvent
+from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, TidyDocument, TimedEvent
 
 _OWN_KEYS: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
@@ -56,7 +56,7 @@ class TimerFormat(Format):
         values = read_quickly(raw) if kind == "timer" else None
         return values is not None and next(check(values), None) is None
 
-    def tidy(self, value: Json, context: ImportContext) -> Tidied:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         from holdfast.formats.timer.repairs import tidied
 
         return tidied(value, context, lambda document: self.problems(document, "timer"))

@@ -15,7 +15,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import EARLIEST, LATEST, MINUTE, SECOND, format_time
 from holdfast.formats import document_paths, timestamps
-from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, Tidied
+from holdfast.formats.base import Document, FormatNote, ImportContext, Place, Problem, TidyDocument
 from holdfast.formats.timer.fields import REMINDERS, TIMEOUT, is_id
 
 # Keys that hold the text of an object used in place of one.
@@ -293,17 +293,17 @@ _OTHER_NAMES: Final = {
 _RUNNING: Final = frozenset({"in_progress", "inprogress", "active", "running", "started", "created", "working"})
 
 
-def tidied(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> Tidied:
+def tidied(value: Json, context: ImportContext, problems: Callable[[Json], list[Problem]]) -> TidyDocument:
     if not isinstance(value, dict):
         raise Invalid("a timer document must be an object", hint="It begins with { and names a sessionId.")
     if not _errors(problems(value)):
-        return Tidied(value, [])
+        return TidyDocument(value, [])
     repair = _DocumentRepair(value, context)
     document = repair.document()
     for place, message, _ in _errors(problems(document)):
         where = ".".join(map(str, place))
         raise Invalid(f"{where} {message}", hint="`holdfast validate` lists everything that is wrong with it.")
-    return Tidied(document, repair.notes)
+    return TidyDocument(document, repair.notes)
 
 
 def _errors(problems: list[Problem]) -> list[Problem]:

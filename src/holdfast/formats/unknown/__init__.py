@@ -1,1 +1,1 @@
-"""Files that have a session file's name and are none of the four formats."""
+"""Hand-made session files, which are in none of the four formats."""

@@ -1,7 +1,7 @@
-"""Which key of a hand-made document means what: the table is asked for every key, from the top inwards.
+"""Finds the meaning of each key in a hand-made document by looking it up in the table, from the top down.
 
-The same word means the session's own branch or date only where the session is described; in a list of earlier
-sessions, of phases or of agents it is theirs. Work, decisions and notes count wherever they stand, except there.
+A word such as branch or date is the session's own only where the session is described; in a list of earlier sessions,
+phases or agents it is theirs. Work, decisions and notes count everywhere else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from holdfast.formats.unknown.table import (
     words_of,
 )
 
-_DEEPEST: Final = 6
+_MAX_DEPTH: Final = 6
 _TITLE: Final = 3  # a goal of this rank may be the title of anything
 _LAST_RANK: Final = 9
 _WORK: Final = frozenset({"done", "doing", "to do", "blocked", "tasks"})
-# What an object is called, its entries are, unless they have names that mean something else.
+# Meanings that entries inherit from the object around them, unless their own name has another.
 _INHERITED: Final = frozenset({"done", "to do", "blocked", "note", "decision"})
 _FILES: Final = frozenset({"modified files", "created files", "deleted files"})
 # Facts of the session.
@@ -39,14 +39,14 @@ _FACTS: Final = frozenset(
 
 
 _LISTS: Final = frozenset({"done", "doing", "to do"})
-# What the number of a session is called.
+# Keys of a session's number.
 _NUMBERED: Final = frozenset({"session", "id", "number", "no", "nr", "index"})
 # The session before this one: its work counts, its date and summary are its own.
 _EARLIER: Final = frozenset({"last", "latest"})
 
 
 class KnownKey(NamedTuple):
-    """A key of the document that means something."""
+    """A key of the document that has a meaning."""
 
     row: Keys
     place: Place
@@ -58,47 +58,47 @@ Meanings: TypeAlias = dict[Meaning, list[KnownKey]]
 
 
 def meanings(value: Json) -> Meanings:
-    """Everything in a document that the table has a meaning for."""
-    found: Meanings = {}
+    """Every key of a document that the table has a meaning for."""
+    result: Meanings = {}
     if isinstance(value, list) and _are_sessions(value):
-        _walk_latest(found, value, ())
+        _walk_latest(result, value, ())
     elif isinstance(value, list):
-        _take(found, row_of("todos", value), (), "todos", value)
+        _add(result, row_of("todos", value), (), "todos", value)
     elif isinstance(value, dict):
-        _walk(found, value, (), _Around(prose=NOTES in value))
-        if not found.keys() - _FACTS - {"sessions"}:  # a log and nothing else: the latest session is what it is about
-            for log in found.get("sessions", [])[:1]:
-                _walk_latest(found, log.value, log.place)
-    found.pop("sessions", None)
-    return found
+        _walk(result, value, (), _Context(prose=NOTES in value))
+        if not result.keys() - _FACTS - {"sessions"}:  # only a log: its latest session is meant
+            for log in result.get("sessions", [])[:1]:
+                _walk_latest(result, log.value, log.place)
+    result.pop("sessions", None)
+    return result
 
 
 def recognises(value: Json) -> bool:
-    """Whether a session made of the document would say something: a date, an id or a status alone does not."""
+    """Would a session made of the document have content? A date, an id or a status alone is none."""
     return bool(meanings(value).keys() - (_FACTS - {"summary"}))
 
 
-class _Around(NamedTuple):
-    """The object in which a key stands."""
+class _Context(NamedTuple):
+    """What the object around a key says about its meaning."""
 
-    # Whether it describes the session itself, and whether it says where the session is in git.
+    # Does it describe the session itself? Does it describe the session's place in git?
     session: bool = True
     git: bool = True
-    # What its entries are, if it says so by its name.
+    # The meaning its entries inherit.
     inherited: Keys | None = None
-    # Whether it is an entry itself, and only facts are looked for in it.
+    # Is it an entry itself, in which only facts count?
     facts_only: bool = False
-    # Whether it says how far the session is.
+    # Does it describe the session's progress?
     progress: bool = True
-    # Whether its keys are headings of notes: what stands below one that nobody knows is a note.
+    # Are its keys headings of notes? Text under an unknown heading is a note.
     prose: bool = False
 
-    def inside(self, words: set[str], row: Keys | None) -> _Around:
+    def inside(self, words: set[str], row: Keys | None) -> _Context:
         entries = row if row is not None and row.meaning in _INHERITED else None
         here = not ("session" in words and words & _EARLIER)
         session = self.session and here and words <= OF_SESSION
         progress = session or (self.session and "progress" in words and words <= OF_PROGRESS)
-        return _Around(session, self.git and here and words <= OF_GIT, entries, progress=progress, prose=self.prose)
+        return _Context(session, self.git and here and words <= OF_GIT, entries, progress=progress, prose=self.prose)
 
     def allows(self, row: Keys) -> bool:
         if row.meaning in _GIT:
@@ -114,58 +114,58 @@ class _Around(NamedTuple):
         return self.session if row.meaning == "goal" and row.rank == _TITLE else True
 
 
-def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Around) -> None:
+def _walk(meanings: Meanings, holder: dict[str, Json], place: Place, context: _Context) -> None:
     for key, value in holder.items():
         if value is None or value in ("", [], {}) or key.startswith(("_", "$")) or "/" in key:
-            continue  # nothing, about the file itself, or about another file
+            continue  # empty, about the file itself, or about another file
         here = (*place, key)
         row = row_of(key, value)
-        if row is None and around.inherited is not None and _may_inherit(key) and around.inherited.shape(value):
-            row = around.inherited
-        if row is None and around.prose and isinstance(value, (str, list)):
+        if row is None and context.inherited is not None and _may_inherit(key) and context.inherited.shape(value):
+            row = context.inherited
+        if row is None and context.prose and isinstance(value, (str, list)):
             row = row_of("note", value)
         if row is not None and row.meaning == "nothing":
             if words_of(key) == ("file",) and isinstance(value, dict):
-                _take_files(found, value, here)
+                _add_files(meanings, value, here)
             continue
         if row is not None and row.meaning == "doing" and place and _is_done(holder):
             row = row_of("done", value)
         if row is not None and row.meaning == "sessions":
-            if not _walk_current(found, value, here) and not place:
-                _take(found, row, here, key, value)
+            if not _walk_current(meanings, value, here) and not place:
+                _add(meanings, row, here, key, value)
             continue
         if isinstance(value, dict):
-            inside = around.inside(set(words_of(key)), row)
+            inside = context.inside(set(words_of(key)), row)
             holds = _holds(row, value)
-            if (holds or inside.git) and len(place) < _DEEPEST:
-                _walk(found, value, here, inside._replace(facts_only=around.facts_only or not holds))
+            if (holds or inside.git) and len(place) < _MAX_DEPTH:
+                _walk(meanings, value, here, inside._replace(facts_only=context.facts_only or not holds))
             if holds and not (row is not None and values.is_item(value)):
                 continue
-        if row is not None and around.allows(row):
-            _take(found, _of_earlier(row, value) if _names_earlier(key) else row, here, key, value)
+        if row is not None and context.allows(row):
+            _add(meanings, _of_earlier(row, value) if _names_earlier(key) else row, here, key, value)
 
 
-def _take_files(found: Meanings, holder: dict[str, Json], place: Place) -> None:
-    """Lists of files by what became of them."""
+def _add_files(meanings: Meanings, holder: dict[str, Json], place: Place) -> None:
+    """Add lists of files by action."""
     for key, value in holder.items():
         row = row_of(f"{key} files", value)
         if row is not None and row.meaning in _FILES:
-            _take(found, row, (*place, key), key, value)
+            _add(meanings, row, (*place, key), key, value)
 
 
 def _is_done(holder: dict[str, Json]) -> bool:
-    """Whether an object says of itself that it is done: then so is what it names as the one thing at hand."""
+    """Is the object marked as done? Then so is the current task it names."""
     return values.status_word(holder.get("status"), whole=True) == "done"
 
 
 def _names_earlier(key: str) -> bool:
-    """Whether a key names the session before this one: `last_session_date`, but not `session_last_saved`."""
+    """Does a key name the previous session? `last_session_date` does, `session_last_saved` does not."""
     words = words_of(key)
     return any(word in _EARLIER and after == "session" for word, after in pairwise(words))
 
 
 def _of_earlier(row: Keys, value: Json) -> Keys | None:
-    """What a fact of the session before this one is here: its summary a note, its goal ours for want of another."""
+    """A fact of the previous session: its summary becomes a note, its goal a last resort."""
     if row.meaning == "summary":
         return row_of("notes", value)
     if row.meaning == "goal":
@@ -173,13 +173,13 @@ def _of_earlier(row: Keys, value: Json) -> Keys | None:
     return None if row.meaning in _FACTS | _GIT else row
 
 
-def _take(found: Meanings, row: Keys | None, place: Place, key: str, value: Json) -> None:
+def _add(meanings: Meanings, row: Keys | None, place: Place, key: str, value: Json) -> None:
     if row is not None:
-        found.setdefault(row.meaning, []).append(KnownKey(row, place, key, value))
+        meanings.setdefault(row.meaning, []).append(KnownKey(row, place, key, value))
 
 
-def _walk_current(found: Meanings, value: Json, place: Place) -> bool:
-    """Of a list of sessions, the one that is in progress, if there is one; the others are over."""
+def _walk_current(meanings: Meanings, value: Json, place: Place) -> bool:
+    """Walk the one session in progress of a list; returns whether there is one."""
     running = [
         (position, entry)
         for position, entry in enumerate(value if isinstance(value, list) else [])
@@ -187,12 +187,12 @@ def _walk_current(found: Meanings, value: Json, place: Place) -> bool:
     ]
     if len(running) == 1:
         position, entry = running[0]
-        _walk(found, entry, (*place, position), _Around())
+        _walk(meanings, entry, (*place, position), _Context())
     return len(running) == 1
 
 
 def _are_sessions(value: list[Json]) -> bool:
-    """Whether entries are sessions rather than tasks: they have a number or a date, and a goal or lists of work."""
+    """Are these sessions rather than tasks? Sessions have a number or date, and a goal or lists of work."""
     sessions = [entry for entry in value if isinstance(entry, dict) and _is_session(entry)]
     return bool(sessions) and 2 * len(sessions) > len(value)
 
@@ -205,21 +205,21 @@ def _is_session(entry: dict[str, Json]) -> bool:
     return (named or dated) and (lists or (named and any(row.meaning == "goal" for row in rows.values())))
 
 
-def _walk_latest(found: Meanings, value: Json, place: Place) -> None:
-    """Of a list of sessions, the one in progress, else the one with the latest date or the highest number."""
-    if _walk_current(found, value, place):
+def _walk_latest(meanings: Meanings, value: Json, place: Place) -> None:
+    """Walk the session in progress of a list, else the one with the latest date or highest number."""
+    if _walk_current(meanings, value, place):
         return
     listed = enumerate(value if isinstance(value, list) else [])
     entries = [(_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
     for ordered in ([entry for entry in entries if entry[0][0]], [entry for entry in entries if entry[0][1] >= 0]):
         if entries and len(ordered) == len(entries):
-            _, position, entry = max(ordered, key=lambda one: (one[0], one[1]))
-            _walk(found, entry, (*place, position), _Around())
+            _, position, entry = max(ordered, key=lambda candidate: (candidate[0], candidate[1]))
+            _walk(meanings, entry, (*place, position), _Context())
             return
 
 
 def _order(entry: dict[str, Json]) -> tuple[str, int]:
-    """The date and the number of a session in a list, as far as it has them."""
+    """The date and number of a listed session."""
     dates = [
         values.dated(item)
         for key, item in entry.items()
@@ -234,27 +234,27 @@ def _order(entry: dict[str, Json]) -> tuple[str, int]:
 
 
 def _may_inherit(key: str) -> bool:
-    """A key that names a fact, or nothing of interest, is no entry of the object around it."""
+    """May a key inherit a meaning? Not if it names a fact or is ignored."""
     return all(row.meaning not in _FACTS | _GIT | {"nothing"} for row in rows_named(key))
 
 
 def _holds(row: Keys | None, value: dict[str, Json], depth: int = 0) -> bool:
-    """Whether an object holds things with meanings of their own, rather than being one or listing entries."""
+    """Does an object contain keys with meanings of their own, rather than being an entry or a list of them?"""
     if row is None:
         return True
     if row.meaning in _WORK - {"doing"} and values.is_item(value):
         return False
-    one = row.meaning in ("goal", "doing")
+    single = row.meaning in ("goal", "doing")
     for key, entry in value.items():
         inner = row_of(key, entry) if entry else None
         if inner is None:
-            if one and depth < _DEEPEST and isinstance(entry, dict) and _holds(row, entry, depth + 1):
+            if single and depth < _MAX_DEPTH and isinstance(entry, dict) and _holds(row, entry, depth + 1):
                 return True
             continue
-        if inner.meaning in _WORK and not (one and inner.meaning == "doing"):
+        if inner.meaning in _WORK and not (single and inner.meaning == "doing"):
             return True
         if inner.meaning == "goal" and inner.rank < _TITLE:
             return True
-        if inner.meaning in ("note", "decision") and row.meaning in _WORK and not one and isinstance(entry, list):
+        if inner.meaning in ("note", "decision") and row.meaning in _WORK and not single and isinstance(entry, list):
             return True
     return False

@@ -1,9 +1,9 @@
-"""Notes in Markdown or plain text read as data: headings are keys, lists are lists, tables are lists of objects,
+"""Reads notes in Markdown or plain text as data: headings are keys, lists are lists, tables are lists of objects,
 `Label: text` is a pair.
 
-Handovers between sessions are often written so. Nothing is refused, and the text itself is kept with what was made of
-it, because markup, code and the order of paragraphs say more than keys can. Which words make a label is asked of the
-same table that says what keys mean.
+Handovers between sessions are often written like this. Nothing is refused, and the text itself is kept with the data,
+because markup, code and the order of paragraphs say more than keys can. The table of keys also decides what is a
+label.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNDERLINE: Final = re.compile(r"\s*(?:={3,}|-{3,})\s*\Z")
 _ITEM: Final = re.compile(
     rf"(\s*)(?:(?:[-*+•]|\d{{1,4}}[.)])\s+(?=\S)|(?=\[[ xX~/-]\]\s|[{values.SIGNS}]))(.*\S)\s*\Z"
 )
-# `：` is the colon of scripts without spaces, and has its space within it.
+# `：` is the full-width colon, which needs no space after it.
 _LABEL: Final = re.compile(r"(?:\*\*|__)([^*_:：]{1,60}?)\s*(?:[:：]\s*(?:\*\*|__)|(?:\*\*|__)\s*[:：])\s*(\S.*)\Z")
 _PLAIN_LABEL: Final = re.compile(r"([^\W\d_][\w '/-]{1,40}?)\s*(?::\s+|：\s*)(\S.*)\Z")
 # A line that names the list below it.
@@ -38,15 +38,15 @@ _FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*(\w*)")
 _RULE: Final = re.compile(r"\s*(?:-{3,}|\*{3,}|_{3,}|={3,})\s*\Z")
 _CELLS: Final = re.compile(r"\s*\|(.*)\|\s*\Z")
 _DASHES: Final = re.compile(r"[\s|:-]+\Z")
-# The heading of one session in a log of several: its number, its day, and what it was about.
+# The heading of a session in a log: number, date, subject.
 _SESSION: Final = re.compile(
     rf"\W*(?:session\b[\s#:—–-]*(?=\d|{values.DAY})(?P<number>\d{{1,4}}\b(?!-\d\d))?|(?={values.DAY}))(?P<about>.*)\Z",
     re.IGNORECASE,
 )
-_SESSION_LINE: Final = 60  # characters
+_MAX_SESSION_LINE_LENGTH: Final = 60  # characters
 _DAY: Final = re.compile(values.DAY)
 _DATED: Final = re.compile(rf"{values.DAY}(?:[T ,]+\d\d:\d\d(?::\d\d)?Z?)?")
-# What such documents are called: a title of these words alone says nothing of the work.
+# Words of generic titles: a title of these alone says nothing about the work.
 _GENERIC: Final = re.compile(
     r"(?:(?:claude|code|ai|agent|coding|session|hand-?(?:off|over)|progress|state|status|notes?|log|report|summary|"
     r"track(?:ing|er)|file|document|current|for|active|context|memory|bank|next|previous|latest|last|today|prompt|"
@@ -55,7 +55,7 @@ _GENERIC: Final = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(r"\s*[:|]\s+|\s+[-–—]+\s+|\s+for\s+(?=\S)", re.IGNORECASE)
-# What an entry of a list may say of the session besides being an entry.
+# Labels that count within an entry of a list.
 _OF_ENTRIES: Final = frozenset[Meaning]((
     "done", "doing", "to do", "blocked", "branch", "commit", "status", "progress", "began", "updated",
 ))  # fmt: skip
@@ -63,12 +63,12 @@ _OF_LINES: Final = _OF_ENTRIES | frozenset[Meaning]((
     "goal", "decision", "note", "summary", "id", "model", "scope", "worked", "project",
 ))  # fmt: skip
 _WORK: Final = frozenset[Meaning](("done", "doing", "to do", "blocked"))
-_LONGEST_LABEL: Final = 4  # words
-_LONGEST_HEADING: Final = 80  # characters
+_MAX_LABEL_WORDS: Final = 4  # words
+_MAX_HEADING_LENGTH: Final = 80  # characters
 
 
 class _Section(NamedTuple):
-    """A heading with the lines below it. The depth of `##` is 20, because other headings come between."""
+    """A heading with the lines below it. The depth of `##` is 20, which leaves room for other headings."""
 
     depth: int
     heading: str
@@ -81,77 +81,77 @@ _LIST_DEPTH: Final = 70
 
 
 def outline(text: str) -> dict[str, Json]:
-    """What notes in Markdown or plain text say, by their headings."""
-    found, lines = _front_matter(text.splitlines())
-    levels: list[tuple[int, dict[str, Json]]] = [(0, found)]
+    """Notes in Markdown or plain text as data, by heading."""
+    document, lines = _front_matter(text.splitlines())
+    levels: list[tuple[int, dict[str, Json]]] = [(0, document)]
     sessions: list[tuple[str, dict[str, Json]]] = []
     untitled = True
     for depth, heading, body in _sections(lines):
         while depth <= levels[-1][0]:
             levels.pop()
-        around = levels[-1][1]
-        said, own, text_beside = _content(body)
+        parent = levels[-1][1]
+        labelled, content, text_around = _content(body)
         if not heading or (depth == _TITLE and untitled and not _SESSION.match(heading)):
             untitled = untitled and not heading
-            _name(found, heading)
-            _add(found, said)
-            _put(found, "overview" if isinstance(own, str) else heading or "list", own)
+            _name(document, heading)
+            _add(document, labelled)
+            _put(document, "overview" if isinstance(content, str) else heading or "list", content)
             continue
         untitled = False
-        if around is found and _SESSION.match(heading):
-            _put(said, "overview" if isinstance(own, str) else "notes", own)
-            sessions.append((heading, said))
-            levels.append((depth, said))
+        if parent is document and _SESSION.match(heading):
+            _put(labelled, "overview" if isinstance(content, str) else "notes", content)
+            sessions.append((heading, labelled))
+            levels.append((depth, labelled))
             continue
-        if isinstance(own, list):
-            for label in [label for label, value in said.items() if _is_remark(label, value)]:
-                _put(around, label, said.pop(label))  # after a list, and none of its entries
-        if text_beside and not any(row.keys != "*" for row in rows_named(heading)):
-            _put(around, "notes", text_beside)
-        if said or own is None:
-            _put(around, heading, said)
-        # A section may have text or a list of its own, and parts besides.
-        if own is not None:
-            _put(around, heading if not isinstance(around.get(heading), dict) else f"{heading} list", own)
-        named = around.get(heading)
-        levels.append((depth, named if isinstance(named, dict) else around))
-    _add_sessions(found, sessions)
-    return {**_without_empty(found), NOTES: text}
+        if isinstance(content, list):
+            for label in [label for label, value in labelled.items() if _is_remark(label, value)]:
+                _put(parent, label, labelled.pop(label))  # it follows the list and is not an entry
+        if text_around and not any(row.keys != "*" for row in rows_named(heading)):
+            _put(parent, "notes", text_around)
+        if labelled or content is None:
+            _put(parent, heading, labelled)
+        # A section may have text or a list of its own and also subsections.
+        if content is not None:
+            _put(parent, heading if not isinstance(parent.get(heading), dict) else f"{heading} list", content)
+        named = parent.get(heading)
+        levels.append((depth, named if isinstance(named, dict) else parent))
+    _add_sessions(document, sessions)
+    return {**_without_empty(document), NOTES: text}
 
 
 # ── titles ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _name(found: dict[str, Json], heading: str) -> None:
-    """A title says what the document is about, and often of which day it is. One word is the project's name."""
+def _name(document: dict[str, Json], heading: str) -> None:
+    """Take subject and date from a title; a single word is the project's name."""
     about = _about(heading)
     if about:
-        found.setdefault("title" if values.is_prose(about) else "project", about)
+        document.setdefault("title" if values.is_prose(about) else "project", about)
     day = _DAY.search(heading)
     if day is not None:
-        found.setdefault("date", day[0])
+        document.setdefault("date", day[0])
 
 
 def _about(heading: str) -> str:
-    """A heading without dates and without what such documents are called."""
+    """A heading without dates and generic words."""
     parts = [part.strip(" ()[]—–-,.#/") for part in _SEPARATOR.split(_DATED.sub("", heading))]
     return ": ".join(part for part in parts if not _GENERIC.fullmatch(part))
 
 
-def _add_sessions(found: dict[str, Json], sessions: list[tuple[str, dict[str, Json]]]) -> None:
-    """Of the sessions in a log, the latest is what the document is about; the others are over."""
+def _add_sessions(document: dict[str, Json], sessions: list[tuple[str, dict[str, Json]]]) -> None:
+    """Add the latest session of a log to the document, and the others as previous ones."""
     keys = [_key(heading) for heading, _ in sessions]
     latest = _latest(keys)
     previous: dict[str, Json] = {}
-    for position, (heading, said) in enumerate(sessions):
+    for position, (heading, fields) in enumerate(sessions):
         if position in latest:
-            _name_session(said, heading)
-            if "title" in said and isinstance(found.get("title"), str):
-                found.setdefault("project", found.pop("title"))
-            _add(found, said)
+            _name_session(fields, heading)
+            if "title" in fields and isinstance(document.get("title"), str):
+                document.setdefault("project", document.pop("title"))
+            _add(document, fields)
         else:
-            _put(previous, heading, said)
-    _put(found, _PREVIOUS, previous)
+            _put(previous, heading, fields)
+    _put(document, _PREVIOUS, previous)
 
 
 def _key(heading: str) -> tuple[str, int]:
@@ -162,7 +162,7 @@ def _key(heading: str) -> tuple[str, int]:
 
 
 def _latest(keys: list[tuple[str, int]]) -> set[int]:
-    """Which of these are the latest: by the day where all have one, else by the number."""
+    """Positions of the latest sessions: by date if all have one, else by number."""
     if not keys:
         return set()
     dated = all(day for day, _ in keys)
@@ -171,18 +171,18 @@ def _latest(keys: list[tuple[str, int]]) -> set[int]:
     best = [position for position, key in enumerate(order) if key == highest]
     if order[best[0]][1] >= 0:
         return set(best)  # parts of one session
-    # Several of one day: a log that grows at its end has the latest there.
+    # Several on one day: a log that grows downwards has the latest at its end.
     return {best[-1] if order[0] < order[-1] else best[0]}
 
 
-def _name_session(said: dict[str, Json], heading: str) -> None:
+def _name_session(fields: dict[str, Json], heading: str) -> None:
     named = _SESSION.match(heading)
     day = _DAY.search(heading)
     about = _about(named["about"]) if named is not None else ""
     if values.is_prose(about):
-        said.setdefault("title", about)
+        fields.setdefault("title", about)
     if day is not None:
-        said.setdefault("date", day[0])
+        fields.setdefault("date", day[0])
 
 
 # ── sections ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,8 +200,8 @@ def _front_matter(lines: list[str]) -> tuple[dict[str, Json], list[str]]:
 def _sections(lines: list[str]) -> Iterator[_Section]:
     """Each heading with its depth and the lines below it; code is left out."""
     section = _Section(_TITLE, "", [])
-    fence: str | None = None  # what is between fences, as far as they say
-    outer, indent = section, -1  # around a list that an entry names, and how far that entry is indented
+    fence: str | None = None  # the language of the current code block
+    outer, indent = section, -1  # the section around a list named by an entry, and that entry's indent
     for number, line in enumerate(lines):
         if (opened := _FENCE.match(line)) is not None:
             fence = opened[1].lower() if fence is None else None
@@ -218,9 +218,9 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
             section, indent = _Section(_TITLE if "=" in line else 2 * _TITLE, _heading(title), []), -1
         elif _RULE.match(line):
             section.body.append("")
-        elif (found := _heading_in(line, lines, number)) is not None:
+        elif (titled := _heading_in(line, lines, number)) is not None:
             yield section
-            depth, heading = found
+            depth, heading = titled
             if item is not None and depth > _LIST_DEPTH:
                 outer, indent = (section if indent < 0 else outer), len(item[1])
             else:
@@ -232,21 +232,21 @@ def _sections(lines: list[str]) -> Iterator[_Section]:
 
 
 def _heading_in(line: str, lines: list[str], number: int) -> tuple[int, str] | None:
-    found = _HEADING.match(line)
-    if found is not None:
-        return len(found[1]) * _TITLE, _heading(found[2])
+    match = _HEADING.match(line)
+    if match is not None:
+        return len(match[1]) * _TITLE, _heading(match[2])
     item = _ITEM.match(line)
     if item is None and _is_session_line(line):
         return _SESSION_DEPTH, _heading(line)
-    said = line.strip() if item is None else item[2]
-    named = _LIST_NAME.match(said)
-    shouted = item is None and said.isupper() and len(said) <= _SESSION_LINE and ":" not in said
-    if named is None and not shouted:
+    text = line.strip() if item is None else item[2]
+    named = _LIST_NAME.match(text)
+    in_capitals = item is None and text.isupper() and len(text) <= _MAX_SESSION_LINE_LENGTH and ":" not in text
+    if named is None and not in_capitals:
         return None
     below = next((_ITEM.match(after) for after in lines[number + 1 : number + 4] if after.strip()), None)
     if below is None:
         return None
-    name = _heading(said if named is None else named["name"])
+    name = _heading(text if named is None else named["name"])
     if item is None:
         return _LIST_DEPTH, name
     row = row_of(name, ["a b"])
@@ -256,34 +256,34 @@ def _heading_in(line: str, lines: list[str], number: int) -> tuple[int, str] | N
 
 
 def _is_session_line(line: str) -> bool:
-    """Whether a line without markup begins a session: it says so, or it is a day and nothing else."""
-    named = _SESSION.match(_plain(line)) if len(line) <= _LONGEST_HEADING and not line[:1].isspace() else None
+    """Does a line without markup begin a session? It says so, or is just a date."""
+    named = _SESSION.match(_plain(line)) if len(line) <= _MAX_HEADING_LENGTH and not line[:1].isspace() else None
     return named is not None and (named["number"] is not None or _GENERIC.fullmatch(_DAY.sub("", line)) is not None)
 
 
 def _may_be_heading(body: list[str]) -> bool:
-    """Whether the last of these lines is underlined: one short line of text by itself."""
+    """Can the last of these lines be an underlined heading? It must be one short line by itself."""
     if not body or not body[-1].strip() or (len(body) > 1 and body[-2].strip()):
         return False
     line = body[-1]
-    return len(line) <= _LONGEST_HEADING and not _ITEM.match(line) and not _CELLS.match(line)
+    return len(line) <= _MAX_HEADING_LENGTH and not _ITEM.match(line) and not _CELLS.match(line)
 
 
 def _heading(text: str) -> str:
     return _plain(text.strip().rstrip("#")).rstrip(":：").strip()
 
 
-# ── what a section says ──────────────────────────────────────────────────────────────────────────────────
+# ── the content of a section ─────────────────────────────────────────────────────────────────────────────
 
 
 def _content(body: list[str]) -> tuple[dict[str, Json], Json, str]:
-    """What is said under labels; the entries of lists and tables, else the text; and the text beside entries."""
-    said: dict[str, Json] = {}
+    """Labelled texts; entries of lists and tables, else the text; and the text around entries."""
+    labelled: dict[str, Json] = {}
     entries: list[list[str] | dict[str, Json]] = []
     text: list[str] = []
     columns: list[str] | None = None
     indent: int | None = None
-    last: list[str] | None = None  # the entry that an indented line goes on with
+    last: list[str] | None = None  # the entry that an indented line continues
     for line in body:
         cells = _CELLS.match(line)
         if cells is not None:
@@ -298,7 +298,7 @@ def _content(body: list[str]) -> tuple[dict[str, Json], Json, str]:
         words = (item[2] if item is not None else line).strip().removeprefix(">").strip()
         label = _label(words, _OF_LINES if item is None else _OF_ENTRIES)
         if label is not None and (item is None or not text or entries):
-            _put(said, *label)
+            _put(labelled, *label)
             last = None
         elif item is not None:
             indent = len(item[1]) if indent is None else indent
@@ -315,8 +315,8 @@ def _content(body: list[str]) -> tuple[dict[str, Json], Json, str]:
         else:
             last = None
     if entries:
-        return said, [" ".join(entry) if isinstance(entry, list) else entry for entry in entries], "\n".join(text)
-    return said, "\n".join(text) or None, ""
+        return labelled, [" ".join(entry) if isinstance(entry, list) else entry for entry in entries], "\n".join(text)
+    return labelled, "\n".join(text) or None, ""
 
 
 def _is_remark(label: str, text: Json) -> bool:
@@ -325,12 +325,12 @@ def _is_remark(label: str, text: Json) -> bool:
 
 
 def _label(words: str, meanings: frozenset[Meaning]) -> tuple[str, str] | None:
-    """A label and what it says. Without emphasis, it is one only if the table knows what it means."""
+    """A label and its text. Without emphasis, it counts only if the table knows it."""
     stressed = _LABEL.match(words)
     if stressed is not None:
         return _plain(stressed[1]), _plain(stressed[2])
     plain = _PLAIN_LABEL.match(_plain(words))
-    if plain is None or len(words_of(plain[1])) > _LONGEST_LABEL:
+    if plain is None or len(words_of(plain[1])) > _MAX_LABEL_WORDS:
         return None
     text = plain[2]
     row = row_of(plain[1], text)
@@ -343,26 +343,26 @@ def _plain(text: str) -> str:
     return _MARKUP.sub("", text).strip()
 
 
-def _add(into: dict[str, Json], said: dict[str, Json]) -> None:
-    for key, value in said.items():
+def _add(into: dict[str, Json], fields: dict[str, Json]) -> None:
+    for key, value in fields.items():
         _put(into, key, value)
 
 
 def _put(into: dict[str, Json], key: str, value: Json) -> None:
-    """Under a name that may be there already: entries are added, of two facts the first stays."""
-    there = into.get(key)
-    if value in (None, "", [], {}) and there is not None:
+    """Set a key that may exist: entries are appended, of two facts the first stays."""
+    present = into.get(key)
+    if value in (None, "", [], {}) and present is not None:
         return
-    if there in (None, "", [], {}):
+    if present in (None, "", [], {}):
         if value is not None:
             into[key] = value
-    elif isinstance(there, dict) and isinstance(value, dict):
-        _add(there, value)
-    elif isinstance(there, dict) or isinstance(value, dict):
+    elif isinstance(present, dict) and isinstance(value, dict):
+        _add(present, value)
+    elif isinstance(present, dict) or isinstance(value, dict):
         _put(into, f"{key} list", value)
-    elif isinstance(there, list):
-        there.extend(value if isinstance(value, list) else [value])
-    elif row_of(key, both := [there, *(value if isinstance(value, list) else [value])]) is not None:
+    elif isinstance(present, list):
+        present.extend(value if isinstance(value, list) else [value])
+    elif row_of(key, both := [present, *(value if isinstance(value, list) else [value])]) is not None:
         into[key] = both
 
 

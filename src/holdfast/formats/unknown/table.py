@@ -1,7 +1,7 @@
-"""What the keys of hand-made session files mean: one table, from the words of a key and the shape of its value.
+"""The table of what keys in hand-made session files mean, by the words of a key and the shape of its value.
 
-Keys are compared by their words, so `tasksCompleted`, `completed-tasks` and `Completed task` are read alike. To
-teach Holdfast another name, add it to a row, or add a row: the first row whose words and shape both fit counts.
+Keys are compared by their words, so `tasksCompleted`, `completed-tasks` and `Completed task` are the same. To
+add a name, extend a row or add one: the first row whose words and shape both match counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Keys(NamedTuple):
     rank: int = 0
 
 
-# Words that say the same.
+# Synonyms.
 GROUPS: Final[Mapping[str, str]] = {
     "done": "completed|complete|done|finished|accomplished|accomplishment|achievement|achieved|resolved|fixed|solved|"
             "shipped|implemented|delivered|checked",
@@ -52,19 +52,19 @@ GROUPS: Final[Mapping[str, str]] = {
     "changed": "modified|changed|edited|touched|updated|uncommitted|dirty",
     "length": "hour|minute|min|second|sec|ms",
     "at": "at|on|time|date|timestamp|ts|utc",
-    # What numbers, places and moments are called: no work is listed under these.
+    # Names of numbers, places and times: no work is listed under these.
     "measure": "count|total|number|percent|percentage|pct|rate|ratio|minute|hour|ms|second|duration|budget|token|"
                "cost|score|id|url|path|dir|directory|port|version|criteria|definition|threshold|limit|max|min|date|"
                "time|hash|branch|commit|config|setting|type|mode|flag|enabled|level|severity",
-    # What holds nothing of the session, whatever its own keys are called.
+    # Names of objects that have nothing to do with the session, whatever their keys.
     "apart": "config|configuration|setting|environment|env|metric|stat|statistic|kpi|threshold|budget|token|cost|"
              "dependency|stack|service|server|database|deployment|documentation|doc|schema|index|tool|test|testing|"
              "quality|ci|docker|performance|checksum|template|convention|preference|usage|legend|glossary|agent|file|"
              "directory|folder|structure",
 }  # fmt: skip
 
-# What they are in German, French, Spanish, Portuguese, Italian, Chinese and Japanese: regular expressions, separated
-# by commas, in small letters. Accents may be left out. Scripts without spaces are matched inside words.
+# Translations to German, French, Spanish, Portuguese, Italian, Chinese and Japanese: regular expressions, separated
+# by commas, in lower case. Accents may be left out. Scripts without spaces are matched inside words.
 LANGUAGES: Final[Mapping[str, str]] = {
     "goal": "ziele?, zielsetzung, objectifs?, objetivos?, objectivos?, obiettiv[oi], 目标, 目標, 目的, ゴール",
     "next step": "nächste schritte?, nächster schritt, weiteres vorgehen, prochaines? étapes?, étapes? suivantes?, "
@@ -96,7 +96,7 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("note", "open|pending|needed|required|undecided|unresolved decision|choice", values.is_remark),
     Keys("decision", "* decision|choice, * decision made|taken|log|so far, decision *, * decision|choice and *",
         values.is_remark),
-    # Facts: they are the session's own only where the session is described.
+    # Facts: the session's own only where the session is described.
     Keys("id", "session id, session, current session, current session id, id, session uuid|key", values.is_id),
     Keys("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
     Keys("commits", "git? session? commit, commit made|created|list|hash|sha, new commit", values.is_list_of_commits),
@@ -121,7 +121,7 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("created files", "created|new|added file|path *, * file|path created|added|new", values.is_list_of_paths),
     Keys("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
     Keys("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
-    # Work, by what became of it.
+    # Work by status.
     Keys("nothing", "when|how|if|why|before|after *", values.is_anything),
     Keys("to do", "* not|un|be <done>|started *", values.is_work),
     Keys("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
@@ -144,10 +144,10 @@ TABLE: Final[tuple[Keys, ...]] = (
                 "request, prompt, input", values.is_one, 3),
     Keys("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage|workflow|release "
                 "name|title|goal|description|kind?, session type", values.is_one, 4),
-    # Lists that are both: each entry says where it stands.
+    # Mixed lists: each entry has its own status.
     Keys("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
     Keys("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
-    # What is said besides.
+    # Everything else.
     Keys("error", "* error *, * failure, problem, problem encountered|hit|found", values.is_text),
     Keys("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
     Keys("note", "context, * insight, handoff *, * instruction, "
@@ -159,8 +159,8 @@ TABLE: Final[tuple[Keys, ...]] = (
     Keys("tasks", "*", values.is_marked_work),
 )  # fmt: skip
 
-# Words of objects that describe the session itself, or where it is in git: a date or a branch in others, or in lists
-# (earlier sessions, phases, agents), is not the session's.
+# Names of objects that describe the session itself or its place in git: a date or branch in other objects, or in
+# lists (earlier sessions, phases, agents), is not the session's.
 OF_SESSION: Final = frozenset((
     "session", "current", "last", "state", "status", "info", "information", "meta", "metadata", "data", "timing",
     "time", "timestamp", "context", "execution", "handoff", "work", "working", "progress", "header", "tracking",
@@ -172,24 +172,24 @@ OF_GIT: Final = OF_SESSION | {
 }  # fmt: skip
 OF_PROGRESS: Final = OF_SESSION | {"task", "overall", "total", "completion", "project"}
 
-_SCRIPTS: Final = "\u2e80"  # where those begin that are written without spaces
+_SCRIPTS: Final = "\u2e80"  # from here on, scripts are written without spaces
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
-_LONGEST_KEY: Final = 100
+_MAX_KEY_LENGTH: Final = 100
 _THIS: Final = re.compile(r"(?:(?:for|in|during|of) )?this session \Z|\A(?:in )?this session ")
 
 
 @lru_cache(maxsize=4096)
 def words_of(key: str) -> tuple[str, ...]:
-    """The words of a key, small, in the singular and in English: `nextSteps`, `Next Steps` and `Nächste Schritte` are
+    """The words of a key in lower case, singular and English: `nextSteps`, `Next Steps` and `Nächste Schritte` are
     the same.
     """
-    words = _plain(" ".join(_BREAK.split(key[:_LONGEST_KEY])))
-    english = _ELSEWHERE.sub(lambda found: f" {_SPELLED[(found.lastindex or 0) - 1][1]} ", words)
+    words = _plain(" ".join(_BREAK.split(key[:_MAX_KEY_LENGTH])))
+    english = _FOREIGN_WORDS.sub(lambda match: f" {_TRANSLATIONS[(match.lastindex or 0) - 1][1]} ", words)
     return tuple(map(_singular, english.split()))
 
 
 def _plain(text: str) -> str:
-    """Without capitals and accents."""
+    """Lower case without accents."""
     small = text.lower()
     return small if small.isascii() else re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", small))
 
@@ -203,17 +203,17 @@ def _singular(word: str) -> str:
 
 
 def row_of(key: str, value: Json) -> Keys | None:
-    """The row that says what this key means with this value; None when the table has none."""
+    """The row for this key and value; None when the table has none."""
     return next((row for row in rows_named(key) if row.shape(value)), None)
 
 
 @lru_cache(maxsize=4096)
 def rows_named(key: str) -> tuple[Keys, ...]:
-    """The rows whose words a key has, whatever its value. The last one is for any key."""
-    # What is said of this session is said.
+    """The rows that match the words of a key, whatever its value. The last row matches any key."""
+    # "this session" adds no meaning.
     words = "".join(f"{word} " for word in words_of(key))
-    said = _THIS.sub("", words) or words
-    return tuple(row for row, pattern in zip(TABLE, _PATTERNS, strict=True) if said and pattern.fullmatch(said))
+    plain = _THIS.sub("", words) or words
+    return tuple(row for row, pattern in zip(TABLE, _PATTERNS, strict=True) if plain and pattern.fullmatch(plain))
 
 
 def _pattern(keys: str) -> re.Pattern[str]:
@@ -231,12 +231,12 @@ def _one_of(spelled: Iterable[str]) -> str:
     return "|".join(f"({expression})" for expression in spelled)
 
 
-# The longest first: `未完成` is not `完成`. What is written with spaces comes before what is not.
-_SPELLED: Final = sorted(
+# Longest first: `未完成` is not `完成`. Scripts with spaces come before those without.
+_TRANSLATIONS: Final = sorted(
     ((_plain(spelled), english) for english, said in LANGUAGES.items() for spelled in said.split(", ")),
     key=lambda entry: (entry[0] > _SCRIPTS, -len(entry[0])),
 )
-_SPACED: Final = _one_of(spelled for spelled, _ in _SPELLED if spelled < _SCRIPTS)
-_UNSPACED: Final = _one_of(spelled for spelled, _ in _SPELLED if spelled > _SCRIPTS)
-_ELSEWHERE: Final = re.compile(rf"\b(?=[a-z])(?:{_SPACED})\b|(?=[{_SCRIPTS}-\uffff])(?:{_UNSPACED})")
+_SPACED: Final = _one_of(spelled for spelled, _ in _TRANSLATIONS if spelled < _SCRIPTS)
+_UNSPACED: Final = _one_of(spelled for spelled, _ in _TRANSLATIONS if spelled > _SCRIPTS)
+_FOREIGN_WORDS: Final = re.compile(rf"\b(?=[a-z])(?:{_SPACED})\b|(?=[{_SCRIPTS}-\uffff])(?:{_UNSPACED})")
 _PATTERNS: Final = tuple(_pattern(row.keys) for row in TABLE)

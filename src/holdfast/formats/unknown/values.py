@@ -1,6 +1,6 @@
-"""Values in hand-made session files: which shape they have, and what entries, times and shares are read from them.
+"""Reads values of hand-made session files: their shapes, entries, times, statuses and shares.
 
-Entries may be text, objects or lines of one text, and a status may be a word, a tick or the beginning of a sentence.
+Entries may be text, objects or lines of a text; a status may be a word, a tick or the start of a sentence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.times import HOUR, MINUTE, SECOND, parse_time
 from holdfast.formats.base import ImportContext, Place
 from holdfast.formats.timestamps import read
 
-# Signs that say where a piece of work stands.
+# Signs for the status of work.
 _SIGNS: Final[Mapping[str, str]] = {
     **dict.fromkeys("✅✓✔☑xX", "done"), **dict.fromkeys("🚧🔄~/", "doing"),
     **dict.fromkeys("❌☐⬜⏳ -", "to do"), **dict.fromkeys("⛔🚫", "blocked"),
@@ -31,7 +31,7 @@ _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _THIS_CENTURY: Final = 946_684_800_000
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH: Final = f"(?:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
-# A day as people write it: 2026-11-04, Nov 4, 2026 or 4 November 2026.
+# A date as people write it: 2026-11-04, Nov 4, 2026 or 4 November 2026.
 DAY: Final = (
     rf"(?i:\b\d{{4}}-\d\d-\d\d\b|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}\b"
     rf"|\b\d{{1,2}} {_MONTH}\.?,? \d{{4}}\b)"
@@ -45,7 +45,7 @@ _UNITS: Final[Mapping[str, int]] = {
 }  # fmt: skip
 _DURATION: Final = re.compile(r"[~≈]?\s*((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*)+)", re.IGNORECASE)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
-_LONGEST_WORK: Final = 31 * 24 * HOUR
+_MAX_DURATION: Final = 31 * 24 * HOUR
 
 _NONE: Final = re.compile(
     r"(?:none|null|nil|nothing|n/?a|na|unknown|undefined|tbd|tba|todo|empty|not set|no|-+|—|\?+|\.+)"
@@ -69,12 +69,12 @@ _ANY_HASH: Final = re.compile(r"[0-9a-f]{7,40}", re.IGNORECASE)
 _COMMIT_KEYS: Final = ("hash", "sha", "commit", "commit_hash", "commit_sha", "id")
 _BRANCH: Final = re.compile(r"(?P<name>[^\s~^:?*\[\\]+)(?: \(.*\))?")
 _ID: Final = re.compile(r"[\w][\w.:#/-]{2,99}")
-_LONGEST_SHAPE: Final = 2000  # characters: no name or list of names is longer
+_MAX_SHAPE_LENGTH: Final = 2000  # names and lists of names are shorter
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-def _words(meaning: str, said: str) -> dict[str, str]:
-    return {word.replace("_", " "): meaning for word in said.split()}
+def _words(meaning: str, words: str) -> dict[str, str]:
+    return {word.replace("_", " "): meaning for word in words.split()}
 
 
 STATUSES: Final[Mapping[str, str]] = {
@@ -87,12 +87,12 @@ STATUSES: Final[Mapping[str, str]] = {
     **_words("blocked", "blocked waiting stuck on_hold"),
     **_words("dropped", "dropped cancelled canceled skipped abandoned removed wontfix reverted rejected"),
 }  # fmt: skip
-# Without the key's help, only these say that something is work: servers are "running" and checks "passed" too.
+# Without a telling key, only these mark work: servers are "running" and checks "passed" too.
 _OF_WORK: Final = frozenset(
     ["done", "complete", "completed", "finished", "pending", "todo", "blocked"]
 ) | {"in progress", "not started", "to do"}  # fmt: skip
 
-# Where the words of an entry are, best first; and other things an entry says.
+# Keys that may hold the text of an entry, best first.
 _TEXT: Final = (
     "text", "task", "title", "name", "content", "description", "subject", "step", "item", "what", "decision",
     "chosen", "choice", "action", "activity", "milestone", "issue", "blocker", "question", "lesson", "message",
@@ -101,11 +101,11 @@ _TEXT: Final = (
 )  # fmt: skip
 _PARTS: Final = ("tasks", "steps", "subtasks", "items")
 _ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
-# What is said of one thing, and is none itself.
+# Attributes of an entry, which are not entries.
 _ATTRIBUTES: Final = frozenset(
     ["priority", "branch", "severity", "owner", "assignee", "type", "category", "level", "worktree", "id", "date"]
 )
-# Words that say when or in which order: what they name is the thing, not a part of its text.
+# Words for time or order: as keys, they are not part of the entry's text.
 _WHEN: Final = frozenset([
     "at", "on", "by", "date", "time", "timestamp", "ts", "due", "deadline", "until", "since", "started", "start",
     "created", "updated", "modified", "ended", "end", "finished", "completed", "last", "eta", "target",
@@ -118,7 +118,7 @@ _STATUS: Final = ("status", "state", "done", "completed", "complete", "checked",
 
 
 class ListItem(NamedTuple):
-    """One entry of a list of things: its text, where it stands, and everything else said of it."""
+    """One entry of a list: text, status, other fields, place."""
 
     text: str
     status: str | None
@@ -130,18 +130,18 @@ class ListItem(NamedTuple):
 
 
 def text_of(value: Json) -> str | None:
-    """Text that can be stored; None of anything else, or of nothing."""
+    """Text that can be stored; None for anything else and for blank text."""
     if not isinstance(value, str):
         return None
     return _UNSTORABLE.sub("", value).strip()[: MAX_TEXT_LENGTH - 1] or None
 
 
 def says_something(text: str) -> bool:
-    """Whether a text says something: "none", a number, a version, a date, a path or a hash by itself does not."""
+    """Does a text have content? "none", a number, a version, a date, a path or a hash alone has not."""
     plain = text.strip().strip("`'\"")
     if not any(letter.isalpha() for letter in plain):
         return False
-    if len(plain) > _LONGEST_SHAPE:
+    if len(plain) > _MAX_SHAPE_LENGTH:
         return True
     if any(shape.fullmatch(plain) for shape in (_NONE, _NUMBER, _VERSION, _DATE, _DAY, _AT_UTC, _URL)):
         return False
@@ -151,7 +151,7 @@ def says_something(text: str) -> bool:
 
 
 def is_prose(text: str) -> bool:
-    """Several words, or a script that needs no spaces between them."""
+    """Several words, or a script without spaces."""
     return len(_WORD.findall(text)) > 1 or not text.isascii()
 
 
@@ -166,29 +166,29 @@ def goal_of(value: Json) -> str | None:
 
 
 def status_word(value: Json, *, whole: bool = False) -> str | None:
-    """What a status means. Unless it is to be the `whole` text, it may begin a sentence: `DONE: live since May`."""
+    """The meaning of a status. Unless `whole`, it may start a sentence: `DONE: live since May`."""
     if isinstance(value, bool):
         return "done" if value else "to do"
     if not isinstance(value, str):
         return None
-    said = [word.lower() for word in _WORD.findall(value[:MAX_NAME_LENGTH].replace("_", " "))]
-    if not said and value.strip("\ufe0f "):
+    words = [word.lower() for word in _WORD.findall(value[:MAX_NAME_LENGTH].replace("_", " "))]
+    if not words and value.strip("\ufe0f "):
         return _SIGNS.get(value.strip("\ufe0f []"), None) if len(value) < 5 else None
-    tries = [said] if whole else [said, said[:2], said[:1], *([said[-2:], said[-1:]] if len(said) < 4 else [])]
-    return next((found for part in tries if (found := STATUSES.get(" ".join(part)))), None)
+    tries = [words] if whole else [words, words[:2], words[:1], *([words[-2:], words[-1:]] if len(words) < 4 else [])]
+    return next((meaning for part in tries if (meaning := STATUSES.get(" ".join(part)))), None)
 
 
 def commit_of(value: Json) -> str | None:
-    """The hash that a text begins with, or that an object names."""
+    """The hash at the start of a text or in an object."""
     if isinstance(value, dict):
         plain = {_plain(key): entry for key, entry in value.items()}
-        return next((found for key in _COMMIT_KEYS if (found := _named_commit(plain.get(key)))), None)
+        return next((sha for key in _COMMIT_KEYS if (sha := _named_commit(plain.get(key)))), None)
     begins = _COMMIT.match(value.strip()) if isinstance(value, str) else None
     return begins["hash"].lower() if begins else None
 
 
 def _named_commit(value: Json) -> str | None:
-    """The hash under a name that says it is one: it may happen to have no digit."""
+    """The hash under a key for hashes: it may have no digit."""
     text = value.strip() if isinstance(value, str) else ""
     return text.lower() if _ANY_HASH.fullmatch(text) else commit_of(text)
 
@@ -197,23 +197,23 @@ def branch_of(value: Json) -> str | None:
     """A branch by its name, or by an object that has one."""
     if isinstance(value, dict):
         plain = {_plain(key): entry for key, entry in value.items()}
-        return next((found for key in ("name", "current", "branch") if (found := branch_of(plain.get(key)))), None)
+        return next((name for key in ("name", "current", "branch") if (name := branch_of(plain.get(key)))), None)
     named = _BRANCH.fullmatch(value.strip()) if isinstance(value, str) else None
     return None if named is None or _NONE.fullmatch(named["name"]) else text_of(named["name"][:MAX_NAME_LENGTH])
 
 
-def moment(value: Json, ground: ImportContext) -> int | None:
+def moment(value: Json, context: ImportContext) -> int | None:
     """A time as text, or as a number of seconds or milliseconds since 1970, of this century."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= ground.now), None)
+        return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= context.now), None)
     try:
-        return read(dated(value), ground).ms if isinstance(value, str) else None
+        return read(dated(value), context).ms if isinstance(value, str) else None
     except Invalid:
         return None
 
 
 def dated(text: str) -> str:
-    """A time spelled with figures, if it is one at all: `Nov 4, 2026` is 2026-11-04."""
+    """A time with its date in digits: `Nov 4, 2026` becomes 2026-11-04."""
     bare = _REMARK.sub("", text[:MAX_NAME_LENGTH].strip())
     utc = _AT_UTC.fullmatch(bare)
     if utc is not None:
@@ -223,7 +223,7 @@ def dated(text: str) -> str:
 
 
 def day_of(text: str) -> str | None:
-    """A day as `2026-11-04`."""
+    """A date as `2026-11-04`."""
     figures, month = re.findall(r"\d+", text), re.search("[a-zA-Z]{3}", re.sub(r"\d(?:st|nd|rd|th)", "", text))
     if month is None:
         return text
@@ -234,26 +234,26 @@ def day_of(text: str) -> str | None:
 
 
 def duration(value: Json, words: tuple[str, ...]) -> int | None:
-    """Milliseconds of work: `"1h 35m"`, or a number of what the words of its key count."""
+    """A duration in milliseconds: `"1h 35m"`, or a number in the unit its key names."""
     if isinstance(value, str):
-        said = _DURATION.fullmatch(value[:MAX_NAME_LENGTH].strip())
-        parts = _PART.findall(said[1]) if said is not None else []
+        match = _DURATION.fullmatch(value[:MAX_NAME_LENGTH].strip())
+        parts = _PART.findall(match[1]) if match is not None else []
         units = [_UNITS.get(unit.lower()) or _UNITS.get(unit.lower().removesuffix("s")) for _, unit in parts]
         if not parts or None in units:
             return None
-        found = sum(float(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
+        total = sum(float(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
     else:
         counted = [_UNITS[word] for word in words if word in _UNITS]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or len(counted) != 1:
             return None
-        found = value * counted[0]
-    return int(found) if 0 < found <= _LONGEST_WORK else None
+        total = value * counted[0]
+    return int(total) if 0 < total <= _MAX_DURATION else None
 
 
-def assumed(value: Json, ground: ImportContext) -> str | None:
+def assumed(value: Json, context: ImportContext) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
-        return read(dated(value), ground).assumed if isinstance(value, str) else None
+        return read(dated(value), context).assumed if isinstance(value, str) else None
     except Invalid:
         return None
 
@@ -263,20 +263,20 @@ def share(value: Json) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        found = re.match(r"\s*(\d+(?:\.\d+)?)\s*(%|/\s*(\d+(?:\.\d+)?))?\s*(?:\(.*\)\s*)?\Z", value)
-        if found is None or (found[3] is not None and not float(found[3])):
+        match = re.match(r"\s*(\d+(?:\.\d+)?)\s*(%|/\s*(\d+(?:\.\d+)?))?\s*(?:\(.*\)\s*)?\Z", value)
+        if match is None or (match[3] is not None and not float(match[3])):
             return None
-        value = float(found[1]) / (float(found[3]) if found[3] else 100 if found[2] else 1)
-    if not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 (NaN is the number unlike itself)
+        value = float(match[1]) / (float(match[3]) if match[3] else 100 if match[2] else 1)
+    if not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 (NaN)
         return None
     part = value / 100 if 1 < value <= 100 else value
     return float(part) if 0 <= part <= 1 else None
 
 
-def path_of(named: str, ground: ImportContext) -> str | None:
-    """A path in the project; None when it points elsewhere or is not a path. What follows a dash is left out."""
+def path_of(named: str, context: ImportContext) -> str | None:
+    """A path in the project; None when it is outside or not a path. Text after a dash is ignored."""
     inside = re.split(r" [-–—(]", named, maxsplit=1)[0].strip()
-    root = (ground.project.path or "").rstrip("/\\")
+    root = (context.project.path or "").rstrip("/\\")
     if root and inside.startswith(root + "/"):
         inside = inside[len(root) + 1 :]
     try:
@@ -289,7 +289,7 @@ def path_of(named: str, ground: ImportContext) -> str | None:
 
 
 def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
-    """The entries of whatever holds several: a list, an object, or the lines of a text.
+    """The entries of a list, an object, or the lines of a text.
 
     `noun` is what a bare number in a list counts: `completed_phases: [1, 2]`.
     """
@@ -306,9 +306,9 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[ListItem]:
                 or all(isinstance(part, list) for part in entry.values())
             ):
                 yield from items(entry, (*place, position), noun)
-            else:  # an object with no text of its own: the first sentence in it
-                said = (text for part in entry.values() if (text := text_of(part)) and is_prose(text))
-                yield from _entry(entry, (*place, position), named=next(said, ""))
+            else:  # an object without a text key: the first sentence in it
+                sentences = (text for part in entry.values() if (text := text_of(part)) and is_prose(text))
+                yield from _entry(entry, (*place, position), named=next(sentences, ""))
     elif isinstance(value, dict):
         yield from _entry(value, place) if is_item(value) else _named_entries(value, place, noun)
     elif isinstance(value, str):
@@ -323,13 +323,13 @@ def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator
     status = status_in(entry)
     parts = next(((key, part) for key, part in entry.items() if _plain(key) in _PARTS), None)
     if status is None and parts is not None and is_list_of_statuses(parts[1]):
-        yield from items(parts[1], (*place, parts[0]))  # it is as far as its parts are
+        yield from items(parts[1], (*place, parts[0]))  # its parts have the statuses
     elif text:
         yield from _line(" ".join(text.split()), status, plain, place)
 
 
 def status_in(entry: Mapping[str, Json]) -> str | None:
-    """Where a thing stands, by what it says of itself."""
+    """The status of an entry, by its own fields."""
     plain = {_plain(key): value for key, value in entry.items()}
     return next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
 
@@ -338,21 +338,21 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
     statuses = is_map_of_statuses(dict(value))
     for key, entry in value.items():
         here = (*place, key)
-        said = text_of(entry)
+        text = text_of(entry)
         if _plain(key) in _STATUS or _plain(key).rpartition("_")[2] in _ATTRIBUTES:
-            continue  # said of the whole
+            continue  # an attribute of the whole
         if isinstance(entry, bool):
             yield from _line(key, status_word(entry), {}, here)
-        elif said is not None and is_moment(said) and not _WHEN & set(_plain(key).split("_")):
-            yield from _line(key, None, {"at": said}, here)  # a name, and when it happened
-        elif said is not None and set(_plain(key).split("_")) <= _ORDER:
-            yield from _line(said, None, {}, here)
-        elif said is not None:
-            status = status_word(said)
-            if status is not None and (statuses or status_word(said, whole=True)):
-                yield from _line(key, status, {"outcome": said} if is_prose(said) else {}, here)
-            elif says_something(said):
-                yield from _line(f"{key}: {' '.join(said.split())}", None, {}, here)
+        elif text is not None and is_moment(text) and not _WHEN & set(_plain(key).split("_")):
+            yield from _line(key, None, {"at": text}, here)  # a name with its time
+        elif text is not None and set(_plain(key).split("_")) <= _ORDER:
+            yield from _line(text, None, {}, here)
+        elif text is not None:
+            status = status_word(text)
+            if status is not None and (statuses or status_word(text, whole=True)):
+                yield from _line(key, status, {"outcome": text} if is_prose(text) else {}, here)
+            elif says_something(text):
+                yield from _line(f"{key}: {' '.join(text.split())}", None, {}, here)
         elif isinstance(entry, dict) and any(_plain(inner) in _STATUS for inner in entry):
             yield from _entry(entry, here, named=key)
         else:
@@ -360,29 +360,29 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
 
 
 def _line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[ListItem]:
-    found = _BULLET.match(written)
-    text = text_of(found["text"]) if found else None
-    if found is None or text is None:
+    match = _BULLET.match(written)
+    text = text_of(match["text"]) if match else None
+    if match is None or text is None:
         return
-    said = _SIGNS[sign] if (sign := found["tick"] or found["sign"]) else None
-    struck, ended = _STRUCK.fullmatch(text), _SIGN_AT_END.fullmatch(text) if len(text) <= _LONGEST_SHAPE else None
-    if struck is not None:  # crossed out: done if it says so, else no longer to be done
-        text, said = struck["text"].strip(), said if said == "done" else "dropped"
-    elif ended is not None and found["tick"] is None:
-        text, said = ended["text"].strip(), said or "done"
+    marked = _SIGNS[sign] if (sign := match["tick"] or match["sign"]) else None
+    struck, ended = _STRUCK.fullmatch(text), _SIGN_AT_END.fullmatch(text) if len(text) <= _MAX_SHAPE_LENGTH else None
+    if struck is not None:  # crossed out: done if ticked, else dropped
+        text, marked = struck["text"].strip(), marked if marked == "done" else "dropped"
+    elif ended is not None and match["tick"] is None:
+        text, marked = ended["text"].strip(), marked or "done"
     if says_something(text):
-        yield ListItem(text, status or said, more, place)
+        yield ListItem(text, status or marked, more, place)
 
 
 def _text_in(plain: Mapping[str, Json]) -> str | None:
-    """By the names such things have, alone or as the end of a longer one (`taskName`, `task_description`)."""
+    """The text under a usual key, or one that ends like it (`taskName`, `task_description`)."""
     named = [key for key in _TEXT if key in plain]
     longer = [key for key in plain if key.count("_") == 1 and key.endswith(_ENDINGS)]
     return next((text for key in (*named, *longer) if (text := text_of(plain[key])) and says_something(text)), None)
 
 
 def is_item(value: Mapping[str, Json]) -> bool:
-    """Whether an object is one thing with a text of its own, rather than a holder of several."""
+    """Is an object one entry with a text of its own, rather than a container?"""
     return _text_in({_plain(key): entry for key, entry in value.items()}) is not None
 
 
@@ -393,7 +393,7 @@ def _plain(key: str) -> str:
 # ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_anything(value: Json) -> bool:  # noqa: ARG001 (a shape is asked of a value)
+def is_anything(value: Json) -> bool:  # noqa: ARG001 (shapes take a value)
     return True
 
 
@@ -432,7 +432,7 @@ def is_moment(value: Json) -> bool:
 
 
 def is_duration(value: Json) -> bool:
-    """A number, whose unit its key has to say, or a text such as `1h 35m`."""
+    """A number, whose unit is in its key, or text such as `1h 35m`."""
     return (isinstance(value, (int, float)) and not isinstance(value, bool)) or duration(value, ()) is not None
 
 
@@ -449,7 +449,7 @@ def is_goal(value: Json) -> bool:
 
 
 def is_one(value: Json) -> bool:
-    """One thing that reads as a goal, rather than a list."""
+    """One goal, not a list."""
     return not isinstance(value, list) and is_goal(value)
 
 
@@ -458,7 +458,7 @@ def is_text(value: Json) -> bool:
 
 
 def is_work(value: Json) -> bool:
-    """Something in it reads as a piece of work; an object may hold lists of it under names of their own."""
+    """Does it contain work? An object may contain lists of it under any name."""
     if isinstance(value, dict):
         return any(isinstance(entry, (list, dict, str, bool)) for entry in value.values())
     return next(items(value, (), "task"), None) is not None
@@ -485,13 +485,13 @@ def is_list_of_text(value: Json) -> bool:
 
 
 def is_list_of_paths(value: Json) -> bool:
-    """A list of which every entry is a path, or an object that names one."""
+    """A list of paths or objects with a path."""
     entries = value if isinstance(value, list) else []
     return bool(entries) and all(path_in(entry) is not None for entry in entries)
 
 
 def path_in(entry: Json) -> str | None:
-    """The path that an entry of a list is, or names."""
+    """The path in an entry of a list."""
     if isinstance(entry, dict):
         plain = {_plain(key): value for key, value in entry.items()}
         return next((text for key in ("path", "file", "name") if (text := text_of(plain.get(key)))), None)
@@ -502,43 +502,43 @@ def path_in(entry: Json) -> str | None:
 
 
 def is_list_of_statuses(value: Json) -> bool:
-    """Several things, most of which say where they stand."""
+    """Several entries, most with a status."""
     several = isinstance(value, list) or (isinstance(value, dict) and not is_item(value))
-    found = list(items(value, ())) if several else []
-    whole = max(len(found), len(value) if isinstance(value, dict) else 0)
-    return bool(found) and 2 * sum(item.status is not None for item in found) > whole
+    entries = list(items(value, ())) if several else []
+    whole = max(len(entries), len(value) if isinstance(value, dict) else 0)
+    return bool(entries) and 2 * sum(item.status is not None for item in entries) > whole
 
 
 def is_map_of_statuses(value: Json) -> bool:
-    """An object that says of most names where they stand, at least half of the time in words said of work alone."""
+    """An object with a status for most names, at least half of them words used for work only."""
     if not isinstance(value, dict) or len(value) < 2:
         return False
-    said = [entry.get("status") if isinstance(entry, dict) else entry for entry in value.values()]
-    statuses = [status for status in said if isinstance(status, str) and status_word(status) is not None]
-    return 3 * len(statuses) > 2 * len(said) and 2 * sum(map(_is_of_work, statuses)) >= len(said)
+    stated = [entry.get("status") if isinstance(entry, dict) else entry for entry in value.values()]
+    statuses = [status for status in stated if isinstance(status, str) and status_word(status) is not None]
+    return 3 * len(statuses) > 2 * len(stated) and 2 * sum(map(_is_of_work, statuses)) >= len(stated)
 
 
 def is_marked_work(value: Json) -> bool:
-    """What is work whatever it is called: a map of statuses, a list of ticks, a table with a column of statuses."""
+    """Work whatever its key: a map of statuses, a list of ticks, a table with a status column."""
     if not isinstance(value, list):
         return is_map_of_statuses(value)
     marked = 0
     for entry in value:
         if isinstance(entry, dict):
-            marked += any(_plain(key) in _STATUS and _is_status(said) for key, said in entry.items())
+            marked += any(_plain(key) in _STATUS and _is_status(stated) for key, stated in entry.items())
         elif isinstance(entry, str):
-            found = _BULLET.match(entry)
-            marked += found is not None and found["tick"] is not None
+            match = _BULLET.match(entry)
+            marked += match is not None and match["tick"] is not None
     return 2 * marked > len(value)
 
 
 def _is_status(value: Json) -> bool:
-    """A status in words said of work alone, or a sign."""
+    """A status in words used for work only, or a sign."""
     if not isinstance(value, str) or status_word(value) is None:
         return False
     return _is_of_work(value) or not any(letter.isalpha() for letter in value)
 
 
 def _is_of_work(text: str) -> bool:
-    said = [word.lower() for word in _WORD.findall(text[:MAX_NAME_LENGTH].replace("_", " "))]
-    return any(" ".join(said[:length]) in _OF_WORK for length in (1, 2))
+    words = [word.lower() for word in _WORD.findall(text[:MAX_NAME_LENGTH].replace("_", " "))]
+    return any(" ".join(words[:length]) in _OF_WORK for length in (1, 2))

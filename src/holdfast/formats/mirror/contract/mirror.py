@@ -28,7 +28,7 @@ from holdfast.formats.mirror.contract.feature_files import foreign_lines, gather
 from holdfast.formats.mirror.fingerprint import Fingerprint, hash_of
 from holdfast.formats.mirror.layouts import MirrorLayout, ShownSession, WantedFile, inside, safe_name
 from holdfast.formats.mirror.state import WrittenFile
-from holdfast.formats.stored_remainder import shown
+from holdfast.formats.remainder import render_with_remainder
 from holdfast.formats.text.read import read, read_yaml
 from holdfast.machine.files import read_limited, write_atomic
 from holdfast.machine.locks import locked
@@ -153,7 +153,7 @@ class ContractLayout(MirrorLayout):
         written: dict[str, WrittenFile] = {}
         entries: dict[str, Json] = {}
         for showing in due:
-            document = shown(showing.state, self.rules)
+            document = render_with_remainder(showing.state, self.rules)
             feature = layout.feature(home, safe_name(self.rules.alias(document)))
             ours = f"{HOME}/{feature.id}/{_STATE}" in known or not os.path.lexists(feature.state)
             if not ours and _readable(feature) is None:

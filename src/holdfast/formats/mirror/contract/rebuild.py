@@ -68,7 +68,7 @@ def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
 def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     from holdfast.formats.contract import configured
     from holdfast.formats.contract.history import event_of, restored
-    from holdfast.formats.stored_remainder import shown
+    from holdfast.formats.remainder import render_with_remainder
 
     session = restored(lines())
     if session is None:
@@ -77,7 +77,7 @@ def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     named: Json = None
     for line in lines():
         named = line.get("model") if event_of(line) is not None else named
-    document = shown(session, configured({words.ANY_MODEL: str(named)}))
+    document = render_with_remainder(session, configured({words.ANY_MODEL: str(named)}))
     state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
     assert isinstance(state, dict)
     assert isinstance(plan, dict)
