@@ -175,7 +175,7 @@ def ours(url: str, here: str, session: str | None = None, at_once: int = 1) -> I
                 transaction.record(session, Draft(_data(one), time.time_ns() // 10**6, "bench"))
 
     try:
-        yield Appending(record, store.asked(lambda talk: talk.backend))
+        yield Appending(record, store.run_query(lambda pipeline: pipeline.backend))
     finally:
         store.close()
 

@@ -45,8 +45,7 @@ from holdfast.core.events import (
 from holdfast.core.fold import apply
 from holdfast.core.state import FOLD_VERSION, State, freeze
 from holdfast.core.text import split_words
-from holdfast.store.snapshots import is_due, ladder
-from holdfast.store.summary import summary
+from holdfast.store.tables import is_due, ladder, summary
 from measures.append import text as common
 
 EVENTS_EACH = 100  # in a session

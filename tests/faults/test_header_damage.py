@@ -224,7 +224,9 @@ def test_a_new_store_lists_the_current_sessions_it_lost(
         file.write(bytes(PAGE))
     repaired = doctor(furnished, capsys, "--repair")
     assert repaired.code == 0, repaired
-    assert any("Which session is current" in said and "holdfast resume ID" in said for said in repaired.repaired)
+    assert any(
+        "The current sessions of work trees" in said and "holdfast resume ID" in said for said in repaired.repaired
+    )
     assert survivors(furnished).keys() == furnished.events.keys()
 
 

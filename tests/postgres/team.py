@@ -22,7 +22,7 @@ from holdfast.core.errors import Busy, Unreachable
 from holdfast.core.events import NoteAdded
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft, Store
-from holdfast.store.postgres import PostgresStore, locks, rights
+from holdfast.store.postgres import PostgresStore, pipeline
 from holdfast.store.postgres import admin as postgres_admin
 
 NOW: Final = 1_800_000_000_000  # everybody's clock stands still: only the log orders what happens
@@ -38,7 +38,7 @@ class Team:
         self.line = line
         admin = PostgresAddress(f"{server.url(self.name, socket=True)}&vault={self.vault}")
         with postgres_admin.connected(admin, "make a vault") as own:
-            rights.admit(own, rights.make_vault(own, self.vault), self.person)
+            postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, self.vault), self.person)
 
     def url(self, through: Any = None) -> str:
         """Of the server, or of a line to it. On its socket nobody is asked for a password."""
@@ -58,7 +58,7 @@ class Team:
         for number, _ in enumerate(sessions):
             while len(made) <= number:
                 one = f"{secrets.token_hex(4)}-2222-4333-8444-{number:012x}"
-                made.setdefault(locks.number(one), one)
+                made.setdefault(pipeline.lock_number(one), one)
         ids = list(made.values())
         with closing(self.store("desk")) as store, store.transaction() as transaction:
             for id_ in ids:

@@ -18,8 +18,8 @@ import pytest
 from holdfast.core.events import AliasGiven, ProjectFacts
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import Ticks, draft, note, started
-from holdfast.store.postgres import PostgresStore, admin, shares
-from holdfast.store.postgres.pool import Line
+from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres.connections import Connection
 from tests.support.postgres.server import Server
 
 PEOPLE: Final = ("anna", "bob", "carl", "dora", "eve", "fred", "gina")
@@ -42,7 +42,7 @@ class Team:
     def __init__(self, server: Server) -> None:
         self.server, self.mark = server, secrets.token_hex(4)
         self.database = f"team_{self.mark}"
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, Connection] = {}
         self.refs: dict[str, int] = {}
         for person in PEOPLE:
             server.role(self.role(person))
@@ -74,7 +74,7 @@ class Team:
             self.address(person, vault), writer=lambda: writer, wall=Ticks(), here=lambda _: f"home of {person}"
         )
 
-    def line(self, person: str) -> Line:
+    def line(self, person: str) -> Connection:
         """A connection of this person, or of the server's superuser."""
         if person not in self._lines:
             role = "postgres" if person == "postgres" else self.role(person)
@@ -123,14 +123,14 @@ class Team:
             "INSERT INTO holdfast.aside (session, name, found) SELECT ref, 'Secret', 'Secret' FROM holdfast.sessions"
         )
         with closing(self.store("anna")) as anna:
-            shares.share(anna, self.id("read"), self.role("bob"), writes=False)
-            shares.share(anna, self.id("write"), self.role("bob"), writes=True)
-            shares.share(anna, self.id("open"), None, writes=False)
-            shares.share(anna, self.id("common"), None, writes=True)
+            members.share(anna, self.id("read"), self.role("bob"), writes=False)
+            members.share(anna, self.id("write"), self.role("bob"), writes=True)
+            members.share(anna, self.id("open"), None, writes=False)
+            members.share(anna, self.id("common"), None, writes=True)
         with closing(self.store("gina", "else")) as gina:
-            shares.share(gina, self.id("elsewhere"), None, writes=True)
+            members.share(gina, self.id("elsewhere"), None, writes=True)
         with closing(self.store("fred")) as fred:
-            shares.share(fred, self.id("left"), self.role("dora"), writes=False)
+            members.share(fred, self.id("left"), self.role("dora"), writes=False)
 
 
 @pytest.fixture(scope="module")

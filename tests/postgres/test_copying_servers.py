@@ -24,7 +24,7 @@ from holdfast.core.state import freeze
 from holdfast.store import store_copy
 from holdfast.store.conformance import ANNA, BEN, START, Ticks, assert_sound, everything, put, started
 from holdfast.store.interface import UNSEEN, Draft, Store
-from holdfast.store.postgres.pipeline import Talk
+from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import CURSORS, Progress, copy
 from tests.postgres import store_histories
@@ -141,13 +141,13 @@ def _that_can_be_carried(store: Store) -> tuple[Any, ...]:
 def test_many_at_once_are_few_questions(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may be far away: a portion costs some questions for each of its sessions, not for each event."""
     asked: list[str] = []
-    ask = Talk.ask
+    query = StatementPipeline.query
 
-    def counting(self: Talk, sql: str, values: Any = ()) -> Any:
+    def counting(self: StatementPipeline, sql: str, values: Any = ()) -> Any:
         asked.append(sql)
-        return ask(self, sql, values)
+        return query(self, sql, values)
 
-    monkeypatch.setattr(Talk, "ask", counting)
+    monkeypatch.setattr(StatementPipeline, "query", counting)
     with closing(team.store()) as served:
         copy(source, served)
         assert len(asked) < count(source) / 4

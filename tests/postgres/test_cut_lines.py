@@ -15,7 +15,7 @@ from holdfast.core.events import NoteAdded
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres import pool as postgres_pool
+from holdfast.store.postgres import connections as postgres_connections
 from holdfast.store.postgres import transaction as postgres_transaction
 from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter, committing
 from tests.postgres.team import NOW, Team, note
@@ -56,9 +56,9 @@ def store(ground: Ground) -> Iterator[PostgresStore]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in life, only quicker."""
-    monkeypatch.setattr(postgres_pool, "SILENCE", 0.3)
+    monkeypatch.setattr(postgres_connections, "SILENCE_TIMEOUT", 0.3)
     monkeypatch.setattr(postgres_transaction, "PATIENCE", 0.5)
-    monkeypatch.setattr(postgres_transaction, "GRACE", 200)
+    monkeypatch.setattr(postgres_transaction, "GRACE_MS", 200)
 
 
 def test_a_commit_that_did_not_arrive_is_no_success(ground: Ground, store: PostgresStore) -> None:
@@ -87,7 +87,7 @@ def test_a_commit_whose_answer_is_lost_is_a_success(ground: Ground, store: Postg
 def test_what_was_kept_beside_the_log_may_be_there(ground: Ground, store: PostgresStore) -> None:
     """Without an event there is nothing to look for: that is said, and that doing it again does no harm."""
     ground.line.cut_when(committing)
-    with pytest.raises(Unreachable, match="is there, or is not"), store.transaction() as transaction:
+    with pytest.raises(Unreachable, match="whether it was saved is not known"), store.transaction() as transaction:
         transaction.remember("x", b"1")
     with store.transaction() as transaction:
         transaction.remember("x", b"1")
@@ -131,7 +131,7 @@ def test_the_server_does_not_come_back(ground: Ground, store: PostgresStore) -> 
 def test_a_line_goes_silent_at_the_commit(ground: Ground, store: PostgresStore, after: bool) -> None:
     """The server still holds the transaction, and its locks. Over another line it is ended, and the answer found."""
     ground.line.freeze_when(committing, after=after)
-    pool = store.lines._pool
+    pool = store.pool._pool
     assert isinstance(pool.kwargs, dict)
     pool.kwargs = {**pool.kwargs, "host": ground.server.folder}
     if after:
@@ -147,7 +147,7 @@ def test_a_line_goes_silent_at_the_commit(ground: Ground, store: PostgresStore, 
 @pytest.mark.usefixtures("hasty")
 def test_everything_goes_silent(ground: Ground, store: PostgresStore) -> None:
     """Whoever reads or writes is told after a while, and is well again when the line is."""
-    pool = store.lines._pool
+    pool = store.pool._pool
     assert isinstance(pool.kwargs, dict)
     pool.kwargs = {**pool.kwargs, "connect_timeout": "2"}
     ground.line.freeze()
@@ -219,7 +219,7 @@ def test_a_machine_that_stopped_keeps_others_waiting_for_a_time(ground: Ground, 
             with store.transaction() as transaction:
                 transaction.record(ground.session, Draft(NoteAdded(text="asleep"), NOW, "anna"))
                 assert store.active is not None
-                store.active.ask("SELECT set_config('idle_in_transaction_session_timeout', '100', false)")
+                store.active.query("SELECT set_config('idle_in_transaction_session_timeout', '100', false)")
                 note(other, ground.session, "awake")
 
         with pytest.raises((Busy, Unreachable)):

@@ -11,7 +11,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.keeper import doctor, store_checks
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import admin, info, rights
+from holdfast.store.postgres import admin, members
 from holdfast.workspace.followers import NOT_OPENED
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
@@ -53,7 +53,7 @@ def test_who_is_above_the_rules_is_warned(desk: Desk, team: Team, postgres: Serv
     """A superuser sees everybody's sessions: that is no way to work."""
     desk.url = f"{postgres.url(team.name)}&vault={team.vault}"
     with admin.connected(PostgresAddress(desk.url), "admit") as own:
-        rights.admit(own, rights.make_vault(own, team.vault), "postgres")
+        admin.admit_to_vault(own, admin.make_vault(own, team.vault), "postgres")
     found = _examined(desk)
     assert found["server"].status == "warning"
     assert "postgres is above all rules" in found["server"].detail
@@ -67,12 +67,12 @@ def test_the_way_to_a_server_elsewhere(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, said: str
 ) -> None:
     """Open to others, or to one who poses as the server: a warning."""
-    real = info.server_info
+    real = members.server_info
 
-    def elsewhere(store: Any) -> info.ServerInfo:
+    def elsewhere(store: Any) -> members.ServerInfo:
         return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
 
-    monkeypatch.setattr(info, "server_info", elsewhere)
+    monkeypatch.setattr(members, "server_info", elsewhere)
     found = _examined(desk)["server"]
     assert said in found.detail
     assert found.status == ("ok" if proven else "warning")

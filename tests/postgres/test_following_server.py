@@ -11,7 +11,6 @@ from holdfast.keeper import change_feed
 from holdfast.keeper.change_feed import ChangeFeed, state_fingerprint
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin as postgres_admin
-from holdfast.store.postgres import rights
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk, Listener
 from tests.postgres.team import Team
@@ -121,7 +120,7 @@ def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, ow
     """Somebody else's session in the same vault and one in another vault: no page is drawn anew for them."""
     other = Team(own, own.url("team"))
     with postgres_admin.connected(PostgresAddress(f"{own.url(team.name)}&vault={team.vault}"), "admit") as admin:
-        rights.admit(admin, rights.make_vault(admin, team.vault), other.person)
+        postgres_admin.admit_to_vault(admin, postgres_admin.make_vault(admin, team.vault), other.person)
     colleague = Desk(tmp_path, other.url().replace(other.vault, team.vault), "colleague")
     stranger = Desk(tmp_path, other.url(), "stranger")
     told = Listener()

@@ -15,7 +15,6 @@ from holdfast.core.errors import Refused, Unreachable
 from holdfast.keeper import hook_process
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import admin as postgres_admin
-from holdfast.store.postgres import rights
 from holdfast.workspace import server_outage, spool
 from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter
 from tests.postgres.machines import LONGEST, Desk
@@ -296,13 +295,13 @@ def test_what_the_database_refuses_waits(own: Server, desk: Desk, team: Team) ->
     admin = PostgresAddress(f"{own.url(team.name)}&vault={team.vault}")
     desk.ran(0)
     with postgres_admin.connected(admin, "dismiss") as own_line:
-        vault = rights.make_vault(own_line, team.vault)
-        rights.dismiss(own_line, vault, team.person)
+        vault = postgres_admin.make_vault(own_line, team.vault)
+        postgres_admin.dismiss_from_vault(own_line, vault, team.person)
     with desk.keeper() as keeper, pytest.raises(Refused):
         keeper.session()
     assert (desk.waiting(), desk.unread()) == (1, [])
     with postgres_admin.connected(admin, "admit") as own_line:
-        rights.admit(own_line, vault, team.person)
+        postgres_admin.admit_to_vault(own_line, vault, team.person)
     assert desk.commands() == _every(0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.errors import Refused
 from holdfast.core.events import SessionEdited
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
@@ -30,7 +30,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
-        rights.admit(own, rights.make_vault(own, team.vault), other.person)
+        postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
     for desk in (ada, ben):
@@ -41,7 +41,7 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        shares.share(store, session, other.person, writes)
+        members.share(store, session, other.person, writes)
     with ben.keeper() as keeper:
         assert keeper.history(all_projects=True)[0].id == session
     for number in (1, 2):
@@ -61,7 +61,7 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
-        rights.admit(own, rights.make_vault(own, team.vault), other.person)
+        postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
     ada.connect()
@@ -70,7 +70,7 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
         session = keeper.session().id
         store = keeper.store()
         assert isinstance(store, PostgresStore)
-        shares.share(store, session, other.person, True)
+        members.share(store, session, other.person, True)
     with ben.keeper() as keeper:
         keeper.session(session).resume(force=True)
         keeper.recorder.record(session, lambda _: [SessionEdited(branch="precious")])

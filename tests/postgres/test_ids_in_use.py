@@ -17,7 +17,7 @@ from holdfast.sessions import conflicts
 from holdfast.sessions.format_names import imported_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
-from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
 from tests.postgres.machines import Desk
 from tests.postgres.team import Team
@@ -52,7 +52,7 @@ def two(postgres: Server, database: str, tmp_path: Path) -> Two:
     team, other = Team(postgres, database), Team(postgres, database)
     admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as own:
-        rights.admit(own, rights.make_vault(own, team.vault), other.person)
+        postgres_admin.admit_to_vault(own, postgres_admin.make_vault(own, team.vault), other.person)
     ada = Desk(tmp_path, team.url(), "ada")
     ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
     return Two(ada, ben, team.person, other.person)
@@ -84,7 +84,7 @@ def test_an_import_neither_meets_nor_misses_another_members_session_of_its_id(tw
     assert theirs == ALIAS
     if shared is not None:
         with two.ben.keeper() as keeper:
-            shares.share(_store(keeper), theirs, two.ada_is, shared)
+            members.share(_store(keeper), theirs, two.ada_is, shared)
     hers = _imported(two.ada, {**CRAFT, "goal": "Ada's"})
     assert hers != theirs
     assert _imported(two.ada, {**CRAFT, "goal": "Ada's, changed"}) == hers
@@ -110,7 +110,7 @@ def test_reference_is_ambiguous_when_a_members_whole_id_begins_an_own_one(two: T
         for taken in (hers[:8], f"{hers}-more"):
             with store.transaction() as transaction:
                 transaction.record(taken, draft(NativeLinked(agent="claude", id="x")))
-            shares.share(store, taken, two.ada_is, True)
+            members.share(store, taken, two.ada_is, True)
     with two.ada.keeper() as keeper:
         with pytest.raises(Invalid, match="could be 3 sessions"):
             keeper.session(hers[:8])
@@ -124,7 +124,7 @@ def test_listings_pass_over_a_row_without_events_when_a_member_shares_it(two: Tw
         (event, *_) = keeper.events(hers)
         project = json.loads(event.data or b"")["project"]["id"]
     with two.ben.keeper() as keeper:
-        _store(keeper).settle_in()
+        _store(keeper).register_installation()
     with psycopg.connect(two.ben.url.partition("&vault=")[0], autocommit=True) as line:
         now = event.at + 3_600_000
         line.execute("INSERT INTO holdfast.sessions (vault, id) SELECT vault, 'empty' FROM holdfast.mine")
@@ -177,7 +177,7 @@ def test_a_conversation_goes_on_in_ones_own_session_when_a_member_names_it_in_th
         store = _store(keeper)
         with store.transaction() as transaction:
             transaction.record(session, draft(NativeLinked(agent="claude", id="talk-1"), keeper.now()))
-        shares.share(store, session, two.ada_is, writes=True)
+        members.share(store, session, two.ada_is, writes=True)
     two.ada.ran(1)
     assert two.ada.commands() == ["make 0", "make 1"]
     assert two.ben.commands() == []

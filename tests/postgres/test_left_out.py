@@ -30,7 +30,7 @@ from holdfast.store.conformance import (
     take,
 )
 from holdfast.store.interface import Store
-from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import Progress, copy
@@ -70,7 +70,7 @@ def two(postgres: Server, database: str, tmp_path: Path) -> Iterator[Two]:
     person = team.server.role(f"ben_{team.person}")
     admin = PostgresAddress(f"{team.server.url(team.name)}&vault={team.vault}")
     with postgres_admin.connected(admin, "admit") as line:
-        rights.admit(line, rights.make_vault(line, team.vault), person)
+        postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, team.vault), person)
     address = PostgresAddress(f"{team.server.url(team.name, person)}&vault={team.vault}")
     ben = PostgresStore(address, writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
     with closing(team.store()) as anna, closing(ben), closing(opened(tmp_path / "home.db")) as home:
@@ -95,7 +95,7 @@ def test_what_is_not_ours_is_left_out_and_tried_again(two: Two, monkeypatch: pyt
         take(two.home, two.anna.events(session))
         put(two.home, session, note("Ben's own words"))
     put(two.home, THIRD, note("the last"))
-    shares.share(two.anna, OTHER, two.person, writes=False)
+    members.share(two.anna, OTHER, two.person, writes=False)
     for _ in range(2):
         done = copy(two.home, two.ben)
         left = reasons(done.left_out)
@@ -110,7 +110,7 @@ def test_what_is_not_ours_is_left_out_and_tried_again(two: Two, monkeypatch: pyt
         assert len(events(two.anna, SESSION)) == len(events(two.anna, OTHER)) == 2
     assert done.events == 0
     for session in (SESSION, OTHER):
-        shares.share(two.anna, session, two.person, writes=True)
+        members.share(two.anna, session, two.person, writes=True)
     done = copy(two.home, two.ben)
     assert (done.sessions, done.events, [item.session for item in done.left_out]) == (1, 0, [SESSION, OTHER])
     assert len(events(two.anna, SESSION)) == len(events(two.anna, OTHER)) == 2
@@ -119,7 +119,7 @@ def test_what_is_not_ours_is_left_out_and_tried_again(two: Two, monkeypatch: pyt
 
 def test_what_may_only_be_read_and_is_there_is_no_trouble(two: Two, tmp_path: Path) -> None:
     """There and back with a session that is shared for reading: nothing is new, so nothing is refused."""
-    shares.share(two.anna, OTHER, two.person, writes=False)
+    members.share(two.anna, OTHER, two.person, writes=False)
     copy(two.ben, two.home)
     assert copy(two.home, two.ben) == (2, 2, ())
     two.ben.backup(str(tmp_path / "backup"))
@@ -128,9 +128,9 @@ def test_what_may_only_be_read_and_is_there_is_no_trouble(two: Two, tmp_path: Pa
 
 def test_unshared_since_it_was_copied(two: Two) -> None:
     """Brought home while it was shared; when it is not any more, it stays at home, and everything else goes."""
-    shares.share(two.anna, SESSION, two.person, writes=True)
+    members.share(two.anna, SESSION, two.person, writes=True)
     copy(two.ben, two.home)
-    shares.unshare(two.anna, SESSION, two.person)
+    members.unshare(two.anna, SESSION, two.person)
     put(two.home, SESSION, note("at home"))
     done = copy(two.home, two.ben)
     assert ([copied.session for copied in done.left_out], done.sessions) == ([SESSION], 1)
@@ -139,7 +139,7 @@ def test_unshared_since_it_was_copied(two: Two) -> None:
 
 def test_what_only_an_owner_records_is_left_out(two: Two) -> None:
     """Deleted at home, a session of somebody else is not deleted there."""
-    shares.share(two.anna, SESSION, two.person, writes=True)
+    members.share(two.anna, SESSION, two.person, writes=True)
     copy(two.ben, two.home)
     two.home.erase(SESSION, draft(SessionDeleted()))
     done = copy(two.home, two.ben)
@@ -155,13 +155,13 @@ def test_a_restore_takes_in_all_that_it_may(two: Two, tmp_path: Path) -> None:
         take(two.home, two.anna.events(session))
         put(two.home, session, note("Ben's own words"))
     two.home.backup(str(tmp_path / "backup"))
-    shares.share(two.anna, OTHER, two.person, writes=False)
+    members.share(two.anna, OTHER, two.person, writes=False)
     done = two.ben.restore(str(tmp_path / "backup"))
     assert (done.sessions, done.events) == (1, 2)
     assert {copied.session: copied.goal for copied in done.left_out} == {SESSION: "Build the shop", OTHER: "Paint it"}
     assert events(two.ben, THIRD) == events(two.home, THIRD)
     for session in (SESSION, OTHER):
-        shares.share(two.anna, session, two.person, writes=True)
+        members.share(two.anna, session, two.person, writes=True)
     done = two.ben.restore(str(tmp_path / "backup"))
     assert (done.sessions, done.events, len(done.left_out)) == (1, 0, 2)
     assert len(events(two.anna, SESSION)) == len(events(two.anna, OTHER)) == 2
@@ -172,7 +172,7 @@ def test_damage_of_somebody_else_stops_nobody(two: Two, tmp_path: Path) -> None:
     """Left out of a copy and of a backup; its owner is stopped, repairs it, and then everybody has it."""
     copy(two.home, two.ben)
     for session in (SESSION, OTHER):
-        shares.share(two.anna, session, None, writes=True)
+        members.share(two.anna, session, None, writes=True)
     two.damage(SESSION)
     fresh = opened(tmp_path / "fresh.db", ANNA)
     done = copy(two.ben, fresh)
@@ -200,7 +200,7 @@ def test_damage_of_somebody_else_stops_nobody(two: Two, tmp_path: Path) -> None:
 def test_damage_of_somebody_else_that_comes_meanwhile(two: Two, tmp_path: Path) -> None:
     """After it was checked: while it is copied, it is found all the same, and left out."""
     copy(two.home, two.ben)
-    shares.share(two.anna, SESSION, None, writes=False)
+    members.share(two.anna, SESSION, None, writes=False)
 
     def told(progress: Progress) -> None:
         if progress == ("checking", progress.of, progress.of):
@@ -215,7 +215,7 @@ def test_damage_of_somebody_else_that_comes_meanwhile(two: Two, tmp_path: Path) 
 def test_a_target_that_somebody_else_must_repair(two: Two) -> None:
     """Damage in the target, in a session that is shared with us: what is ours is carried and proven."""
     take(two.home, two.anna.events(SESSION))
-    shares.share(two.anna, SESSION, two.person, writes=True)
+    members.share(two.anna, SESSION, two.person, writes=True)
     two.damage(SESSION)
     done = copy(two.home, two.ben)
     ((session, reason, goal),) = done.left_out
@@ -270,7 +270,7 @@ def test_what_is_there_is_not_said_to_be_missing(two: Two, tmp_path: Path) -> No
 def test_whatever_a_member_put_there_stops_nobody(two: Two, tmp_path: Path) -> None:
     """Events made by hand, before the server refused them: everything else is copied and backed up."""
     copy(two.home, two.ben)
-    shares.share(two.anna, SESSION, None, writes=True)
+    members.share(two.anna, SESSION, None, writes=True)
     wrong: list[tuple[str, object]] = [
         ("hash", b""), ("hash", bytes(32)), ("body", b"\0"), ("prev", b"x"), ("seq", -5), ("clock", 2**63 - 1),
         ("at", -(2**63)), ("v", 999), ("type", "session.deleted?"), ("actor", "\x01\x07"), ("seen", b"\xff"),

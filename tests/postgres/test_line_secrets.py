@@ -26,7 +26,7 @@ from psycopg import sql
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import admin, conninfo, errors, pool
+from holdfast.store.postgres import admin, connections, errors
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.team import Team, note, opened
 from tests.support.postgres.server import Server
@@ -149,7 +149,7 @@ def test_a_server_that_cannot_be_reached(where: str, kind: str, overheard: pytes
 
 def test_a_wrong_password(ground: Ground, overheard: pytest.LogCaptureFixture) -> None:
     """Exit code 7, whom to ask, and nothing of either password."""
-    with pytest.raises(Unreachable, match="does not let this person in") as told:
+    with pytest.raises(Unreachable, match="refused the login") as told:
         opened(ground.url(password=f"{MARK}?"), "x")
     assert "PGPASSWORD" in str(told.value.hint)
     quiet_about_it(told.value, overheard)
@@ -166,7 +166,7 @@ def test_the_right_password_is_seen_by_nobody(ground: Ground, overheard: pytest.
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a line that was just closed
                     seen.append((Path(f"/proc/{pid}/cmdline").read_text(),))
             assert len(seen) >= 2
-        shown = f"{seen} {store!r} {store.url} {store.lines!r} {overheard.text}"
+        shown = f"{seen} {store!r} {store.url} {store.pool!r} {overheard.text}"
     assert MARK not in shown
     assert MARK not in ground.server.log()
 
@@ -194,7 +194,7 @@ def test_waiting_for_a_line_in_vain(
     ground: Ground, overheard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody answers, neither yes nor no: after a while that is said, and no more."""
-    monkeypatch.setattr(pool, "_WAIT", 0.2)
+    monkeypatch.setattr(connections, "_MAX_WAIT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         with pytest.raises(Unreachable, match="does not answer") as told:
@@ -205,10 +205,10 @@ def test_waiting_for_a_line_in_vain(
 def test_what_repeats_a_secret_is_not_passed_on() -> None:
     """Should libpq ever quote the password, its words are dropped whole: gaps would show where it stood."""
     error = psycopg.OperationalError(f"connection failed: bad thing near {MARK}")
-    told = errors.spoken(error, "open the store", "postgresql://x", [MARK])
+    told = errors.explain(error, "open the store", "postgresql://x", [MARK])
     assert told is not None
     assert told.message == "the server cannot be reached"
-    harmless = errors.spoken(error, "open the store", "postgresql://x", [PASSWORD])
+    harmless = errors.explain(error, "open the store", "postgresql://x", [PASSWORD])
     assert harmless is not None
     assert "bad thing" in harmless.message
 
@@ -217,7 +217,7 @@ def test_words_in_names_are_no_reasons() -> None:
     """A host called after what could be wrong does not make it so."""
     for host in ("ssl.example", "password.example"):
         said = f'connection failed: connection to server at "{host}", port 1 failed: Connection refused'
-        told = errors.spoken(psycopg.OperationalError(said), "open the store", "x")
+        told = errors.explain(psycopg.OperationalError(said), "open the store", "x")
         assert told is not None
         assert told.message == "the server cannot be reached (Connection refused)"
 
@@ -249,7 +249,7 @@ def test_who_is_not_on_this_machine_proves_who_they_are(
     """Unless the address says otherwise; libpq alone would talk to anybody."""
     for name in ("PGHOST", "PGHOSTADDR", "PGSSLMODE", "PGSSLROOTCERT"):
         monkeypatch.delenv(name, raising=False)
-    told = conninfo.parameters(url)
+    told = connections.connection_parameters(url)
     assert told.get("sslmode") == mode
     assert ("sslrootcert" in told) == (mode == "verify-full")
 
@@ -257,11 +257,11 @@ def test_who_is_not_on_this_machine_proves_who_they_are(
 def test_the_environment_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said there is not overruled; and a host that is named there is as far away as any other."""
     monkeypatch.setenv("PGHOST", "db.example")
-    assert conninfo.parameters("postgresql:///team")["sslmode"] == "verify-full"
+    assert connections.connection_parameters("postgresql:///team")["sslmode"] == "verify-full"
     monkeypatch.setenv("PGSSLROOTCERT", "/own.pem")
-    assert "sslrootcert" not in conninfo.parameters("postgresql:///team")
+    assert "sslrootcert" not in connections.connection_parameters("postgresql:///team")
     monkeypatch.setenv("PGSSLMODE", "require")
-    assert "sslmode" not in conninfo.parameters("postgresql:///team")
+    assert "sslmode" not in connections.connection_parameters("postgresql:///team")
 
 
 class Front:
@@ -336,7 +336,7 @@ def test_the_right_authority_is_accepted_and_another_is_not(
     with closing(Proven(ground.server, ground.authority.certified("server"))) as front:
         with closing(opened(ground.url(port=front.port, more=ground.proven(ground.authority)), "laptop")) as store:
             note(store, ground.session, "n 1")
-            assert store.asked(lambda talk: talk.line.pgconn.ssl_in_use)
+            assert store.run_query(lambda pipeline: pipeline.connection.pgconn.ssl_in_use)
         with pytest.raises(Unreachable, match="did not prove who it is") as told:
             opened(ground.url(port=front.port, more=ground.proven(ground.stranger)), "laptop")
         quiet_about_it(told.value, overheard)

@@ -174,7 +174,7 @@ def test_a_failure_that_nobody_minded_is_no_success(team: Team) -> None:
         with store.transaction() as transaction:
             transaction.record(one, Draft(NoteAdded(text="lost"), NOW, "anna"))
             with pytest.raises(HoldfastError):
-                store.asked(lambda talk: talk.ask("SELECT 1 / 0"))
+                store.run_query(lambda pipeline: pipeline.query("SELECT 1 / 0"))
 
     with closing(team.store()) as store:
         with pytest.raises(HoldfastError):

@@ -17,7 +17,7 @@ from holdfast.core.errors import Refused
 from holdfast.core.events import NoteAdded
 from holdfast.store import origin
 from holdfast.store.conformance import Ticks, note, put, started, take
-from holdfast.store.postgres import PostgresStore, shares
+from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.store_copy import copy
 from holdfast.sync import shares as vault_sharing
@@ -105,7 +105,7 @@ def planted(team: Team, session: str, *events: Event, writes: bool) -> None:
     line.execute("INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", (session,))
     insert(team, session, *events)
     with closing(team.store("bob")) as bob:
-        shares.share(bob, session, team.role("anna"), writes=writes)
+        members.share(bob, session, team.role("anna"), writes=writes)
 
 
 def bob_reads(team: Team, session: str) -> list[bytes]:
@@ -182,7 +182,7 @@ def test_members_session_that_was_copied_is_followed_and_never_united_with_an_ow
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
-        shares.share(bob, session, team.role("anna"), writes=False)
+        members.share(bob, session, team.role("anna"), writes=False)
         copy(anna, home)
         put(bob, session, note("more"))
         assert session not in [item.session for item in copy(anna, home).left_out]
@@ -256,7 +256,7 @@ def test_what_a_member_adds_to_an_own_session_is_not_sent_to_ones_own_vault(team
     there = devices(team, tmp_path)
     session = new_id()
     there.srv.start(session)
-    shares.share(there.srv.store, session, team.role("bob"), writes=True)  # type: ignore[arg-type]
+    members.share(there.srv.store, session, team.role("bob"), writes=True)  # type: ignore[arg-type]
     settle([there.srv, there.lap])
     edited = event(session, "session.edited", {"branch": "precious"})
     linked = event(session, "native.linked", {"agent": "claude", "id": "conv-1"})
@@ -279,7 +279,7 @@ def test_what_a_member_added_is_not_sent_to_ones_own_vault_when_the_session_was_
     edited = event(session, "session.edited", {"branch": "precious"})
     with closing(team.store("anna")) as anna:
         put(anna, session, started("Hers"))
-        shares.share(anna, session, team.role("bob"), writes=True)
+        members.share(anna, session, team.role("bob"), writes=True)
         insert(team, session, edited)
         copy(anna, there.lap.store)
     assert edited.hash in {item.hash for item in there.lap.events(session)}
@@ -294,7 +294,7 @@ def test_members_session_that_was_copied_home_is_not_sent_to_ones_own_vault(team
     session = new_id()
     with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
         put(bob, session, started("Bob's"))
-        shares.share(bob, session, team.role("anna"), writes=True)
+        members.share(bob, session, team.role("anna"), writes=True)
         copy(anna, there.lap.store)
     assert there.lap.state(session) is not None
     assert any(session[:8] in said for said in there.lap.sync().notes)
@@ -306,7 +306,7 @@ def test_session_of_a_member_is_not_shared_through_ones_own_vault(team: Team, tm
     session = new_id()
     with closing(team.store("bob")) as bob:
         put(bob, session, started("Bob's"))
-        shares.share(bob, session, team.role("anna"), writes=True)
+        members.share(bob, session, team.role("anna"), writes=True)
     desk = Desk(tmp_path, team.address("anna", "shop").secret)
     with desk.keeper() as keeper, pytest.raises(Refused, match="only they share it"):
         vault_sharing.share(keeper, session, "carl@example.org")

@@ -11,7 +11,7 @@ import pytest
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, StoreConformance, Ticks
 from holdfast.store.interface import Store
-from holdfast.store.postgres import PostgresStore, admin, rights
+from holdfast.store.postgres import PostgresStore, admin
 from tests.support.postgres.fixtures import prepared
 from tests.support.postgres.server import Server
 
@@ -35,7 +35,7 @@ class TestPostgres(StoreConformance):
         if where not in self.vaults:
             self.vaults[where] = f"{self.person}-{where}"
             with admin.connected(self._address(self.vaults[where]), "make a vault") as line:
-                rights.admit(line, rights.make_vault(line, self.vaults[where]), self.person)
+                admin.admit_to_vault(line, admin.make_vault(line, self.vaults[where]), self.person)
         address = self._address(self.vaults[where], person=self.person)
         return PostgresStore(address, writer=lambda: writer, wall=wall or Ticks(), here=lambda _: here)
 

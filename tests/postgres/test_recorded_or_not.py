@@ -14,7 +14,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.mcp import errors
 from holdfast.mcp.context import KeeperCache
 from holdfast.store.interface import AWAY
-from holdfast.store.postgres.pipeline import Talk
+from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.workspace.unit import explain_outage
 from tests.postgres.failing_proxy import Cutter
 from tests.postgres.machines import Desk
@@ -42,15 +42,15 @@ def desk(postgres: Server, database: str, line: Cutter, tmp_path: Path, monkeypa
 
 def goes_after(commits: int, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server goes away as soon as so many transactions that write were answered."""
-    real, left = Talk.commit, [commits]
+    real, left = StatementPipeline.commit, [commits]
 
-    def commit(talk: Talk, channel: str) -> None:
-        real(talk, channel)
+    def commit(pipeline: StatementPipeline, channel: str) -> None:
+        real(pipeline, channel)
         left[0] -= 1
         if left[0] == 0:
             line.refuse()
 
-    monkeypatch.setattr(Talk, "commit", commit)
+    monkeypatch.setattr(StatementPipeline, "commit", commit)
 
 
 def recorded(desk: Desk, kind: str) -> int:

@@ -65,7 +65,7 @@ def test_the_group_is_nobody(team: Team) -> None:
     assert team.said("carl", "SET LOCAL ROLE holdfast_member; TABLE holdfast.sessions") == []
     with pytest.raises(Invalid, match="holdfast_member"):
         admin.admit(team.address("boss", "shop"), "holdfast_member")
-    with pytest.raises(NotFound, match="knows no person"):
+    with pytest.raises(NotFound, match="has no role"):
         admin.admit(team.address("boss", "shop"), "nobody_at_all")
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.store.conformance import note, put
-from holdfast.store.interface import Draft, Filter
-from holdfast.store.postgres import PostgresStore, admin, shares
-from holdfast.store.postgres.shares import StoreShare
+from holdfast.store.interface import Draft, Filter, ShareGrant
+from holdfast.store.postgres import PostgresStore, admin, members
 from tests.postgres.team_of_people import Team, team
 
 __all__ = ["team"]
@@ -20,23 +19,23 @@ def test_sharing_and_taking_back(team: Team) -> None:
     """The last word counts, for one person and for everyone apart; what is taken back is seen no more."""
     session, carl = team.id("private"), team.role("carl")
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        assert shares.shares(anna, session) == []
-        shares.share(anna, session, carl, writes=False)
-        assert shares.shares(anna, session) == shares.shares(other, session) == [StoreShare(carl, writes=False)]
+        assert members.shares(anna, session) == []
+        members.share(anna, session, carl, writes=False)
+        assert members.shares(anna, session) == members.shares(other, session) == [ShareGrant(carl, writes=False)]
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        shares.share(anna, session, carl, writes=True)
+        members.share(anna, session, carl, writes=True)
         assert put(other, session, note("yes"))
-        shares.share(anna, session, carl, writes=False)
+        members.share(anna, session, carl, writes=False)
         with pytest.raises(Refused):
             put(other, session, note("no"))
-        shares.share(anna, session, None, writes=True)
-        assert shares.shares(anna, session) == [StoreShare(None, writes=True), StoreShare(carl, writes=False)]
+        members.share(anna, session, None, writes=True)
+        assert members.shares(anna, session) == [ShareGrant(None, writes=True), ShareGrant(carl, writes=False)]
         assert put(other, session, note("as everyone"))
-        shares.unshare(anna, session, None)
-        shares.unshare(anna, session, carl)
+        members.unshare(anna, session, None)
+        members.unshare(anna, session, carl)
         assert other.state(session) is None
-        assert shares.shares(anna, session) == []
+        assert members.shares(anna, session) == []
 
 
 def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
@@ -51,7 +50,7 @@ def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
             store.rows(Filter())
 
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as other:
-        shares.share(anna, session, carl, writes=False)
+        members.share(anna, session, carl, writes=False)
         with pytest.raises(Refused, match="shared with you for reading alone") as told:
             put(other, session, note("no"))
         with pytest.raises(Refused, match="cannot write to the session") as late:
@@ -59,16 +58,16 @@ def test_writing_to_what_is_shared_for_reading(team: Team) -> None:
         for refused in (told.value, late.value):
             assert "row-level" not in str(refused)
             assert "store share" in str(refused.hint)
-        shares.unshare(anna, session, carl)
+        members.unshare(anna, session, carl)
 
 
 def test_sharing_is_noticed(team: Team) -> None:
     """Whoever follows the store looks again when something was shared with them, and when it is taken back."""
     with closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
         before = carl.version()
-        shares.share(anna, team.id("private"), team.role("carl"), writes=False)
+        members.share(anna, team.id("private"), team.role("carl"), writes=False)
         shared = carl.version()
-        shares.unshare(anna, team.id("private"), team.role("carl"))
+        members.unshare(anna, team.id("private"), team.role("carl"))
         assert len({before, shared, carl.version()} - {before}) >= 1
         assert shared != before
 
@@ -77,23 +76,23 @@ def test_refusals_say_why(team: Team) -> None:
     """Another's session, one that cannot be seen, a person who is not there, oneself, what was never shared."""
     with closing(team.store("anna")) as anna, closing(team.store("bob")) as bob, closing(team.store("carl")) as carl:
         with pytest.raises(Refused, match="only its owner") as caught:
-            shares.share(bob, team.id("write"), team.role("carl"), writes=True)
+            members.share(bob, team.id("write"), team.role("carl"), writes=True)
         assert team.role("anna") in str(caught.value.hint)
         with pytest.raises(Refused, match="only its owner"):
-            shares.unshare(bob, team.id("write"), team.role("bob"))
+            members.unshare(bob, team.id("write"), team.role("bob"))
         for unseen in (team.id("private"), "nothing"):
             with pytest.raises(NotFound, match="no such session"):
-                shares.share(carl, unseen, None, writes=True)
+                members.share(carl, unseen, None, writes=True)
         with pytest.raises(NotFound, match="not a member") as found:
-            shares.share(anna, team.id("private"), team.role("gina"), writes=True)
+            members.share(anna, team.id("private"), team.role("gina"), writes=True)
         assert team.role("bob") in str(found.value.hint)
         assert team.role("gina") not in str(found.value.hint)
         with pytest.raises(Invalid, match="yours already"):
-            shares.share(anna, team.id("private"), team.role("anna"), writes=True)
+            members.share(anna, team.id("private"), team.role("anna"), writes=True)
         for person in (None, team.role("dora")):
             with pytest.raises(NotFound, match="not shared with"):
-                shares.unshare(anna, team.id("private"), person)
-        assert shares.people(bob) == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
+                members.unshare(anna, team.id("private"), person)
+        assert members.people(bob) == sorted(team.role(name) for name in ("anna", "bob", "boss", "carl", "dora"))
 
 
 def test_who_is_dismissed_sees_nothing_also_when_admitted_again(team: Team) -> None:
@@ -125,8 +124,8 @@ def test_what_a_dismissed_person_left_is_handed_over(team: Team) -> None:
     assert admin.hand_over(where, fred, bob) == 0
     with closing(team.store("bob")) as store, closing(team.store("carl")) as carl:
         assert store.state(team.id("left")) is not None
-        kept = set(shares.shares(store, team.id("left"))) - {StoreShare(team.role("dora"), writes=False)}
-        assert kept == {StoreShare(team.role("carl"), writes=True)}
+        kept = set(members.shares(store, team.id("left"))) - {ShareGrant(team.role("dora"), writes=False)}
+        assert kept == {ShareGrant(team.role("carl"), writes=True)}
         assert put(carl, team.id("left"), note("still")) + put(store, team.id("left"), note("mine now"))
         assert {damage.check for damage in store.check()} <= {"aside"}
     with pytest.raises(Refused):

@@ -25,7 +25,7 @@ from holdfast.machine.wall import BUILD_DATE, Wall
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, started
 from holdfast.store.interface import Damage, Store
-from holdfast.store.postgres import PostgresStore, rights, shares
+from holdfast.store.postgres import PostgresStore, members
 from holdfast.store.postgres import admin as postgres_admin
 from holdfast.store.sqlite import SqliteStore
 from tests.postgres import store_histories
@@ -75,7 +75,7 @@ def both(team: Team) -> Iterator[Both]:
     database = urlsplit(team.url()).path.removeprefix("/")
     admin = PostgresAddress(f"{team.server.url(database)}&vault={vault}")
     with postgres_admin.connected(admin, "make a vault") as line:
-        rights.admit(line, rights.make_vault(line, vault), team.person)
+        postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, vault), team.person)
     address = PostgresAddress(f"{team.server.url(database, team.person)}&vault={vault}")
     with tempfile.TemporaryDirectory() as place:
         file = SqliteStore(f"{place}/store.db", writer=lambda: ANNA, wall=Ticks(), salt=store_histories.Salts())
@@ -196,7 +196,7 @@ def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
 
 def _told_of_sessions(said: list[str]) -> list[str]:
     """Without what was derived anew: a file is derived anew as a whole, and says so once."""
-    anew = ("made anew from the log.", "that was erased is gone now.")
+    anew = ("rebuilt from the log.", "that was still there was removed.")
     return sorted(item for item in said if item.startswith("Session ") and not item.endswith(anew))
 
 
@@ -228,8 +228,8 @@ def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
         with postgres_admin.connected(
             PostgresAddress(some.served.url.replace(team.person, "postgres")), "admit"
         ) as line:
-            rights.admit(line, rights.make_vault(line, vault), ben)
-        shares.share(some.served, SESSION, ben, writes=True)
+            postgres_admin.admit_to_vault(line, postgres_admin.make_vault(line, vault), ben)
+        members.share(some.served, SESSION, ben, writes=True)
         url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
         bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
         with closing(bens):

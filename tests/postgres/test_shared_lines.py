@@ -16,7 +16,7 @@ from holdfast.core.events import NoteAdded
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-from holdfast.store.postgres.pool import PostgresPool
+from holdfast.store.postgres.connections import PostgresPool
 from tests.postgres.team import NOW, Said, Task, Team, judge, note, work
 from tests.support import processes
 from tests.support.postgres.server import Server

@@ -17,8 +17,8 @@ from holdfast.core.events import EventErased
 from holdfast.sessions import ownership
 from holdfast.sessions.ownership import own_test
 from holdfast.store.conformance import Ticks, note, put
-from holdfast.store.postgres import PostgresStore, admin, shares
-from holdfast.store.postgres.pipeline import kept
+from holdfast.store.postgres import PostgresStore, admin, members
+from holdfast.store.postgres.pipeline import encode_text
 from tests.postgres.machines import Desk
 from tests.postgres.team_of_people import REFUSED, Team, team
 from tests.postgres.test_hostile_members import BOBS, Shared, row, shared
@@ -149,7 +149,7 @@ def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, a
                       data=b'{"agent":"claude","id":"talk"}', **facts)  # fmt: skip
         with shared.bob.transaction() as transaction:
             transaction.receive([start, linked])
-        shares.share(shared.bob, session, shared.team.role("anna"), writes=True)
+        members.share(shared.bob, session, shared.team.role("anna"), writes=True)
         state = keeper.store().state(session)
         assert state is not None
         assert not own_test(keeper, session)(this)
@@ -294,7 +294,7 @@ def test_any_text_of_a_member_is_hashed_as_their_program_hashes_it(shared: Share
     for number, at in enumerate((0, -1, 1, -62135596800000, 253402300799999, 951782400000), 1):
         event = as_writer(shared, secrets.token_hex(10), number, at=at, actor=said, key=f"{said}{number}",
                           prev="ab" * 32)  # fmt: skip
-        assert shared.team.said("bob", _INSERT, shared.ref, *(kept(value) for value in row(event)))
+        assert shared.team.said("bob", _INSERT, shared.ref, *(encode_text(value) for value in row(event)))
 
 
 def test_an_erasure_under_hashes_that_were_given_twice_before_erases_nothing_of_others(shared: Shared) -> None:

@@ -21,7 +21,7 @@ from holdfast.core.events import (
 )
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft
-from holdfast.store.postgres import PostgresStore, admin, rights
+from holdfast.store.postgres import PostgresStore, admin
 from holdfast.sync.remotes.folder import FolderRemote
 from tests.postgres.team import Team
 from tests.support.vault_devices import Device, join, settle
@@ -85,7 +85,7 @@ def test_session_of_another_member_holds_up_no_sync(
     """A session of the vault has the id of another member's: it is named, and all others are taken in."""
     stranger = Team(postgres, team.name)
     with admin.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
-        rights.admit(own, rights.make_vault(own, team.vault), stranger.person)
+        admin.admit_to_vault(own, admin.make_vault(own, team.vault), stranger.person)
     theirs = PostgresStore(
         PostgresAddress(stranger.url().replace(stranger.vault, team.vault)), writer=lambda: "f" * 32,
         wall=lambda: 1_800_000_000_000_000, here=lambda _: "elsewhere",

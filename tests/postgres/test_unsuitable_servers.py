@@ -148,7 +148,7 @@ def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
     """In a database of somebody else nothing can be set up: which role is needed is said."""
     name, person = f"alien_{secrets.token_hex(4)}", postgres.role(f"carl_{secrets.token_hex(4)}")
     postgres.database(name)
-    with pytest.raises(Refused, match="may not make roles") as told:
+    with pytest.raises(Refused, match="may not create roles") as told:
         admin.init(PostgresAddress(postgres.url(name, person)))
     assert "CREATEROLE" in str(told.value.hint)
     postgres.drop(name)
@@ -206,7 +206,7 @@ def test_a_repair_says_what_it_made_anew(team: Team) -> None:
         assert {damage.check for damage in store.check()} == {"listing", "search"}
         said = store.repair()
         assert [name.partition(": ")[2] for name in said] == [
-            "its listing was made anew from the log.", "its search index was made anew from the log."
+            "its listing was rebuilt from the log.", "its search index was rebuilt from the log."
         ]  # fmt: skip
         assert store.repair() == []
         assert_sound(store)
@@ -220,7 +220,7 @@ def test_a_person_nobody_admitted(postgres: Server, team: Team) -> None:
     assert "holdfast store admit" in str(told.value.hint)
     with pytest.raises(Refused, match="not a member of the vault"):
         opened(f"{postgres.url(team.name, team.person)}&vault=other", "laptop")
-    with pytest.raises(Unreachable, match="knows no such person"):
+    with pytest.raises(Unreachable, match="has no such role"):
         opened(postgres.url(team.name, "nobody at all"), "laptop")
 
 
@@ -244,7 +244,7 @@ def test_too_many_connections(team: Team) -> None:
         team.store()
     _set(team, "CONNECTION LIMIT 1")
     with closing(team.store()) as one, closing(team.store("two")) as two:
-        assert one.lines is two.lines  # one line is enough for many stores
+        assert one.pool is two.pool  # one line is enough for many stores
         assert one.version() == two.version()
 
 

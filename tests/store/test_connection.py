@@ -392,7 +392,7 @@ def test_a_store_that_appears_meanwhile_is_used(path: Path) -> None:
 def test_a_writer_that_never_ends_is_told(path: Path) -> None:
     """Another process that holds the store longer than anyone should: busy, and trying again helps."""
     one, two = opened(path), opened(path)
-    two._connection.set_busy_handler(opening.Patience(0.05))
+    two._connection.set_busy_handler(opening.BusyHandler(0.05))
     with one.transaction(), pytest.raises(Busy) as caught:
         put(two, SESSION, note("no"))
     assert caught.value.retry_helps

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.errors import Busy, Failed
 from holdfast.core.events import EventErased, SessionDeleted
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.conformance import (
     BEN,
     OTHER,
@@ -29,8 +29,9 @@ from holdfast.store.conformance import (
     take,
 )
 from holdfast.store.interface import Filter
-from holdfast.store.sqlite import SqliteStore, erase, quarantine
+from holdfast.store.sqlite import SqliteStore, quarantine
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import store as sqlite_store
 
 CANARY = "xylophone-canary-4711"
 KEPT = "quicksilver-kept-0815"
@@ -150,17 +151,18 @@ def test_leftovers_of_killed_processes_go_too(home: Path) -> None:
 def test_a_crash_between_the_steps_is_finished_by_the_next_open(home: Path, step: str) -> None:
     """Killed before or after any step, the session is either untouched or, after the next open, wholly erased."""
     places = {
-        "announce": "erase.announce = die",
+        "announce": "sqlite_store._announce_erasing = die",
         "record": "store.transaction().__class__.__exit__ = die",
         "forget": "quarantine.forget = die",
-        "vacuum": "erase._forget_leftovers = die",
+        "vacuum": "sqlite_store._forget_leftovers = die",
         "unmark": "os.unlink = die",
     }
     program = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from holdfast.core.events import SessionDeleted\n"
         "from holdfast.store.conformance import SESSION, Ticks, draft\n"
-        "from holdfast.store.sqlite import SqliteStore, erase, quarantine\n"
+        "from holdfast.store.sqlite import SqliteStore, quarantine\n"
+        "from holdfast.store.sqlite import store as sqlite_store\n"
         "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
         "store = SqliteStore(sys.argv[1], writer=lambda: 'a' * 20, wall=Ticks())\n"
         f"{places[step]}\n"
@@ -184,13 +186,14 @@ def test_a_crash_between_the_steps_is_finished_by_the_next_open(home: Path, step
 
 def test_a_reader_that_holds_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process reads the old file, the deletion counts, the rest is said, and the next open finishes."""
-    monkeypatch.setattr(erase, "_HURRIED", 0.01)
+    monkeypatch.setattr(sqlite_store, "_ERASE_PATIENCE", 0.01)
     reader = apsw.Connection(str(home / "store.db"))
     reader.execute("BEGIN; SELECT count(*) FROM events")
     list(reader.execute("SELECT count(*) FROM events"))
     store = opened(home)
-    store._connection.set_busy_handler(opening.Patience(0.01))
-    monkeypatch.setattr("holdfast.store.sqlite.erase.Patience", lambda *_: opening.Patience(0.01))
+    store._connection.set_busy_handler(opening.BusyHandler(0.01))
+    brief = opening.BusyHandler
+    monkeypatch.setattr(opening, "BusyHandler", lambda *_: brief(0.01))
     with pytest.raises(Busy, match="is deleted, but"):
         store.erase(SESSION, draft(SessionDeleted()))
     assert [row.id for row in store.rows(Filter())] == [OTHER]
@@ -215,7 +218,7 @@ def test_a_full_disk_while_erasing_is_told(home: Path, monkeypatch: pytest.Monke
 
     store = opened(home)
     with monkeypatch.context() as patched:
-        patched.setattr(erase, "_forget_leftovers", full)
+        patched.setattr(sqlite_store, "_forget_leftovers", full)
         with pytest.raises(Failed, match=r"is deleted, but its bytes are not erased yet: .*disk is full"):
             store.erase(SESSION, draft(SessionDeleted()))
     assert (home / "store.db.erasing").exists()
@@ -246,5 +249,5 @@ def test_deleting_what_is_empty(home: Path) -> None:
         store.erase(session, draft(SessionDeleted()))
     assert_sound(store)
     assert traces(home) == []
-    assert quarantine.kept(str(home / "store.db")) == []
+    assert quarantine.entries(str(home / "store.db")) == []
     store.close()

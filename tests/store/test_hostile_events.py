@@ -20,7 +20,7 @@ from holdfast.core.wording import describe_event
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, note, put, started, take
 from holdfast.store.interface import Filter
 from holdfast.store.sqlite import SqliteStore
-from holdfast.store.summary import summary
+from holdfast.store.tables import summary
 
 
 def event(kind: str, data: bytes, seq: int = 1, **more: Any) -> Event:

@@ -15,9 +15,9 @@ from holdfast.core.events import FileChanged, NoteAdded, SessionEdited
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, draft, foreign, note, put, started, take
-from holdfast.store.snapshots import BYTES_PER_EVENT, SNAPSHOT_EVERY, StoredState, ladder
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.tables import BYTES_PER_EVENT, SNAPSHOT_EVERY, StoredState, ladder
 
 
 class Counting(SqliteTables):

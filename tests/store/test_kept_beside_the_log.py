@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.core.errors import Damaged
 from holdfast.core.events import EventErased
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.conformance import BEN, OTHER, SESSION, Ticks, assert_sound, everything, note, put, started, take
 from holdfast.store.conformance.streams import chain
 from holdfast.store.sqlite import SqliteStore, page_scan, schema
@@ -201,6 +201,6 @@ def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) ->
 def test_ids_of_writers_of_either_length_are_found_in_ruins() -> None:
     """Plain ones of 20 digits and those of 36 that name a key, also where another stands right before them."""
     plain, certified = "0123456789abcdef0123", "fedcba9876543210" * 2 + "abcd"
-    assert page_scan.names(f"{plain} {certified}".encode())[1] >= {plain, certified}
-    assert page_scan.names((certified + plain).encode())[1] >= {plain, certified}
-    assert page_scan.names((certified + certified[::-1]).encode())[1] >= {certified, certified[::-1]}
+    assert page_scan.find_ids(f"{plain} {certified}".encode())[1] >= {plain, certified}
+    assert page_scan.find_ids((certified + plain).encode())[1] >= {plain, certified}
+    assert page_scan.find_ids((certified + certified[::-1]).encode())[1] >= {certified, certified[::-1]}

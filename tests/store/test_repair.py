@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core.envelope import Event
 from holdfast.core.errors import Busy, Damaged, Invalid, NotFound, Refused
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.conformance import (
     BEN,
     OTHER,
@@ -324,8 +324,8 @@ def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
 
 def test_names_for_what_was_set_aside(path: Path) -> None:
     """Only finished things count as set aside; without any there is no directory."""
-    assert quarantine.kept(str(path)) == []
+    assert quarantine.entries(str(path)) == []
     (path.parent / "aside").mkdir()
     (path.parent / "aside" / ".holdfast-00.tmp").touch()
     (path.parent / "aside" / "events-1.jsonl").touch()
-    assert quarantine.kept(str(path)) == ["events-1.jsonl"]
+    assert quarantine.entries(str(path)) == ["events-1.jsonl"]

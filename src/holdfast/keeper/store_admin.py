@@ -19,7 +19,7 @@ from holdfast.sessions import history
 from holdfast.sessions.work import document
 from holdfast.store import store_copy
 from holdfast.store.address import Address, PostgresAddress, SqliteAddress, address, open_store
-from holdfast.store.interface import CopyResult, NotCopied
+from holdfast.store.interface import CopyResult, NotCopied, ShareGrant
 from holdfast.store.store_copy import Progress
 from holdfast.workspace.home import Home
 
@@ -86,11 +86,11 @@ def show(ws: Workspace) -> StoreStatus:
             where, there=True, version=len(MIGRATIONS), sessions=sessions, events=store.latest_place(),
             bytes=_size(where.path),
         )  # fmt: skip
-    from holdfast.store.postgres import info
-    from holdfast.store.postgres import shares as postgres_shares
+    from holdfast.store.postgres import members
+    from holdfast.store.postgres import members as postgres_shares
 
-    served = _served(ws, "")
-    server = info.server_info(served)
+    served = _server_store(ws, "")
+    server = members.server_info(served)
     return StoreStatus(
         where, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
         server=server.server, vault=server.vault, person=server.person, people=tuple(postgres_shares.people(served)),
@@ -223,13 +223,6 @@ def _need_driver() -> None:
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ShareGrant(NamedTuple):
-    """Whom a session is shared with, None for every member, and whether they may write."""
-
-    person: str | None
-    writes: bool
-
-
 class StoreShares(NamedTuple):
     session: str
     goal: str
@@ -238,31 +231,25 @@ class StoreShares(NamedTuple):
 
 def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
     """Let another member, or every member, read a session, or write to it too."""
-    store = _served(ws, "is shared with nobody")
-    from holdfast.store.postgres import shares as postgres_shares
+    store = _server_store(ws, "is shared with nobody")
+    from holdfast.store.postgres import members
 
     session = history.find(ws, reference)
-    postgres_shares.share(store, session, person, writes)
-    return StoreShares(session, document(ws, session).goal, _shares(store, session))
+    members.share(store, session, person, writes)
+    return StoreShares(session, document(ws, session).goal, members.shares(store, session))
 
 
 def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
-    """Take that back. What they have read by then, they have read."""
-    store = _served(ws, "is shared with nobody")
-    from holdfast.store.postgres import shares as postgres_shares
+    """Take a share back. What was read by then stays read."""
+    store = _server_store(ws, "is shared with nobody")
+    from holdfast.store.postgres import members
 
     session = history.find(ws, reference)
-    postgres_shares.unshare(store, session, person)
-    return StoreShares(session, document(ws, session).goal, _shares(store, session))
+    members.unshare(store, session, person)
+    return StoreShares(session, document(ws, session).goal, members.shares(store, session))
 
 
-def _shares(store: PostgresStore, session: str) -> list[ShareGrant]:
-    from holdfast.store.postgres import shares as postgres_shares
-
-    return [ShareGrant(item.person, item.writes) for item in postgres_shares.shares(store, session)]
-
-
-def _served(ws: Workspace, otherwise: str) -> PostgresStore:
+def _server_store(ws: Workspace, otherwise: str) -> PostgresStore:
     _server(ws, otherwise)
     store = ws.store()
     from holdfast.store.postgres import PostgresStore

@@ -77,7 +77,7 @@ def server(store: Store | None) -> Iterator[Check]:
 
     if not isinstance(store, PostgresStore):
         return
-    from holdfast.store.postgres.info import server_info
+    from holdfast.store.postgres.members import server_info
 
     try:
         info = server_info(store)
@@ -223,7 +223,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     ws.close()
     if damage is not None and not damage:
         return  # nor is it touched: where nothing can be written, that is no failure then
-    before = (quarantine.kept(path), host.inode(path))
+    before = (quarantine.entries(path), host.inode(path))
     try:
         yield from sqlite_repair.repair(path)
         wrong = {item.session for item in damage or () if item.check in ("state", "listing", "search")}
@@ -235,7 +235,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
         yield f"The store was not repaired ({unexpected(ws, error)})."
     finally:
-        if (quarantine.kept(path), host.inode(path)) != before:
+        if (quarantine.entries(path), host.inode(path)) != before:
             _begin_anew(ws)
 
 

@@ -1,8 +1,8 @@
-"""Addresses: where a store is, as people write it down. A file of this machine, or a database on a server.
+"""Addresses of stores, as people write them: a file on this machine, or a database on a server.
 
-An address of a server may hold a password. It has two forms: `url`, which may be shown, logged and kept, and
-`secret`, which goes nowhere but into the environment of our own processes and into private files. A URL is read by
-the rules of libpq, and more strictly where another reading could take part of a password for what is shown.
+The address of a server may hold a password. It has two forms: `url`, which may be shown, logged and stored, and
+`secret`, which goes only into the environment of our own processes and into private files. A URL is parsed by the
+rules of libpq, and more strictly where another reading could show part of a password.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _SQLITE: Final = "sqlite:///"
 _SERVERS: Final = ("postgresql://", "postgres://")
 _KINDS: Final = "HOLDFAST_STORE is sqlite:///PATH or postgresql://USER@HOST/DATABASE."
-_MAX_URL_LENGTH: Final = 4000  # characters: hooks read no more than that
+_MAX_URL_LENGTH: Final = 4000  # hooks read no more than that
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
-_HOST: Final = re.compile(r"(?!\.+\Z)[\w.:-]*|[/@].+")  # a name, a number, or where a socket is
+_HOST: Final = re.compile(r"(?!\.+\Z)[\w.:-]*|[/@].+")  # a name, an IP address, or the path of a socket
 _PORTS: Final = re.compile(r"[0-9,]*")
-# What libpq takes, and what of that could be a secret: `options` can set anything, also what an extension keeps.
+# The parameters of libpq, and those of them that could hold a secret: `options` can set anything.
 _SECRETS: Final = frozenset({
     "password", "passfile", "sslpassword", "options", "scram_client_key", "scram_server_key", "oauth_client_secret",
 })  # fmt: skip
@@ -37,12 +37,12 @@ _PUBLIC: Final = frozenset({
     "sslcrldir", "sslsni", "sslkeylogfile", "ssl_min_protocol_version", "ssl_max_protocol_version",
     "min_protocol_version", "max_protocol_version", "channel_binding", "require_auth", "requirepeer", "gssencmode",
     "krbsrvname", "gsslib", "gssdelegation", "oauth_issuer", "oauth_client_id", "oauth_scope",
-    "vault",  # which team of the database: our own word
+    "vault",  # our own parameter: which team of the database
 })  # fmt: skip
 
 
 class SqliteAddress(NamedTuple):
-    """A file of this machine."""
+    """A file on this machine."""
 
     path: str
 
@@ -66,7 +66,7 @@ class SqliteAddress(NamedTuple):
         return os.path.lexists(self.path)
 
     def stamp(self) -> int | None:
-        """Which file it is now, whatever it is called; None when it is gone, or cannot be looked at."""
+        """Identifies the file that has this name now; None when there is none, or it cannot be read."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -75,7 +75,7 @@ class SqliteAddress(NamedTuple):
 
 
 class PostgresAddress(NamedTuple):
-    """A database on a server. Shown, it is without its password, also where somebody shows it by mistake."""
+    """A database on a server. Its `repr` has no password either."""
 
     secret: str
 
@@ -97,16 +97,16 @@ class PostgresAddress(NamedTuple):
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """Everything it says, the password too, by the names that libpq has for it; and our own, `vault`."""
+        """Everything in the URL, the password included, by libpq's names; and our own, `vault`."""
         return _read(self.secret)
 
     @property
     def hides(self) -> bool:
-        """Whether there is something in it that must not be seen."""
+        """Whether it contains a secret."""
         return any(value for name, value in self.parameters.items() if name in _SECRETS)
 
     def is_there(self) -> bool:
-        """Whether one can be opened is for the server to say."""
+        """Only the server knows."""
         return True
 
     def stamp(self) -> int:
@@ -120,12 +120,12 @@ Address: TypeAlias = SqliteAddress | PostgresAddress
 
 
 def address(url: str) -> Address:
-    """The address that a URL names. What is refused is not repeated: nobody knows what stands in it."""
+    """The address that a URL names. A refused URL is not repeated: it may hold a password."""
     if url.startswith(_SERVERS):
         _read(url)
         return PostgresAddress(url)
     if not url.startswith(_SQLITE):
-        raise Invalid("that is not a kind of store", hint=_KINDS)
+        raise Invalid("unknown kind of store", hint=_KINDS)
     path = url.removeprefix("sqlite://")
     if path.startswith("/") and os.name == "nt" and path[2:3] == ":":
         path = path[1:]
@@ -143,9 +143,10 @@ def open_store(
     renew: Callable[[], str] | None = None,
     patience: float | None = None,
 ) -> Store:
-    """The store at an address. `here` is this installation's id: asked with True, it makes one if there is none.
-    `renew` makes another writer, where this one's stream turns out to be another person's.
-    `patience` is how many seconds a server may take to say something, for who cannot wait.
+    """Open the store at an address.
+
+    `here` returns this installation's id; with True, it creates one if there is none. `renew` creates another writer
+    when this one's stream turns out to be another person's. `patience` limits how many seconds a server may take.
     """
     if isinstance(address, SqliteAddress):
         from holdfast.store.sqlite import SqliteStore
@@ -162,16 +163,16 @@ def open_store(
     return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)
 
 
-# ── reading the URL of a server ──────────────────────────────────────────────────────────────────────────
+# ── parsing the URL of a server ──────────────────────────────────────────────────────────────────────────
 
 
 @lru_cache(maxsize=16)
 def _read(url: str) -> Mapping[str, str]:
-    """What a URL says, by the names that libpq has for it."""
+    """The parameters in a URL, by libpq's names."""
     if len(url) > _MAX_URL_LENGTH:
         _refuse("it is too long")
     if not url.isprintable():
-        _refuse("it holds characters that cannot be printed")
+        _refuse("it contains unprintable characters")
     rest = url.partition("://")[2]
     parameters: dict[str, str] = {}
     before, at, after = rest.partition("@")
@@ -179,7 +180,7 @@ def _read(url: str) -> Mapping[str, str]:
         parameters["user"], _, parameters["password"] = (_plain(part) for part in before.partition(":"))
         rest = after
     if "@" in rest:
-        _refuse("a stray @ is in it")
+        _refuse("unexpected @")
     where, _, query = rest.partition("?")
     hosts, _, database = where.partition("/")
     parameters["host"], parameters["port"] = _hosts(hosts)
@@ -189,10 +190,10 @@ def _read(url: str) -> Mapping[str, str]:
         name, equals, value = pair.partition("=")
         name = _plain(name)
         if not equals or "=" in value or name not in _SECRETS | _PUBLIC:
-            _refuse("after its ? something stands that PostgreSQL has no name for")
+            _refuse("unknown parameter after the ?")
         parameters[name] = _plain(value)
     if not all(_HOST.fullmatch(host) for host in parameters.get("host", "").split(",")):
-        _refuse("its host can be none")
+        _refuse("invalid host")
     if not _PORTS.fullmatch(parameters.get("port", "")):
         _refuse("its port is not a number")
     return parameters
@@ -205,7 +206,7 @@ def _hosts(written: str) -> tuple[str, str]:
         if name.startswith("["):
             host, closed, port = name[1:].partition("]")
             if not host or not closed or port[:1] not in ("", ":"):
-                _refuse("its host can be none")
+                _refuse("invalid host")
             port = port[1:]
         else:
             host, _, port = name.partition(":")
@@ -218,7 +219,7 @@ def _plain(text: str) -> str:
     from urllib.parse import unquote
 
     if _BAD_ESCAPE.search(text):
-        _refuse("a % in it begins no character: written as one, it is %25")
+        _refuse("a % that starts no escape; write %25 for a plain %")
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -227,14 +228,14 @@ def _plain(text: str) -> str:
 
 def _refuse(why: str) -> NoReturn:
     raise Invalid(
-        f"the store's URL cannot be understood: {why}",
+        f"invalid store URL: {why}",
         hint="It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password, @ is %40, / is %2F and % is %25.",
     ) from None
 
 
 @lru_cache(maxsize=16)
 def _shown(url: str) -> str:
-    """The same without anything secret, written in one way however it was written before."""
+    """The URL without secrets, in one canonical form."""
     from urllib.parse import quote
 
     parameters = {name: value for name, value in _read(url).items() if value and name not in _SECRETS}

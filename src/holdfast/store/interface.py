@@ -1,10 +1,10 @@
-"""What a store is: the contract every kind of store keeps, in the words of the log.
+"""The contract that every kind of store keeps.
 
-A store holds the log (events, immutable) and what is derived from it (states, listings, the search index, all of
-which can be rebuilt). Acknowledged means durable: when a transaction's block is left without an exception, its
-events survive `kill -9` and a power cut; when it is left with one, nothing of it happened.
+A store holds the log (immutable events) and what is derived from it (states, listings, the search index), which can
+be rebuilt. Acknowledged means durable: when a transaction's block is left without an exception, its events survive
+`kill -9` and a power cut; when it is left with one, nothing of it happened.
 
-Whatever implements this passes `holdfast.store.conformance`.
+Every implementation passes `holdfast.store.conformance`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from holdfast.core.events import EventData, ProjectFacts
 from holdfast.core.model import Row
 from holdfast.core.state import State
 
-# In its memory a store notes here after which place events came in from elsewhere (a decimal number). Whoever looks
-# through them takes the note away.
+# The name in a store's memory for the place (a decimal number) after which events came in from elsewhere. Who has
+# gone through them removes it.
 UNSEEN = "arrivals/unseen"
-# What to do about a server that is away. Not everybody who meets it ran a command.
+# The hint for a server that is away. Not everybody who meets it ran a command.
 AWAY = "When the server is back, it goes on; hooks keep handing over meanwhile."
 
 
@@ -35,7 +35,7 @@ class Draft(NamedTuple):
 
 
 class ListedProject(NamedTuple):
-    """A project under one of its ids, and how many sessions there are of it."""
+    """A project under one of its ids, and how many sessions it has."""
 
     id: str
     name: str
@@ -51,20 +51,20 @@ class Filter(NamedTuple):
     status: str | None = None
     since: int | None = None
     limit: int | None = None
-    # Only what comes after this session in a listing: when it was created, and its id.
+    # Only what follows this session in a listing: when it was created, and its id.
     before: tuple[int, str] | None = None
     unfinished: bool = False
-    # Of projects of this name.
+    # Of projects with this name.
     name: str | None = None
     # Only what is archived, or only what is not.
     archived: bool | None = None
-    # With a moment: sessions that ended this long before it count as archived.
+    # Sessions that ended this long before `now` count as archived.
     now: int = 0
     archive_after: int | None = None
 
 
 class Damage(NamedTuple):
-    """What a check of the store found. `session` and `what` name the damage."""
+    """A finding of a check of the store."""
 
     check: str
     detail: str
@@ -72,14 +72,14 @@ class Damage(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """An event and its place in the order in which this store got to know its events. Places only grow."""
+    """An event and its place in the order in which events reached this store. Places only grow."""
 
     place: int
     event: Event
 
 
 class KnownProject(NamedTuple):
-    """A project as a store knows it, with every piece of evidence that finds it again: its kind, and its value."""
+    """A project as a store knows it, with the evidence by which it is found again: pairs of kind and value."""
 
     id: str
     name: str
@@ -87,17 +87,17 @@ class KnownProject(NamedTuple):
 
 
 class LocalState(NamedTuple):
-    """All that stands beside the log, as of one moment: what is of this machine, and how projects are found."""
+    """Everything that is not in the log, as of one moment: what belongs to this machine, and evidence of projects."""
 
-    # Work trees, and the sessions they are at.
+    # Work trees, and their current sessions.
     places: dict[str, str]
     projects: list[KnownProject]
     memory: dict[str, bytes]
-    # The names (`derived.aside`) of events that a repair could not bring back.
+    # The names (`checks.missing_event_name`) of events that a repair could not bring back.
     missing_events: frozenset[str] = frozenset()
 
 
-# An event as a row of a store: no two rows of a session have the same.
+# What identifies an event's row among those of its session.
 RowKey: TypeAlias = tuple[int, str]
 
 
@@ -106,14 +106,14 @@ def row_key(event: Event) -> RowKey:
 
 
 class UnsoundEvents(NamedTuple):
-    """Events that other people put into a session and that no copy takes over, and why."""
+    """Events that other people recorded in a session and that no copy takes over, and why."""
 
     reason: str
     rows: frozenset[RowKey]
 
 
 class NotCopied(NamedTuple):
-    """A session that was not carried over, or not whole, and why; its goal, where that is known."""
+    """A session that was not copied, or not as a whole, and why; its goal, where that is known."""
 
     session: str
     reason: str
@@ -121,34 +121,41 @@ class NotCopied(NamedTuple):
 
 
 class CopyResult(NamedTuple):
-    """What came over: sessions that are there now, as they are in the source, and events that were new."""
+    """How many sessions the target has now as the source has them, and how many events were new."""
 
     sessions: int
     events: int
     left_out: tuple[NotCopied, ...] = ()
 
 
-# Why the events of a session are not taken in from a backup; None when they are.
+class ShareGrant(NamedTuple):
+    """Whom a session is shared with, None for every member of its vault, and whether they may write."""
+
+    person: str | None
+    writes: bool
+
+
+# Returns why the events of a session are not taken over; None when they are.
 RefusalCheck: TypeAlias = Callable[[str, Iterable[Event]], str | None]
 
 
 class ChangeListener(Protocol):
-    """Is told by the store when somebody changed something, so that nobody has to look all the time."""
+    """Waits for the store to report changes, in place of polling."""
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most so many seconds; True when something may have changed since this was asked last."""
+        """Wait at most `timeout` seconds; True when something may have changed since the last call."""
 
     def close(self) -> None: ...
 
 
 class Transaction(Protocol):
-    """The right to write: one at a time in the whole store. States read here are current until the end."""
+    """The right to write: one at a time in the whole store. States read here stay current until its end."""
 
     def writer(self) -> str:
-        """The id under which this transaction records."""
+        """The writer whose stream this transaction appends to."""
 
     def state(self, session: str) -> State:
-        """The state of a session, empty when it has no events. Do not change it: `record` does."""
+        """The state of a session, empty when it has no events. Only `record` may change it."""
 
     def record(self, session: str, draft: Draft) -> Event | None:
         """Append one event to this writer's stream; None when its key is recorded already."""
@@ -157,154 +164,155 @@ class Transaction(Protocol):
         """Whether an event with this key is recorded in the session."""
 
     def expect(self, session: str, keys: Iterable[str]) -> None:
-        """These keys will be asked for, or recorded with: where that is far away, they are looked up all at once."""
+        """A hint that these keys will be looked up or recorded, so that a server is asked once for all of them."""
 
     def receive(self, events: Iterable[Event], *, own_only: bool = False) -> int:
-        """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
+        """Add events of other writers (or one's own, restored), in any order; returns how many were new.
 
-        What an erasure or deletion in the log covers comes in without its data. From which place on something came in
-        is remembered as `UNSEEN`. With `own_only` nothing is added to a session that is another person's here, also
-        where they let others write to it: then all of it is `Refused`.
+        Events that the log erases come in without their data. The place after which something came in is remembered
+        as `UNSEEN`. With `own_only`, nothing is added to a session that belongs to another person here, even if they
+        let others write to it: then everything is `Refused`.
         """
 
     def set_current(self, place: str, session: str | None) -> None:
-        """Point a work tree at its current session. Local: never part of the log."""
+        """Set the current session of a work tree. Local: never part of the log."""
 
     def remember_project(self, project: ProjectFacts) -> None:
-        """Remember a project and the evidence that finds it again."""
+        """Store a project and the evidence by which it is found again."""
 
     def remember_evidence(self, known: KnownProject) -> None:
-        """Remember a project and evidence of it as another store had them; what is known already stays."""
+        """Store a project and its evidence as another store had them; what is known already stays."""
 
     def changed(self) -> frozenset[str]:
-        """The sessions that it changed, once it is over."""
+        """The sessions that the transaction changed, once it is over."""
 
     def remembered(self, name: str) -> bytes | None:
-        """What is kept under this name, as this transaction has it."""
+        """The value stored under this name, as this transaction sees it."""
 
     def remember(self, name: str, value: bytes | None) -> None:
-        """Keep something small beside the log, or nothing any more; it stands or falls with the events around it."""
+        """Store a small value outside of the log, or remove it, atomically with the events of this transaction."""
 
     def record_missing(self, session: str, names: Iterable[str]) -> None:
-        """Note that a repair, elsewhere, could not bring these back; a session of somebody else is left as it is."""
+        """Note events that a repair elsewhere could not bring back; sessions of other people are left alone."""
 
     def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
-        """Take the events of these writers beyond a number each out of the log, as if they had never arrived; gives
-        them, stream by stream.
+        """Remove each writer's events beyond its number from the log, as if they had never arrived; returns them,
+        stream by stream.
         """
 
 
 class Store(Protocol):
-    """Where log and states live."""
+    """One open store."""
 
     url: str
 
     def transaction(
         self, *, patience: float | None = None, about: str | None = None
     ) -> AbstractContextManager[Transaction]:
-        """The right to write. Who has little time says how many seconds others may keep it waiting (then: `Busy`).
-        `about` is the session that it will be about, where that is known: a server is asked once less.
+        """The right to write. `patience` limits how many seconds to wait for others (then `Busy`). `about` names the
+        session it is about, if known, which saves a round trip to a server.
         """
 
     def state(self, session: str) -> State | None:
         """The present state; None when the store knows no such session."""
 
     def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
-        """The events of a session in log order, duplicates of a key included; all, or from an effective clock on."""
+        """The events of a session in log order, duplicates of keys included; all, or from an effective clock on."""
 
     def rows(self, which: Filter) -> list[Row]: ...
 
     def projects(self) -> list[ListedProject]:
-        """The projects that sessions are of, by name."""
+        """The projects that have sessions, by name."""
 
     def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
-        """Every session that listings show, or of these, with a number that is another one after every change."""
+        """Every listed session, or those given, with a number that differs after every change."""
 
     def sessions(self) -> Iterator[str]:
         """The id of every session, deleted ones included, in order of creation."""
 
     def find(self, reference: str) -> list[str]:
-        """Ids of sessions that a UUID, a prefix of it, or an alias could mean."""
+        """Ids of the sessions that a UUID, a prefix of one, or an alias could mean."""
 
     def own_id(self, session: str) -> str:
-        """The id under which to record what is made of a document, given the one that follows from the document: the
-        same, unless a session of that id is somebody else's here, whether they share it or not. Then one that nobody
-        else can have taken, the same each time.
+        """The id under which to record a session made from a document that implies `session`.
+
+        It is `session` itself, unless that id belongs to somebody else here, shared or not: then one that nobody else
+        can have, the same each time.
         """
 
     def current(self, place: str) -> str | None: ...
 
     def places(self, session: str) -> list[str]:
-        """The work trees that are at a session."""
+        """The work trees whose current session this is."""
 
     def projects_with(self, kind: str, value: str) -> list[str]:
-        """Ids of projects with this piece of evidence: `path`, `remote`, `root`."""
+        """Ids of the projects with this piece of evidence; kinds are `path`, `remote` and `root`."""
 
     def evidence(self, project: str) -> list[tuple[str, str]]:
-        """Every piece of evidence of a project: its kind, and its value."""
+        """The evidence of a project: pairs of kind and value."""
 
     def remembered(self, name: str) -> bytes | None:
-        """What a transaction kept under this name."""
+        """The value that a transaction stored under this name."""
 
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
-        """Everything kept under names that begin so, in order of the names."""
+        """All values whose names begin with the prefix, in order of the names."""
 
     def arrived(self, after: int, limit: int) -> list[Arrival]:
-        """Events in the order in which they came into this store, those after a place; at most `limit`."""
+        """At most `limit` events in the order in which they reached this store, from behind a place."""
 
     def latest_place(self) -> int:
         """The place of the event that arrived last; 0 while there is none."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
-        """A stretch of one stream, in its order; numbers that are not here are left out."""
+        """A part of one stream, in its order; numbers that are missing are left out."""
 
     def version(self) -> int:
-        """Differs from what it was whenever another connection changed anything in between; costs next to nothing."""
+        """Differs after any change by another connection; cheap to ask."""
 
     def local_state_version(self) -> str:
-        """Differs from what it was when something other than events did: where work trees are, what is kept."""
+        """Differs after any change of the local state."""
 
     def local_state(self) -> LocalState:
-        """What `copying` carries to another store together with the log."""
+        """What a copy carries over together with the log."""
 
     def listen(self) -> ChangeListener | None:
-        """A line on which changes are told from now on; None where a store cannot, and `version` is asked instead."""
+        """Waits for changes from now on; None where a store cannot, and `version` has to be polled."""
 
     def latest_time(self) -> int | None:
-        """The time of the event recorded last: what a machine with a broken clock can go on from."""
+        """The time of the event recorded last, from which a machine with a broken clock can go on."""
 
     def erase(self, session: str, deletion: Draft) -> None:
-        """Record the deletion of a session and make it true: nothing of its text is left in any file."""
+        """Record the deletion of a session and carry it out: none of its text is left in any file."""
 
     def is_own_stream(self, session: str, writer: str) -> bool:
-        """Whether whoever asks put all events of this stream there, as far as the store keeps persons apart."""
+        """Whether the caller recorded all events of this stream, as far as the store tells people apart."""
 
     def is_read_only(self, session: str) -> bool:
-        """Whether somebody shares it with whoever asks, and not for writing."""
+        """Whether somebody shares the session with the caller for reading only."""
 
     def may_repair(self, session: str) -> bool:
-        """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
+        """Whether the caller repairs damage to the session; False where it belongs to somebody else."""
 
     def unsound(self, session: str) -> UnsoundEvents | None:
-        """What others put into a session and no copy takes over: in each stream all that the same person put there,
-        from the first event on that is damaged, or erases what is not theirs. None where there is no such event.
+        """The events of other people that no copy takes over: in each stream, everything by the same person from
+        their first event on that is damaged or erases what is not theirs. None where there is no such event.
         """
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
-        """Write a copy that `restore` can read, never over an existing file; says what is not in it.
+        """Write a copy that `restore` can read, never over an existing file; returns what is not in it.
 
-        Complete, but for sessions of others that are damaged, and for what is `unsound`.
+        It is complete except for damaged sessions of others, and what is `unsound`.
         """
 
     def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
-        """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write, and
-        sessions that `refuses` gives a reason for.
+        """Add the events of a backup that this store lacks, except where others own the session, or `refuses` gives a
+        reason against it.
         """
 
     def check(self) -> Iterator[Damage]:
         """Everything that is wrong: files, chains, states, listings, search."""
 
     def repair(self) -> list[str]:
-        """Rebuild what is derived, set damaged events aside; says in sentences what was done and what is lost."""
+        """Rebuild what is derived and set damaged events aside; returns sentences about what was done and lost."""
 
     def close(self) -> None: ...

@@ -1,14 +1,14 @@
-"""How an event gets its place, the same in every kind of store: chain, clock, causality, fold, search, snapshot.
+"""Records events, the same in every kind of store: chain, clock, causality, fold, search, snapshots.
 
-A kind of store brings the tables (`tables.Tables`); this brings the rules. States are kept in memory between
-transactions and trusted only while the session's version in the tables is the one they were folded to.
+A kind of store brings the tables (`store.tables`), the journal the rules. States are cached between transactions and
+trusted only while the session's version in the tables is the one they were folded to.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,15 +18,13 @@ from holdfast.core.clock import MAX_CLOCK, adjusted_clocks, keeps_written_clock,
 from holdfast.core.envelope import Event, StreamHead, find_problem, seal
 from holdfast.core.errors import Damaged, NotFound
 from holdfast.core.event_data import collect_erasures, with_remaining_data
-from holdfast.core.events import TYPE_OF, EventData, EventErased, SessionDeleted, searched_text
+from holdfast.core.events import TYPE_OF, EventData, EventErased, ProjectFacts, SessionDeleted, searched_text
 from holdfast.core.fold import apply, read_data, skip_duplicate
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.text import MAX_NAME_LENGTH, split_words
 from holdfast.store import origin
-from holdfast.store.interface import Draft
-from holdfast.store.snapshots import StoredState, is_due, ladder
-from holdfast.store.summary import summary
-from holdfast.store.table_interface import Tables
+from holdfast.store.interface import Draft, KnownProject
+from holdfast.store.tables import StoredState, Tables, is_due, ladder, summary
 
 _MAX_CACHED = 64
 _HASH = re.compile("[0-9a-f]{64}").fullmatch
@@ -38,7 +36,7 @@ class _CachedState(NamedTuple):
     state: State
     snapshot_at: int
     snapshot_size: int
-    # What the session is found by, as last written; None when that is not known.
+    # What the session is looked up by, as last written; None when that is unknown.
     names: tuple[object, ...] | None = None
 
 
@@ -52,14 +50,14 @@ class Journal:
         self._salt = salt
         self._kept: dict[str, _CachedState] = {}
         self._changed: set[str] = set()
-        # Of these, what was derived from all events again.
+        # Those of them that were folded from all events again.
         self._anew: set[str] = set()
-        # Written, but perhaps not committed: should that fail, what is kept of them did not happen either.
+        # Written but perhaps not committed: if that fails, their cached states are wrong.
         self._flushed: set[str] = set()
-        # Within a transaction nobody else writes: what was looked up once stays true.
+        # Sessions whose version was looked up: within a transaction, nobody else changes it.
         self._writing = False
         self._current: set[str] = set()
-        # Data was dropped from its rows: the store must see to it that its bytes go too.
+        # Data was dropped from rows: the store must erase its bytes too.
         self.erased = False
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
@@ -82,13 +80,13 @@ class Journal:
         return kept.state
 
     def existing(self, session: str) -> State | None:
-        """The same, of a session that has events."""
+        """The state of a session that has events; None for any other."""
         state = self.state(session)
         return None if state.last is None else state
 
     def _follows(self, kept: _CachedState, version: int) -> bool:
-        """Whether what others did meanwhile could just be added to a kept state: in a transaction, where what is kept
-        is changed in its place anyway.
+        """Whether the events of others could be added to a cached state. Only in a transaction, which changes the
+        cached state in place anyway.
         """
         return (
             self._writing
@@ -112,9 +110,9 @@ class Journal:
             try:
                 state = thaw(snapshot.frozen)
             except (msgspec.MsgspecError, RecursionError, ValueError):
-                continue  # damaged: doctor says so; an older one or the log itself will do
+                continue  # damaged, which doctor reports; an older one or the log itself will do
             if state.session != session or state.last is None:
-                continue  # no program of ours wrote this; in a team's store, others can
+                continue  # not written by this program: in a team's store, others can write here
             if self._goes_on(state):
                 return _CachedState(version, state, snapshot.events, len(snapshot.frozen))
             break
@@ -122,8 +120,8 @@ class Journal:
         return _CachedState(version, state if self._goes_on(state) else self._whole(session), 0, 0)
 
     def _goes_on(self, state: State) -> bool:
-        """Add what came after a snapshot, or all of it to an empty state. False where that does not do: something of
-        the snapshot is erased, or an event stands elsewhere than its clock says.
+        """Add the events after a snapshot, or all of them to an empty state. False where that is not enough: part of
+        the snapshot is erased, or an event's place is not the one of its written clock.
         """
         snapshot = state.last
         for event, double in self._counted(state.session, snapshot[0] if snapshot else 0):
@@ -137,7 +135,7 @@ class Journal:
         return True
 
     def _whole(self, session: str) -> State:
-        """The state from all events in order of their effective clocks: where the rows' own order is another."""
+        """The state folded from all events in order of their effective clocks, where that is not the rows' order."""
         rows = list(self._counted(session, 0))
         clocks = adjusted_clocks(event for event, _ in rows)
         state = State(session=session)
@@ -149,7 +147,7 @@ class Journal:
         return state
 
     def events(self, session: str, since: int) -> list[Event]:
-        """In log order, from this effective clock on."""
+        """The events in log order, from this effective clock on."""
         clocks = self.state(session).moved
         if not clocks:
             return [event for event, _ in self._tables.tail(session, since)]
@@ -158,7 +156,7 @@ class Journal:
         return [event for (clock, *_), event in placed if clock >= since]
 
     def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
-        """The tail, erased events with what stands instead: looked up when the first of them comes."""
+        """The tail, with what replaces erased events: looked up when the first of them comes."""
         instead: Mapping[str, bytes] | None = None
         for event, double in self._tables.tail(session, clock):
             if event.data is not None or double:
@@ -169,7 +167,7 @@ class Journal:
             yield with_remaining_data(event, instead), double
 
     def _erasures(self, session: str) -> list[Event]:
-        """In log order. Only where one of them was itself erased, another order could say something else."""
+        """In log order; the order of effective clocks matters only where an erasure was erased itself."""
         events = list(self._tables.erasures(session))
         if len(events) > 1 and any(event.data is None for event in events):
             clocks = adjusted_clocks(event for event, _ in self._tables.tail(session, 0))
@@ -190,7 +188,7 @@ class Journal:
         if key is None and draft.key is not None:
             return None
         state = self.state(session)
-        if state.deleted and not isinstance(draft.data, SessionDeleted):  # nothing is added to what was erased
+        if state.deleted and not isinstance(draft.data, SessionDeleted):
             raise NotFound("there is no such session", session=session)
         writer = self.writer()
         kind = TYPE_OF[type(draft.data)]
@@ -213,7 +211,7 @@ class Journal:
         )
         self._tables.insert((event,))
         self._changed.add(session)
-        apply(state, event)  # read from its bytes, as other devices do: they say 0 where the draft says -0.0
+        apply(state, event)  # read from its bytes, as other devices do: -0.0 becomes 0 there
         searched = _words(draft.data)
         if searched:
             self._tables.add_words(session, searched)
@@ -224,9 +222,8 @@ class Journal:
     def free_key(self, session: str, key: str) -> str | None:
         """The key to record something under; None when it is recorded already.
 
-        Of equal keys the first counts, and a guest can take any beforehand. What only guests recorded is recorded all
-        the same, under the key with the first free number: the same on every device of the owner, so that it is
-        there once.
+        Of equal keys the first counts, and a guest can use any key beforehand. What only guests recorded is recorded
+        again under the key with the first free number, which is the same on every device of the owner.
         """
         tables, number, candidate = self._tables, 0, key
         while tables.has_key(session, candidate):
@@ -237,7 +234,7 @@ class Journal:
         return candidate
 
     def receive(self, events: Iterable[Event]) -> int:
-        """Check each event by itself, put all in place, and let their sessions follow."""
+        """Check each event by itself, insert all of them, and update their sessions."""
         arrived: dict[str, list[Event]] = {}
         for event in events:
             wrong = _impossible(event) or find_problem(event)
@@ -247,7 +244,7 @@ class Journal:
         return sum(self._take_in(session, some) for session, some in arrived.items())
 
     def _take_in(self, session: str, events: list[Event]) -> int:
-        """Events of one session: added to its state where they come after what is there, else it is folded anew."""
+        """Insert events of one session: added to its state if they come after it, else the session is folded anew."""
         tables = self._tables
         unique = {event.hash: event for event in events}
         new = sorted(tables.missing(session, list(unique.values())), key=lambda event: event.written)
@@ -255,15 +252,15 @@ class Journal:
             return 0
         state = self.state(session)
         news = self._says_only_new(state, new)
-        self._changed.add(session)  # from here on what is kept of it is another, should it fail or not
+        self._changed.add(session)  # from here on the cached state changes, even if the transaction fails
         tables.insert(new)
         if not (news and self._added(state, new)):
-            # What is erased may be anywhere before it, and what stands instead changes all that follows.
+            # An erasure may name anything before it, and what replaces that changes all that follows.
             self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
         return len(new)
 
     def _says_only_new(self, state: State, new: list[Event]) -> bool:
-        """Whether these change nothing that is there: nothing told twice, nothing erased."""
+        """Whether these change nothing that is there: no key again, nothing erased."""
         if state.deleted or state.erasing:
             return False
         keys = [event.key for event in new if event.key is not None]
@@ -274,7 +271,7 @@ class Journal:
         )
 
     def _added(self, state: State, new: list[Event]) -> bool:
-        """Add these to the state, as long as each comes after what is there; False at the first that does not."""
+        """Add these to the state while each comes after what is there; False at the first that does not."""
         searched: set[str] = set()
         for event in new:
             if not keeps_written_clock(state, event):
@@ -288,32 +285,32 @@ class Journal:
         return True
 
     def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
-        """Take the ends of streams out of the log. Rare, so everything is derived anew from what is left."""
+        """Remove the ends of streams from the log. Rare, so everything is derived again from what is left."""
         tail = self._tables.tail(session, 0)
         withdrawn = [event for event, _ in tail if event.seq > after.get(event.writer, MAX_SAFE_INTEGER)]
         if not withdrawn:
             return []
-        self._tables.take_out(withdrawn)
+        self._tables.remove(withdrawn)
         self.refold(session)
         if self._kept[session].state.last is None:
-            self._tables.leave(session)
+            self._tables.clear_places(session)
         return sorted(withdrawn, key=lambda event: (event.writer, event.seq))
 
     def refold(self, session: str, clock: int = 0) -> None:
-        """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
+        """Derive a session again: its state from the last snapshot before `clock`, its words from `clock` on."""
         tables = self._tables
         self._anew.add(session)
         tables.drop_snapshots(session, clock)
         if tables.mark_duplicates(session):
             clock = 0
-            tables.drop_snapshots(session, 0)  # by their effective clocks, those may stand anywhere
+            tables.drop_snapshots(session, 0)  # by effective clock, the duplicates may be anywhere
         if self._obey_erasures(session):
             clock = 0
         if not clock:
             tables.drop_words(session)
         self._kept[session] = self._load(session, abs(tables.version(session)) or 1)
         if self._kept[session].state.moved and not self._kept[session].snapshot_at:
-            tables.drop_snapshots(session, 0)  # events may stand before their ends that they do not hold
+            tables.drop_snapshots(session, 0)  # they may lack events that come before their ends
         self._changed.add(session)
         self._current.add(session)
         searched: set[str] = set()
@@ -325,9 +322,9 @@ class Journal:
             tables.add_words(session, sorted(searched))
 
     def _obey_erasures(self, session: str) -> bool:
-        """Drop the data that the log says is erased, whenever it arrived; True when there was any."""
+        """Drop the data that the log erases, whenever it arrived; True when there was any."""
         dropped = False
-        while True:  # what stands instead of an erasure may name more
+        while True:  # what replaces an erasure may name more
             orders = self._erasures(session)
             deleted = any(event.type == "session.deleted" for event in orders)
             erased = None if deleted else collect_erasures(orders).hashes
@@ -341,7 +338,7 @@ class Journal:
         for session in self._changed:
             kept = self._kept[session]
             state = kept.state
-            # A session whose events were all taken out keeps counting, below zero: who remembers it sees a change.
+            # A session whose events were all withdrawn keeps counting, below zero, so that caches notice.
             version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
             self._tables.save(session, version, shown, anew=session in self._anew)
@@ -381,10 +378,8 @@ class Journal:
 
 
 def _impossible(event: Event) -> str | None:
-    """Numbers that no program of ours gives, and that could not even be stored."""
-    if not (
-        0 < event.clock <= MAX_SAFE_INTEGER and 0 < event.seq <= MAX_SAFE_INTEGER and 0 < event.v <= MAX_SAFE_INTEGER
-    ):
+    """Why an event cannot even be stored; None if it can."""
+    if not all(0 < number <= MAX_SAFE_INTEGER for number in (event.clock, event.seq, event.v)):
         return "its clock, number or version is out of range"
     hashes = (event.body, event.hash, event.hash if event.prev is None else event.prev)
     if not all(map(_HASH, hashes)) or (event.data is None and event.salt is not None):
@@ -392,7 +387,7 @@ def _impossible(event: Event) -> str | None:
     if not 0 < len(event.writer) <= MAX_NAME_LENGTH:
         return "its writer has no name, or one that is too long"
     if not all(0 < head.seq <= MAX_SAFE_INTEGER for head in event.seen):
-        return "it has seen what cannot be"
+        return "the heads it has seen are out of range"
     return None
 
 
@@ -403,7 +398,7 @@ def _words(data: EventData) -> list[str]:
 
 def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ...]:
     """The heads of other streams that moved since this writer's previous event; beyond the bound also the last event,
-    from which the clock counts on.
+    which the clock continues from.
     """
     if len(state.heads) < 2 and writer in state.heads and clock <= MAX_CLOCK:
         return ()
@@ -414,3 +409,64 @@ def _unseen_heads(state: State, writer: str, clock: int) -> tuple[StreamHead, ..
         if last != state.heads.get(writer):
             heads.add(last)
     return tuple(sorted(heads))
+
+
+# ── a transaction ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def evidence_of(project: ProjectFacts) -> KnownProject:
+    """A project with its evidence. Part of a repository has other evidence than the whole."""
+    pieces = [("path", project.path), ("remote", project.remote), *(("root", root) for root in project.roots)]
+    return KnownProject(
+        project.id,
+        project.name,
+        tuple(
+            (kind, f"{value}\n{project.inside}" if kind != "path" and project.inside else value)
+            for kind, value in pieces
+            if value
+        ),
+    )
+
+
+_Tables = TypeVar("_Tables", bound=Tables)
+
+
+class JournalTransaction(Generic[_Tables]):
+    """The part of a transaction that every kind of store shares; each adds how it begins and ends."""
+
+    def __init__(self, journal: Journal, tables: _Tables) -> None:
+        self._journal = journal
+        self._tables = tables
+
+    def writer(self) -> str:
+        return self._journal.writer()
+
+    def state(self, session: str) -> State:
+        return self._journal.state(session)
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        return self._journal.record(session, draft)
+
+    def knows(self, session: str, key: str) -> bool:
+        return self._journal.free_key(session, key) is None
+
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        self._tables.expect(session, keys)
+
+    def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
+        return self._journal.withdraw(session, after)
+
+    def changed(self) -> frozenset[str]:
+        return self._journal.changed()
+
+    def remembered(self, name: str) -> bytes | None:
+        return self._tables.remembered(name)
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        self._tables.remember(name, value)
+
+    def remember_project(self, project: ProjectFacts) -> None:
+        self.remember_evidence(evidence_of(project))
+
+    def remember_evidence(self, known: KnownProject) -> None:
+        raise NotImplementedError

@@ -1,7 +1,7 @@
 """Listings in SQL: which sessions a filter shows, newest first, and which ones a reference could mean.
 
-Every kind of store that speaks SQL asks with these. Values stand at `?`; a store whose database wants another mark
-puts it there itself: no `?` stands for anything else, and there is no `%`.
+Shared by all kinds of store that use SQL. Values are marked with `?`; a store whose database wants another mark
+replaces it: no `?` stands for anything else, and there is no `%`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ def _called_like(part: str) -> Condition:
 
 
 class Within(NamedTuple):
-    """The part of the tables that is this store: a condition that holds for rows of `sessions`.
+    """The part of the tables that belongs to this store: a condition on rows of `sessions`.
 
-    Where many sessions are in the tables and few of them can be seen, `parts` are conditions of which just one holds
-    for each session that can be: asked one by one, each has an index that gives its newest rows first. `with_words`
-    and `called` say which sessions have whole words and the beginning of one more, and which have an alias;
-    `called_like` which have one with such a part, in small letters; where words are looked for in none but sessions
-    that can be seen, those are `few`, and there is no need of parts.
+    Where the tables hold many sessions and few of them can be seen, `parts` are conditions of which just one holds
+    for each visible session: each has an index that gives its newest rows first. `with_words` finds sessions with
+    whole words and the beginning of one more, `called` those with an alias, `called_like` those with a part of an
+    alias, in lower case. If words are only searched in visible sessions, the matches are `few` and need no parts.
     """
 
     condition: str = "1 = 1"
@@ -57,7 +56,7 @@ class Within(NamedTuple):
     few: bool = False
 
 
-# Of a search: most are for words, and need not look for an id.
+# Most searches are for words, and need not look for an id.
 _ID_LIKE: Final = re.compile(r"(?=.*[0-9_:-])\S+\Z")
 _SHORTEST_PART: Final = 4  # of an id: so much tells one from others
 _WHOLE: Final = Within()
@@ -98,12 +97,12 @@ def versions(ask: Ask, of: Sequence[str] | None = None, within: Within = _WHOLE)
 
 
 def sessions(ask: Ask, within: Within = _WHOLE) -> list[str]:
-    # Less than nothing: a session whose events were all taken out again.
+    # Negative: a session whose events were all withdrawn.
     return [id_ for _, id_ in sorted(_all(ask, within, "created_at, id", "version >= 0"))]
 
 
 def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[Any]:
-    """Of every session that can be seen, in no order."""
+    """Columns of every visible session, in no order."""
     sql = f"SELECT {columns} FROM sessions WHERE {within.condition} AND {condition}"  # noqa: S608 (constants)
     parts = " UNION ALL ".join(f"{sql} AND {part}" for part in within.parts)
     return ask(parts, within.values * len(within.parts))
@@ -120,7 +119,7 @@ def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
 
 
 def _conditions(which: Filter, within: Within) -> list[Condition] | None:
-    """Each with its values; None when nothing can fulfil them."""
+    """The conditions with their values; None when nothing can match."""
     conditions: list[Condition] = [(within.condition, within.values)]
     if which.projects is not None:
         if not which.projects:

@@ -1,8 +1,8 @@
-"""How each session came to a store: as its own, through somebody's share, or as another member's of a server.
+"""How each session came to a store: as its own, through somebody's share, or from another member of a server.
 
-Authority follows from that and never from an id: whoever knows the id of a session can offer another one by the same
-id. The record stands in the store's memory; a session that has none is its own. With it stands which streams of a
-shared session are other people's.
+Authority follows from that and never from an id: whoever knows the id of a session can offer another one with it. The
+record is in the store's memory, together with which streams of a shared session are other people's; a session without
+a record is the store's own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STREAMS: Final = f"{MEMBERS}streams/"
 
 
 class StoreMemory(Protocol):
-    """What a store keeps beside its log."""
+    """Values that a store or a transaction keeps outside of the log."""
 
     def remembered(self, name: str) -> bytes | None: ...
 
@@ -54,7 +54,7 @@ def member_of(memory: StoreMemory, session: str) -> str | None:
 
 
 def member_streams(memory: StoreMemory, session: str) -> frozenset[str]:
-    """The writers whose streams other members of a team had put into a session where it was copied from."""
+    """The writers whose streams other members of a team had recorded where the session was copied from."""
     writers = memory.remembered(_STREAMS + session)
     try:
         return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
@@ -67,12 +67,12 @@ def record_member_streams(transaction: Transaction, session: str, writers: Colle
 
 
 def is_own_stream(store: Store, session: str, writer: str) -> bool:
-    """Whether no other member of a team put events into this stream, here or where it was copied from."""
+    """Whether no other member of a team recorded events in this stream, here or where it was copied from."""
     return store.is_own_stream(session, writer) and writer not in member_streams(store, session)
 
 
 def is_members(store: Store, session: str) -> bool:
-    """Whether it is another member's: its row on a server is theirs, or it was copied from such a row."""
+    """Whether the session is another member's: its row on a server is, or it was copied from such a row."""
     return not store.may_repair(session) or member_of(store, session) is not None
 
 
@@ -81,7 +81,7 @@ def record_members(transaction: Transaction, session: str, server: str) -> None:
 
 
 def owned(memory: StoreMemory, session: str) -> Owned | None:
-    """What is recorded of one of our own; None where nothing is: begun here, or received by an earlier version."""
+    """The record of one of our own sessions; None where it began here or an earlier version received it."""
     record = memory.remembered(OWN + session)
     try:
         return None if record is None else msgspec.json.decode(record, type=decodable(Owned))
@@ -90,7 +90,7 @@ def owned(memory: StoreMemory, session: str) -> Owned | None:
 
 
 def guests(memory: StoreMemory, session: str) -> frozenset[str]:
-    """The writers of a session that are guests of its share, but this device: their keys take nobody's place."""
+    """The writers of a session that are guests, this device excluded: their keys do not block those of others."""
     writers = memory.remembered(_GUESTS + session)
     try:
         return frozenset() if writers is None else msgspec.json.decode(writers, type=decodable(frozenset[str]))
@@ -145,5 +145,5 @@ def differs(here: StoreMemory, there: StoreMemory, session: str) -> bool:
     ours, theirs = share_of(here, session), share_of(there, session)
     if ours == theirs:
         return False
-    # Earlier versions kept no record: where nothing is said of it, it may well be the same.
+    # Earlier versions kept no record: without one, it may well be the same session.
     return theirs is not None or owned(there, session) is not None

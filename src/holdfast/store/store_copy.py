@@ -1,20 +1,19 @@
-"""Copy everything of one store into another, of whatever kinds they are, and verify that it is there."""
+"""Copies everything of one store into another, of whatever kinds, and verifies that it arrived."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.canonical import digest
-from holdfast.core.envelope import Event, find_problem
+from holdfast.core.envelope import Event
 from holdfast.core.errors import Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.event_data import collect_erasures
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
-from holdfast.store import derived_checks, origin
-from holdfast.store.chain_checks import flaws
+from holdfast.store import checks, origin
+from holdfast.store.checks import flaws
 from holdfast.store.interface import (
     UNSEEN,
     Arrival,
@@ -28,9 +27,6 @@ from holdfast.store.interface import (
     UnsoundEvents,
     row_key,
 )
-
-if TYPE_CHECKING:
-    from holdfast.store.sqlite.backup import Backup
 
 OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
 OTHERS_DAMAGE: Final = "holdfast doctor --repair sets such events aside"
@@ -46,7 +42,7 @@ def refusal(target: Store, session: str) -> str:
 
 
 def partly(number: int, reason: str) -> str:
-    """Why a session is not carried over whole."""
+    """Why a session is not copied as a whole."""
     return f"without {number} event{'s' * (number > 1)} that somebody else put there: {reason}; {OTHERS_DAMAGE}"
 
 
@@ -57,24 +53,24 @@ def left_out(why: Mapping[str, str], state: Callable[[str], State | None]) -> tu
 def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
     try:
         present = state(session)
-    except HoldfastError:  # damaged, or unshared since: the reason is told without it
+    except HoldfastError:  # damaged, or not shared any more
         return None
     return None if present is None else view.text_value(present, "goal") or None
 
 
 def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
-    """The names of what is not there, though what follows it is."""
+    """The names of events that are missing although later ones are there."""
     return frozenset(
-        derived_checks.aside(session, flaw.writer, flaw.seq) for flaw in flaws(events) if flaw.damaged is None
+        checks.missing_event_name(session, flaw.writer, flaw.seq) for flaw in flaws(events) if flaw.damaged is None
     )
 
 
 class _Undone(Exception):
-    """Ends a transaction that only tried."""
+    """Rolls back a transaction that was only tried."""
 
 
 def is_refused(store: Store, events: Iterable[Event]) -> bool:
-    """Whether the store does not take in these; nothing of the attempt stays."""
+    """Whether the store refuses these events; the attempt leaves no trace."""
     try:
         with store.transaction() as transaction:
             transaction.receive(events, own_only=True)
@@ -85,97 +81,17 @@ def is_refused(store: Store, events: Iterable[Event]) -> bool:
         return True
 
 
-def unite(store: Store, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
-    """Read every event of the backup, check it, and add what is missing: all of it, or nothing.
-
-    Only sessions that are not ours to write in this store, and those that `refuses` gives a reason for, are left out,
-    and named.
-    """
-    from holdfast.store.sqlite import backup as sqlite_backup
-
-    path = os.path.abspath(path)
-    with sqlite_backup.reading(path) as backup:
-        sessions = backup.sessions()
-        for session in sessions:
-            _refuse_damage(backup.events(session), session, path)
-        left: dict[str, str] = {}
-        for session in sessions:
-            if store.state(session) is None:
-                continue
-            if origin.member_of(store, session) != origin.member_of(backup, session) and store.may_repair(session):
-                left[session] = IS_OTHERS
-                continue
-            reason = ANOTHER if origin.differs(store, backup, session) else refuses(session, backup.events(session))
-            if reason is not None:
-                left[session] = reason
-        while True:
-            wanted = [session for session in sessions if session not in left]
-            try:
-                new = _take(store, backup, wanted)
-            except Refused:
-                refused = [session for session in wanted if is_refused(store, backup.events(session))]
-                if not refused:
-                    raise
-                left |= {session: refusal(store, session) for session in refused}
-            else:
-                return CopyResult(
-                    len(wanted), new, left_out(left, lambda session: fold(backup.events(session), session))
-                )
-
-
-def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
-    """Says how many events were new."""
-    new = 0
-    missed = backup.missing_events()
-    with store.transaction() as transaction:
-        for session in sessions:
-            if transaction.state(session).last is None:
-                share = origin.share_of(backup, session)
-                if share is None:
-                    origin.record_own(transaction, session)
-                else:
-                    origin.record_share(transaction, session, share)
-                origin.record_guests(transaction, session, origin.guests(backup, session))
-                member = origin.member_of(backup, session)
-                if member is not None:
-                    origin.record_members(transaction, session, member)
-                streams = origin.member_streams(backup, session)
-                if streams:
-                    origin.record_member_streams(transaction, session, streams)
-            new += transaction.receive(backup.events(session), own_only=True)
-            state = transaction.state(session)
-            if state.project is not None and not state.deleted:
-                transaction.remember_project(state.project)
-            if any(session in name for name in missed):
-                transaction.record_missing(session, missed & missing(session, store.events(session)))
-    return new
-
-
-def _refuse_damage(events: Iterable[Event], session: str, path: str) -> None:
-    for event in events:
-        wrong = find_problem(event)
-        if wrong is not None:
-            raise Damaged(
-                f"event {event.seq} of the backup is damaged: {wrong}",
-                hint=f"Save what can be saved: holdfast --store sqlite:///{path} doctor --repair. Then restore it.",
-                file=path,
-                session=session,
-            )
-
-
-# In the target's memory: how far the copy of a source came.
+# Names in the target's memory: how far the copy of a source got.
 CURSORS: Final = "copy/"
 PORTION: Final = 1000
-# What is true of one store alone: how far remotes were asked, how far copies came, what nobody looked through yet.
+# Names in memory that are true of one store alone: cursors of remotes and of copies, and the like.
 _OWN: Final = ("vault/", CURSORS, UNSEEN, origin.MEMBERS)
 _ROUNDS: Final = 10
 _DOCTOR: Final = "holdfast doctor --repair saves what can be saved of a store; then copy it again."
 
 
 class Progress(NamedTuple):
-    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source, from its
-    first on.
-    """
+    """How far a copy got: `checking` and `comparing` count sessions, `copying` counts places of the source."""
 
     doing: str
     done: int
@@ -189,11 +105,11 @@ def copy(
     on_progress: Callable[[Progress], None] = lambda _: None,
     refuses: RefusalCheck = lambda _session, _events: None,
 ) -> CopyResult:
-    """Copy everything that the target lacks, but for sessions of others that cannot be; those are named.
+    """Copy everything that the target lacks; sessions that cannot be copied are returned with their reasons.
 
-    A source with damage that is ours to repair is refused before anything is written. Of sessions that the target
-    holds too, those are left as they are that are another member's in the source, unless it has them from there; and
-    those that `refuses` gives a reason for.
+    A source with damage that the caller can repair is refused before anything is written. Sessions that the target
+    holds already stay as they are there if they are another member's in the source, unless the target has them from
+    there, or if `refuses` gives a reason.
     """
     if source.url == target.url:
         raise Invalid("a store cannot be copied into itself")
@@ -208,9 +124,9 @@ class _Copy:
         self._server = digest(source.url.encode(errors="surrogatepass"))[:32]
         self._members: dict[str, str | None] = {}
         self._new = 0
-        # Sessions that cannot be carried, and why. Each copy tries them again: comparing brings what is lacking.
+        # Sessions that cannot be copied, and why. Each copy tries them again: comparing copies what is missing.
         self._left_out: dict[str, str] = {}
-        # Of the others: events that others put there and that are not carried.
+        # In the other sessions, events of other people that are not copied.
         self._unsound: dict[str, UnsoundEvents] = {}
 
     def done(self) -> CopyResult:
@@ -232,10 +148,8 @@ class _Copy:
                 compared.add(session)
                 self._on_progress(Progress("comparing", number, len(asked)))
         _copy_local_state(source, target, self._left_out)
-        why = {
-            session: partly(len(events_left_out.rows), events_left_out.reason)
-            for session, events_left_out in self._unsound.items()
-        } | self._left_out
+        partial = {session: partly(len(unsound.rows), unsound.reason) for session, unsound in self._unsound.items()}
+        why = partial | self._left_out
         return CopyResult(len(compared - self._left_out.keys()), self._new, left_out(why, source.state))
 
     def _refuse_damage(self) -> None:
@@ -253,32 +167,32 @@ class _Copy:
             self._on_progress(Progress("checking", number, len(sessions)))
 
     def _objection(self, session: str) -> str | None:
-        """Why a session that the target holds under this id is left as it is there."""
+        """Why a session that the target holds already stays as it is there."""
         if self._target.state(session) is None:
             return None
         if origin.differs(self._target, self._source, session):
             return ANOTHER
         try:
             return self._refuses(session, self._source.events(session))
-        except Damaged:  # said when its damage is looked for
+        except Damaged:  # reported when damage is looked for
             return None
 
-    # ── what is another member's in the source ───────────────────────────────────────────────────────────
+    # ── sessions of other members ────────────────────────────────────────────────────────────────────────
 
     def _member(self, session: str) -> str | None:
-        """The server on which it is another member's, if the source is that, or has it from there."""
+        """The server on which the session is another member's, if the source is that server or has it from there."""
         if session not in self._members:
             own = self._source.may_repair(session)
             self._members[session] = origin.member_of(self._source, session) if own else self._server
         return self._members[session]
 
     def _is_apart(self, memory: origin.StoreMemory, session: str) -> bool:
-        """Whether one of the two is another member's and not the other one, which has the id alone in common."""
+        """Whether only one of the two is another member's: then they have nothing but the id in common."""
         return self._member(session) != origin.member_of(memory, session) and self._target.may_repair(session)
 
     def _receive(self, transaction: Transaction, events: Iterable[Event]) -> int:
-        """Take in what may be united. Whoever knows the id of a session can begin one under it on a server, and say
-        there what they like in anybody's name: what the target has by itself is kept apart from that.
+        """Receive the events that may be united. Whoever knows the id of a session can begin one with it on a server
+        and record anything there in anybody's name: the target's own session is kept apart from that.
         """
         apart: set[str] = set()
         asked: set[str] = set()
@@ -299,7 +213,7 @@ class _Copy:
         return transaction.receive(wanted, own_only=True)
 
     def _record_streams(self, transaction: Transaction, events: Iterable[Event]) -> None:
-        """A file keeps no persons apart: note whose streams of an own session are others'."""
+        """Note which streams of own sessions are other people's, since a file does not tell people apart."""
         of_others: dict[str, set[str]] = {}
         for session, writer in {(event.session, event.writer) for event in events}:
             if self._member(session) is None and not origin.is_own_stream(self._source, session, writer):
@@ -315,16 +229,14 @@ class _Copy:
         try:
             self._look_for_unsound(session)
             for flaw in flaws(self._sound(self._source.events(session))):
-                if (
-                    flaw.damaged is not None
-                ):  # what is missing in the source cannot be copied, but nor is it lost by it
+                if flaw.damaged is not None:  # missing events are no reason: copying loses nothing
                     return f"{flaw.detail} (of writer {flaw.writer})"
         except Damaged as error:
             return error.message
         return None
 
     def _look_for_unsound(self, session: str) -> bool:
-        """Says whether more has to be left out than was known."""
+        """Whether more has to be left out than was known."""
         known, unsound = self._unsound.get(session), self._source.unsound(session)
         if unsound is None or (known is not None and unsound.rows <= known.rows):
             return False
@@ -340,11 +252,11 @@ class _Copy:
     # ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────
 
     def _carried(self) -> Iterator[list[Arrival]]:
-        """Every portion that came over, until the source has no more."""
+        """Copy portion after portion until the source has no more; yields each."""
         source, target = self._source, self._target
         name = CURSORS + self._server
         place = _place(target.remembered(name))
-        # Of a server that has been used for long, places are large numbers from the first on.
+        # On a server that has been in use for long, even the first place is a large number.
         before = min((arrival.place - 1 for arrival in source.arrived(0, 1)), default=0)
         while portion := source.arrived(place, PORTION):
             wanted = [
@@ -356,11 +268,11 @@ class _Copy:
                 with target.transaction() as transaction:
                     reached = _place(transaction.remembered(name))
                     taken = 0
-                    if reached <= place:  # else another copy of this source is at work, and this portion is here
+                    if reached <= place:  # else another copy of this source has brought this portion
                         taken, reached = self._receive(transaction, wanted), portion[-1].place
                         transaction.remember(name, b"%d" % reached)
             except (Refused, Damaged):
-                # Of one or several of its sessions. What is taken in of the others meanwhile is no loss.
+                # Some of its sessions are the reason; copy the others one by one.
                 if not self._take_one_by_one(wanted):
                     raise
                 continue
@@ -370,7 +282,7 @@ class _Copy:
             yield portion
 
     def _take_one_by_one(self, events: list[Event]) -> bool:
-        """Each session by itself; says whether more had to be left out."""
+        """Receive each session by itself; returns whether more had to be left out."""
         before = len(self._left_out), dict(self._unsound)
         of: dict[str, list[Event]] = {}
         for event in events:
@@ -386,7 +298,7 @@ class _Copy:
         except Refused:
             self._left_out[session] = refusal(self._target, session)
         except Damaged as error:
-            if self._look_for_unsound(session):  # it came in since
+            if self._look_for_unsound(session):  # recorded since then
                 self._take(session, list(self._sound(events)))
                 return
             error.session = session
@@ -395,18 +307,18 @@ class _Copy:
             self._new += taken
 
     def _leave_damaged(self, session: str, error: Damaged) -> None:
-        """What somebody else must repair, here or there, stops nobody; our own damage does."""
+        """Leave out damage that somebody else must repair, in source or target; raise if it is the caller's own."""
         if self._source.may_repair(session) and self._target.may_repair(session):
             raise error
         self._left_out[session] = f"{error.message}; {OWNER_REPAIRS}"
 
-    # ── the proof ────────────────────────────────────────────────────────────────────────────────────────
+    # ── comparing ────────────────────────────────────────────────────────────────────────────────────────
 
     def _compare(self, session: str, missed: frozenset[str]) -> None:
-        """Refuse any difference between the two, once what was still lacking is there.
+        """Copy what is still missing in the target, then refuse any difference.
 
-        Something can be: taken out of the target since it was copied, left out by the last copy, or of another source
-        that had the same address.
+        Events can be missing because they were removed from the target, left out by the last copy, or are of another
+        source that had the same address.
         """
         if session in self._left_out:
             return
@@ -415,9 +327,9 @@ class _Copy:
         events = list(self._sound(events))
         unsound = target.unsound(session)
         not_counted = frozenset[RowKey]() if unsound is None else unsound.rows
-        there = {event.hash for event in target.events(session) if row_key(event) not in not_counted}
-        lacking = [event for event in events if event.hash not in there]
-        if lacking and there and self._is_apart(target, session):
+        present = {event.hash for event in target.events(session) if row_key(event) not in not_counted}
+        lacking = [event for event in events if event.hash not in present]
+        if lacking and present and self._is_apart(target, session):
             self._left_out[session] = IS_OTHERS
             return
         if lacking:
@@ -443,15 +355,15 @@ class _Copy:
 
 
 def _place(kept: bytes | None) -> int:
-    """Should the note be unreadable, or another source have stood at its address: what is here is not new."""
+    """The cursor; 0 if it is unreadable, since events that are here already are simply not new."""
     return int(kept) if kept is not None and kept.isdigit() else 0
 
 
-# ── what stands beside it ────────────────────────────────────────────────────────────────────────────────
+# ── local state ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _copy_local_state(source: Store, target: Store, left: Collection[str]) -> None:
-    """Projects, work trees and what is kept under names. What the target says already is newer, and stays."""
+def _copy_local_state(source: Store, target: Store, left_out: Collection[str]) -> None:
+    """Copy projects, work trees and memory. What the target has already is newer, and stays."""
     local = source.local_state()
     with target.transaction() as transaction:
         present = target.local_state()
@@ -462,8 +374,8 @@ def _copy_local_state(source: Store, target: Store, left: Collection[str]) -> No
             if place not in present.places and state.last is not None and not state.deleted:
                 transaction.set_current(place, session)
         for name, value in local.memory.items():
-            of_left = name.rpartition("/")[2] in left  # how it came is true of the one that was left out
-            if name not in present.memory and not name.startswith(_OWN) and not of_left:
+            is_of_left_out = name.rpartition("/")[2] in left_out  # the origin of a session that was not copied
+            if name not in present.memory and not name.startswith(_OWN) and not is_of_left_out:
                 transaction.remember(name, value)
 
 
@@ -474,11 +386,11 @@ def _unknown(projects: Iterable[KnownProject], there: Iterable[KnownProject]) ->
             yield project
 
 
-# ── what is the same ─────────────────────────────────────────────────────────────────────────────────────
+# ── differences ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _at_one_moment(store: Store, session: str) -> tuple[State, list[Event]]:
-    """The state and the events that it is of, though others write."""
+    """The state and exactly the events that it was folded from, while others may write."""
     while True:
         before = store.state(session)
         frozen = None if before is None else freeze(before)
@@ -489,7 +401,9 @@ def _at_one_moment(store: Store, session: str) -> tuple[State, list[Event]]:
 
 
 def _difference(events: list[Event], copies: list[Event]) -> str | None:
-    """Every event with its data, in the same order, in chains that hold as they held; more may be there."""
+    """How the copies differ: every event must be there with its data, in the same order, with chains that are no less
+    whole. More events may be there.
+    """
     copied = {event.hash: event for event in copies}
     deleted = any(event.type == "session.deleted" for event in copies)
     erased = collect_erasures(copies).hashes
@@ -498,7 +412,7 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
         if copy is None:
             return f"event {event.seq} of {event.writer} is missing"
         if event.data is None or copy == event:
-            continue  # of what was erased, the target may know more
+            continue  # of an erased event, the target may still have the data
         if copy.data is not None:
             return f"event {event.seq} of {event.writer} is another"
         if not deleted and event.hash not in erased:
@@ -506,7 +420,7 @@ def _difference(events: list[Event], copies: list[Event]) -> str | None:
     known = {event.hash for event in events}
     if [event.hash for event in copies if event.hash in known] != [event.hash for event in events]:
         return "its events are in another order"
-    # What is missing in the source is missing in the copy; where more is there, other numbers are.
+    # What is missing in the source may be missing in the copy; with more events there, other numbers are missing.
     allowed = [] if len(copies) > len(events) else list(flaws(events))
     for flaw in flaws(copies):
         if flaw not in allowed and (flaw.damaged is not None or len(copies) == len(events)):

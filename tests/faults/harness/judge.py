@@ -9,7 +9,7 @@ from typing import NamedTuple
 from holdfast.formats.mirror.state import MirrorState
 from holdfast.machine import files
 from holdfast.sessions.start import ANNOUNCED
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.sqlite import SqliteStore
 from tests.faults.harness.room import read_tree
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.sqlite import SqliteStore
 from tests.faults.harness import judge
 from tests.faults.harness.disk import Disk, State

@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holdfast.store.address import Address
+    from holdfast.store.interface import ShareGrant
     from holdfast.store.store_copy import Progress
-
-# ── store ──────────────────────────────────────────────────────────────────────────────────────────────
-
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 _RIGHTS = {True: "reads and writes", False: "reads"}
@@ -213,10 +211,10 @@ def _paint_shares(paint: Paint, done: store_admin.StoreShares) -> Painted:
     name = paint.bold(done.goal or done.session[:8])
     if not done.shares:
         return paint.join(name, " is shared with nobody")
-    return paint.join(name, " is shared with ", ", ".join(_share_words(done.shares)))
+    return paint.join(name, " is shared with ", ", ".join(_share_texts(done.shares)))
 
 
-def _share_words(shares: Sequence[store_admin.ShareGrant]) -> list[str]:
+def _share_texts(shares: Sequence[ShareGrant]) -> list[str]:
     return [f"{given.person or 'everyone in the vault'} ({_RIGHTS[given.writes]})" for given in shares]
 
 

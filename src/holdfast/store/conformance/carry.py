@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core.errors import Invalid
 from holdfast.core.events import EventErased, ProjectFacts, SessionDeleted
+from holdfast.store.checks import missing_event_name
 from holdfast.store.conformance.fixtures import (
     ANNA,
     BEN,
@@ -22,7 +23,6 @@ from holdfast.store.conformance.fixtures import (
     started,
     take,
 )
-from holdfast.store.derived_checks import aside
 from holdfast.store.interface import UNSEEN, KnownProject, LocalState, Store
 from holdfast.store.store_copy import CURSORS, copy
 
@@ -92,13 +92,13 @@ class Carrying(StoreFixture):
         assert store.may_repair(SESSION)
         assert store.own_id(SESSION) == SESSION
         assert store.local_state().missing_events == frozenset()
-        names = [aside(SESSION, ANNA, number) for number in (7, 9)]
+        names = [missing_event_name(SESSION, ANNA, number) for number in (7, 9)]
         for _ in range(2):
             with store.transaction() as transaction:
                 transaction.record_missing(SESSION, names)
         assert store.local_state().missing_events == frozenset(names)
         with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
-            transaction.record_missing(OTHER, [aside(OTHER, ANNA, 1)])
+            transaction.record_missing(OTHER, [missing_event_name(OTHER, ANNA, 1)])
             raise RuntimeError
         assert store.local_state().missing_events == frozenset(names)
         assert_sound(store)

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.errors import Busy
 from holdfast.core.events import DeviceJoined, NativeLinked, SessionDeleted
 from holdfast.store import origin
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.conformance.fixtures import (
     BEN,
     CARO,

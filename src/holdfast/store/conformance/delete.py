@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.canonical import Json
 from holdfast.core.events import AliasGiven, EventErased, SessionDeleted, SessionEdited
 from holdfast.core.fold import fold
-from holdfast.store.chain_checks import flaws
+from holdfast.store.checks import flaws
 from holdfast.store.conformance.fixtures import (
     BEN,
     CARO,

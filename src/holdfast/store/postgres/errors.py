@@ -1,4 +1,4 @@
-"""What PostgreSQL could not do, in a person's words."""
+"""Turns errors of PostgreSQL into errors that tell a person what to do."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from psycopg import errors as pg
 
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.store.interface import AWAY
-from holdfast.store.postgres.locks import INSTALLATION
+from holdfast.store.postgres.pipeline import INSTALLATION_LOCK
 
 INIT: Final = "Whoever runs the database sets it up: holdfast store init URL"
 OPEN: Final = "open the store"
 SET_UP: Final = "set up the store"
-# What only the owner of the tables can do (administering.py).
+# Operations of `admin`, which only the owner of the tables can do.
 OF_THE_OWNER: Final = frozenset(
     {SET_UP, "admit a person", "dismiss a person", "hand over sessions", "divide the log"}
 )
 _DATABASE: Final = re.compile(r"permission denied (to create role|for database)")
 _TABLES: Final = re.compile(r"permission denied|row-level security|must be (owner|able to)|must have")
-# How libpq says that it does not understand a value; which one it was is not repeated.
+# libpq's messages about a value that it rejects; the value itself is not repeated.
 _VALUE: Final = re.compile(
     r'^(?:invalid (?:""|integer|(\w+)) (?:value|number)|weak (sslmode)|bad value for (\w+)'
     r"|could not match \d+|could not parse network address)"
@@ -30,21 +30,21 @@ _VALUE: Final = re.compile(
 
 
 def is_cut(error: BaseException) -> bool:
-    """Whether the line to the server is gone: nothing more can be asked on it."""
+    """Whether the connection to the server is lost."""
     if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         return False
-    # Without a code it is libpq that speaks: the server said nothing any more.
+    # An error without a code comes from libpq: the server did not answer any more.
     return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
-def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[str] = ()) -> HoldfastError | None:
-    """The error to raise instead; None when this one speaks for itself or is not ours to explain."""
+def explain(error: BaseException, operation: str, where: str, hidden: Iterable[str] = ()) -> HoldfastError | None:
+    """The error to raise instead; None when this one explains itself or is not ours."""
     cannot = f"cannot {operation}"
     match error:
         case HoldfastError():
             return None
         case pg.LockNotAvailable() | pg.DeadlockDetected():
-            who, look = _holding(error)
+            who, look = _lock_holder(error)
             hint = f"Try again; if it lasts, {look}. Whoever runs the database finds who holds it in pg_locks."
             return Busy(f"{cannot}: {who}; nothing was changed", hint=hint, operation=operation, file=where)
         case pg.DiskFull():
@@ -73,12 +73,12 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
             return NotFound("there is no such database", hint="Make it: createdb NAME. " + INIT, file=where)
         case pg.InvalidPassword() | pg.InvalidAuthorizationSpecification():
             return Unreachable(
-                "the server does not let this person in",
+                "the server refused the login",
                 hint="Check the name, and the password in HOLDFAST_STORE, PGPASSWORD or ~/.pgpass.",
                 operation=operation, file=where,
             )  # fmt: skip
         case pg.DataError() | pg.ProgramLimitExceeded():
-            return Invalid(f"{cannot}: {_first(error)}", operation=operation, file=where)
+            return Invalid(f"{cannot}: {_first_line(error)}", operation=operation, file=where)
         case pg.QueryCanceled() | pg.SerializationFailure() | pg.IdleInTransactionSessionTimeout():
             return Busy(
                 f"{cannot}: the server stopped it; nothing was changed",
@@ -87,14 +87,14 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
                 file=where,
             )
         case pg.DataCorrupted() | pg.IndexCorrupted():
-            return Damaged(f"the server's files are damaged ({_first(error)})", operation=operation, file=where)
+            return Damaged(f"the server's files are damaged ({_first_line(error)})", operation=operation, file=where)
         case psycopg.OperationalError() | psycopg.InterfaceError() if is_cut(error):
             return _unreachable(error, operation, where, hidden)
-        case psycopg.ProgrammingError() if error.sqlstate is None and _VALUE.search(_why(error)):
+        case psycopg.ProgrammingError() if error.sqlstate is None and _VALUE.search(_reason(error)):
             return _unreachable(error, operation, where, hidden)
         case psycopg.Error():
             return Failed(
-                f"{cannot}: {_first(error)}; nothing was changed", hint="holdfast doctor looks closer.",
+                f"{cannot}: {_first_line(error)}; nothing was changed", hint="holdfast doctor looks closer.",
                 operation=operation, file=where,
             )  # fmt: skip
         case MemoryError():
@@ -102,12 +102,12 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
     return None
 
 
-def _holding(error: psycopg.Error) -> tuple[str, str]:
-    """What was waited for in vain, and where to look first: the server says in which statement (rights.sql)."""
+def _lock_holder(error: psycopg.Error) -> tuple[str, str]:
+    """Who holds the lock, and where to look first; the error's context names the statement (rights.sql)."""
     within = error.diag.context or ""
     if "LOCK TABLE" in within:
         return "the log is being divided, or somebody holds its table", "ask whoever runs the database"
-    if str(INSTALLATION) in within:
+    if str(INSTALLATION_LOCK) in within:
         return (
             "another process of this home is writing, or somebody holds its lock",
             "look for a stopped holdfast process on this machine",
@@ -119,55 +119,55 @@ def _holding(error: psycopg.Error) -> tuple[str, str]:
 
 
 def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
-    """By what was attempted: what the server says of its rules and tables tells nobody what to do."""
-    message, hint = _first(error), "Whoever runs the database admits you: holdfast store admit PERSON"
+    """What the operation lacks the right for; the server's own message tells nobody what to do."""
+    message, hint = _first_line(error), "Whoever runs the database admits you: holdfast store admit PERSON"
     if operation == OPEN or ("schema holdfast" in message and operation not in OF_THE_OWNER):
         reason = "you are not a member of any vault here"
     elif "no home of yours" in message:  # it was, when the store was opened
         reason = f"cannot {operation}: you are not a member of this vault any more; nothing was changed"
     elif "row-level security" in message and operation not in OF_THE_OWNER:
-        # It refuses to write; what may not be read is not there.
+        # Only writes are refused: rows that may not be read do not show at all.
         reason = "cannot write to the session: it is shared with you for reading alone, or not at all"
         reason, hint = f"{reason}; nothing was changed", "Its owner lets you write: holdfast store share ID PERSON"
     elif operation in OF_THE_OWNER and _DATABASE.search(message):
-        reason = f"cannot {operation}: this role may not make roles, or no schema here"
+        reason = f"cannot {operation}: this role may not create roles or schemas here"
         reason, hint = f"{reason}; nothing was changed", "Use a role that owns the database and has CREATEROLE."
     elif operation in OF_THE_OWNER and _TABLES.search(message):
         reason = f"cannot {operation}: only the owner of the tables does that; nothing was changed"
         hint = "Set HOLDFAST_STORE, or the URL, to the role that ran holdfast store init first."
     elif _TABLES.search(message):
         reason = f"cannot {operation}: a right that members need is missing; nothing was changed"
-        hint = "The owner of the tables gives them anew: holdfast store init URL"
-    else:  # words of our own: see rights.sql
+        hint = "The owner of the tables restores it: holdfast store init URL"
+    else:  # a message of ours: see rights.sql
         reason = f"cannot {operation}: {message}; nothing was changed"
         hint = "It is somebody else's: ask them, or whoever runs the database."
     return Refused(reason, hint=hint, operation=operation, file=where)
 
 
 def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Iterable[str]) -> HoldfastError:
-    # Names that people chose (of hosts, roles, databases) say nothing about what is wrong.
-    message = re.sub(r'"[^"]*"', '""', _why(error).lower())
+    # Names of hosts, roles and databases could look like a part of the message.
+    message = re.sub(r'"[^"]*"', '""', _reason(error).lower())
     if "password" in message or "authentication" in message or "no pg_hba.conf entry" in message:
-        return spoken(pg.InvalidPassword(), operation, where) or Unreachable("the server does not let this person in")
+        return explain(pg.InvalidPassword(), operation, where) or Unreachable("the server refused the login")
     if 'database "" does not exist' in message:
-        return spoken(pg.InvalidCatalogName(), operation, where) or NotFound("there is no such database")
+        return explain(pg.InvalidCatalogName(), operation, where) or NotFound("there is no such database")
     if 'role "" does not exist' in message:
         return Unreachable(
-            "the server knows no such person",
-            hint="Whoever runs the database makes the role: CREATE ROLE name LOGIN",
+            "the server has no such role",
+            hint="Whoever runs the database creates it: CREATE ROLE name LOGIN",
             operation=operation, file=where,
         )  # fmt: skip
     refused = _VALUE.search(message)
     if refused is not None:
         name = next(filter(None, refused.groups()), "")
         return Invalid(
-            f"PostgreSQL does not take a value that it is given{name and f' for {name}'}",
+            f"PostgreSQL rejects a connection parameter{name and f': {name}'}",
             hint="Look at the store's URL and at the variables that begin with PG.",
             operation=operation, file=where,
         )  # fmt: skip
     if "does not support ssl" in message:
         return Unreachable(
-            "the server offers no encryption (TLS), which is insisted on; it was told nothing",
+            "the server offers no encryption (TLS), which is required; nothing was sent to it",
             hint="Ask whoever runs it to switch TLS on. ?sslmode=disable goes without: that is your own decision.",
             operation=operation, file=where,
         )  # fmt: skip
@@ -177,18 +177,18 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
             hint="Name the authority that signed its certificate: ?sslrootcert=FILE; see sslmode in docs/team.md.",
             operation=operation, file=where,
         )  # fmt: skip
-    why = _why(error)
+    why = _reason(error)
     shown = "" if any(name in why for name in hidden) else f" ({why})"
     return Unreachable(f"the server cannot be reached{shown}", hint=AWAY, operation=operation, file=where)
 
 
-def _why(error: psycopg.Error) -> str:
-    """What is wrong, without where: `connection to server at "host" (address), port 1 failed: FATAL:  why`."""
-    return re.split(r"failed: |is bad: |FATAL: +", _first(error))[-1] or type(error).__name__
+def _reason(error: psycopg.Error) -> str:
+    """The reason, without the place: `connection to server at "host" (address), port 1 failed: FATAL:  reason`."""
+    return re.split(r"failed: |is bad: |FATAL: +", _first_line(error))[-1] or type(error).__name__
 
 
-def _first(error: psycopg.Error) -> str:
-    """The first line of what it said: the others repeat statements and values."""
+def _first_line(error: psycopg.Error) -> str:
+    """The first line of the message: the others repeat statements and values."""
     message = error.diag.message_primary or str(error)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[0][:200] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""The store on a server: what `interface.Store` promises, with one line at a time, taken from a pool for moments."""
+"""The store on a server. It takes one connection at a time from a pool, for moments."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from holdfast.store.interface import (
 )
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
-from holdfast.store.postgres import conninfo, errors, schema
-from holdfast.store.postgres.arrivals import PARTS
-from holdfast.store.postgres.pipeline import Talk
-from holdfast.store.postgres.pool import PostgresPool, Silent
+from holdfast.store.postgres import connections, errors, schema
+from holdfast.store.postgres.connections import PostgresPool, ServerSilent
+from holdfast.store.postgres.installation import VISIBLE_PARTS
+from holdfast.store.postgres.pipeline import StatementPipeline
 from holdfast.store.postgres.tables import PostgresTables
 from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 
 _READ: Final = "read the store"
 _OPEN: Final = "open the store"
-_ATTEMPTS: Final = 20  # after a restart of the server every line in the pool is dead
+_ATTEMPTS: Final = 20  # after a restart of the server every connection in the pool is dead
 _Result = TypeVar("_Result")
 
 
 class PostgresStore:
-    """One vault on a server. `writer` and `here` are asked only when they are needed: reading needs no identity."""
+    """One vault on a server. `writer` and `here` are called only to write: reading needs no identity."""
 
     def __init__(
         self,
@@ -59,27 +59,29 @@ class PostgresStore:
     ) -> None:
         self.url = address.url
         self._secret = address.secret
-        self._hidden = conninfo.secrets_of(address.secret)
+        self._hidden = connections.secrets_of(address.secret)
         self._here = here
         self._renew = renew
         self._installation: int | None = None
-        # The stream that this home told the server is its own.
-        self._claimed: str | None = None
-        self.active: Talk | None = None
+        # The writer that this home has registered with the server.
+        self._registered_writer: str | None = None
+        self.active: StatementPipeline | None = None
         self._closed = False
         self._patience = patience
-        self.lines = PostgresPool.to(address.secret)
+        self.pool = PostgresPool.for_address(address.secret)
         try:
-            self.vault = self.asked(lambda talk: self._admitted(talk, conninfo.vault_of(address.secret)), _OPEN)
+            self.vault = self.run_query(
+                lambda pipeline: self._find_vault(pipeline, connections.vault_of(address.secret)), _OPEN
+            )
         except BaseException:
-            self.lines.close(patience)
+            self.pool.close(patience)
             raise
-        self.tables = PostgresTables(self.vault, self._known)
+        self.tables = PostgresTables(self.vault, self._installation_number)
         self.journal = Journal(self.tables, writer=writer, wall=wall, salt=salt)
         self._within = Within(
             "vault = ?",
             (self.vault,),
-            PARTS,
+            VISIBLE_PARTS,
             with_words=lambda whole, begun: [
                 ("ref IN (SELECT holdfast.found(?, ?::text[], ?))", (self.vault, list(whole), begun))
             ],
@@ -94,13 +96,13 @@ class PostgresStore:
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            self.lines.close(self._patience)
+            self.pool.close(self._patience)
 
-    def _admitted(self, talk: Talk, wanted: str | None) -> int:
-        """The vault that is meant. Says whose business it is where there is none."""
-        version = talk.one("SELECT value FROM holdfast.facts WHERE name = 'version'")
+    def _find_vault(self, pipeline: StatementPipeline, wanted: str | None) -> int:
+        """The number of the vault that the URL names, or of the only one."""
+        version = pipeline.value("SELECT value FROM holdfast.facts WHERE name = 'version'")
         schema.refuse_others(schema.version_from(version), self.url)
-        mine = dict(talk.ask("SELECT name, vault FROM holdfast.mine"))
+        mine = dict(pipeline.query("SELECT name, vault FROM holdfast.mine"))
         if wanted is None and len(mine) > 1:
             names = ", ".join(sorted(mine))
             raise Invalid(f"you belong to several vaults: {names}", hint="Say which: ?vault=NAME", file=self.url)
@@ -113,98 +115,100 @@ class PostgresStore:
             )
         return int(vault)
 
-    # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── connections ──────────────────────────────────────────────────────────────────────────────────────
 
-    def spoken(self, error: BaseException, operation: str) -> HoldfastError | None:
-        return errors.spoken(error, operation, self.url, self._hidden)
+    def explain(self, error: BaseException, operation: str) -> HoldfastError | None:
+        return errors.explain(error, operation, self.url, self._hidden)
 
-    def connected(self, begin: Callable[[Talk], _Result]) -> _Result:
-        """Begin something on a line that works, and stays in use. Nothing was done yet: dead lines do no harm."""
+    def with_connection(self, begin: Callable[[StatementPipeline], _Result]) -> _Result:
+        """Begin something on a connection that works, and keep it. Nothing was done yet, so dead ones are skipped."""
         for attempt in range(_ATTEMPTS):
-            line = self.lines.take(self._patience)
-            talk = Talk(line)
+            connection = self.pool.take_connection(self._patience)
+            pipeline = StatementPipeline(connection)
             try:
-                return begin(talk)
+                return begin(pipeline)
             except BaseException as error:
                 with contextlib.suppress(psycopg.Error):
-                    talk.end()
+                    pipeline.end()
                 with contextlib.suppress(psycopg.Error):
-                    if not line.closed:
-                        line.execute("ROLLBACK")
-                self.lines.give_back(line)
-                if not errors.is_cut(error) or isinstance(error, Silent) or attempt == _ATTEMPTS - 1:
+                    if not connection.closed:
+                        connection.execute("ROLLBACK")
+                self.pool.put_back(connection)
+                if not errors.is_cut(error) or isinstance(error, ServerSilent) or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError
 
-    def asked(self, look: Callable[[Talk], _Result], operation: str = _READ) -> _Result:
-        """Ask something that may be asked again: in the transaction that is under way, or on a line of its own."""
+    def run_query(self, look: Callable[[StatementPipeline], _Result], operation: str = _READ) -> _Result:
+        """Run a query that may be repeated, in the active transaction or on a connection of its own."""
         try:
             if self.active is not None:
                 return look(self.active)
-            return self.connected(lambda talk: self._and_give_back(talk, look))
+            return self.with_connection(lambda pipeline: self._query_and_put_back(pipeline, look))
         except (psycopg.Error, MemoryError) as error:
-            # What was told before it may be what failed.
-            raise (self.spoken(error, operation if self.active is None else WRITE) or error) from None
+            # What failed may have been sent before the query.
+            raise (self.explain(error, operation if self.active is None else WRITE) or error) from None
 
-    def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Result]) -> _Result:
-        result = look(talk)
-        self.lines.give_back(talk.line)
+    def _query_and_put_back(
+        self, pipeline: StatementPipeline, look: Callable[[StatementPipeline], _Result]
+    ) -> _Result:
+        result = look(pipeline)
+        self.pool.put_back(pipeline.connection)
         return result
 
     def read(self, look: Callable[[], _Result], *, settled: bool = True) -> _Result:
-        """Read with the tables, as of one moment; not `settled` where each statement must see the latest."""
+        """Read from the tables as of one moment; with `settled=False` each statement sees the latest."""
 
-        def reading(talk: Talk) -> _Result:
+        def reading(pipeline: StatementPipeline) -> _Result:
             if self.active is not None:
                 return look()
-            self.tables.talk = talk
+            self.tables.pipeline = pipeline
             if not settled:
                 return look()
-            talk.begin()
-            talk.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # Before the moment is chosen: were the log divided anew in between, its rows would be younger than that.
-            talk.tell("LOCK TABLE ONLY holdfast.events IN ACCESS SHARE MODE")
+            pipeline.begin()
+            pipeline.send("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Taken before the snapshot: if the log were repartitioned in between, its rows would be newer.
+            pipeline.send("LOCK TABLE ONLY holdfast.events IN ACCESS SHARE MODE")
             result = look()
-            talk.tell("COMMIT")
-            talk.end()
+            pipeline.send("COMMIT")
+            pipeline.end()
             return result
 
-        return self.asked(reading)
+        return self.run_query(reading)
 
-    def _known(self) -> int | None:
-        """This installation's number, where it has one: looking makes nothing."""
+    def _installation_number(self) -> int | None:
+        """This installation's number, if it has one: reading creates none."""
         if self._installation is None:
             name = self._here(False)
             if name is not None:
                 sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
-                self._installation = self.tables.talk.one(sql, (self.vault, name))
+                self._installation = self.tables.pipeline.value(sql, (self.vault, name))
         return self._installation
 
-    def settle_in(self, *, anew: bool = False) -> int:
-        """This installation's number, for writing; the server knows then which stream is its own.
+    def register_installation(self, *, anew: bool = False) -> int:
+        """This installation's number, for writing; registers its writer with the server.
 
-        Where somebody else put events of this writer (a database lost, and restored from their backup), it gets
-        another: they would not let it go on with theirs. `anew`: asks the server again, as somebody may have since.
+        Where somebody else recorded events of this writer (the database was restored from their backup), the home
+        gets a new writer. `anew` asks the server again, since somebody may have done so meanwhile.
         """
         writer = self.journal.writer()
-        if anew or self._installation is None or self._claimed != writer:
-            number = self._settled(writer)
+        if anew or self._installation is None or self._registered_writer != writer:
+            number = self._register(writer)
             if number is None and self._renew is not None:
                 writer = self._renew()
-                number = self._settled(writer)
+                number = self._register(writer)
             if number is None:
                 raise Refused(
                     "cannot write to the store: somebody else put events there under this home's writer id",
-                    hint="Another spelling of the store's URL is another writer.",
+                    hint="Spell the store's URL differently: that makes another writer.",
                     operation=WRITE, file=self.url,
                 )  # fmt: skip
-            self._installation, self._claimed = number, writer
+            self._installation, self._registered_writer = number, writer
         return self._installation
 
-    def _settled(self, writer: str) -> int | None:
-        """This installation's number; None where the stream is another person's."""
+    def _register(self, writer: str) -> int | None:
+        """This installation's number; None where the writer's stream is another person's."""
         given = (self.vault, self._here(True), writer)
-        number = self.asked(lambda talk: talk.one("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
+        number = self.run_query(lambda pipeline: pipeline.value("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
         return None if number is None else int(number)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -221,7 +225,7 @@ class PostgresStore:
         return iter(self.read(lambda: self.journal.events(session, since)))
 
     def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        return self.asked(lambda talk: talk.ask(sql.replace("?", "%s"), values))
+        return self.run_query(lambda pipeline: pipeline.query(sql.replace("?", "%s"), values))
 
     def rows(self, which: Filter) -> list[Row]:
         return listing.rows(self._listed, which, self._within)
@@ -236,10 +240,10 @@ class PostgresStore:
         return iter(listing.sessions(self._listed, self._within))
 
     def listed_sessions(self) -> list[tuple[str, int]]:
-        """Every session that can be seen, with its version; less than nothing where all events were taken out."""
+        """Every session that can be seen, with its version: negative where all its events were withdrawn."""
         sql = "SELECT created_at, id, version FROM sessions WHERE vault = %s AND "
-        parts = " UNION ALL ".join(sql + part for part in PARTS)
-        rows = self.asked(lambda talk: talk.ask(parts, (self.vault,) * len(PARTS)))
+        parts = " UNION ALL ".join(sql + part for part in VISIBLE_PARTS)
+        rows = self.run_query(lambda pipeline: pipeline.query(parts, (self.vault,) * len(VISIBLE_PARTS)))
         return [(id_, version) for _, id_, version in sorted(rows)]
 
     def may_write(self, session: str) -> bool:
@@ -248,17 +252,17 @@ class PostgresStore:
             " OR s.everyone = 'write' OR EXISTS (SELECT 1 FROM shares g"
             " WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes))"
         )
-        return self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
+        return self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))) is not None
 
     def is_read_only(self, session: str) -> bool:
-        """Whether somebody shares it with us, and not for writing; of what is not there nobody does."""
+        """Whether somebody shares it for reading only; False for a session that is not there."""
         sql = "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s"
-        there = self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
+        there = self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))) is not None
         return there and not self.may_write(session)
 
     def own_id(self, session: str) -> str:
         sql = "SELECT holdfast.own_id(%s, %s)"
-        return str(self.asked(lambda talk: talk.one(sql, (self.vault, session))))
+        return str(self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session))))
 
     def find(self, reference: str) -> list[str]:
         return listing.find(self._listed, reference, self._within)
@@ -276,7 +280,7 @@ class PostgresStore:
         return self.read(self.tables.latest_place, settled=False)
 
     def version(self) -> int:
-        return self.read(self.tables.look, settled=False)
+        return self.read(self.tables.store_version, settled=False)
 
     def local_state_version(self) -> str:
         return self.read(self.tables.local_state_version)
@@ -285,7 +289,7 @@ class PostgresStore:
         return self.read(self.tables.local_state)
 
     def listen(self) -> ChangeListener | None:
-        from holdfast.store.postgres.notifications import PostgresChangeListener
+        from holdfast.store.postgres.connections import PostgresChangeListener
 
         return PostgresChangeListener(self._secret, f"holdfast_{self.vault}")
 
@@ -307,32 +311,34 @@ class PostgresStore:
     def latest_time(self) -> int | None:
         return self.read(self.tables.latest_time, settled=False)
 
-    # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
+    # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
 
     def erase(self, session: str, deletion: Draft) -> None:
-        """The rows are emptied; when their bytes leave the server's files is for the server to say (docs/team.md)."""
+        """Empties the rows; when their bytes leave the server's files is up to the server (docs/team.md)."""
         with self.transaction(about=session) as transaction:
             transaction.record(session, deletion)
 
     def is_own_stream(self, session: str, writer: str) -> bool:
-        # Owners put events of any writer into their sessions, and earlier versions let others go on with a stream
-        # that somebody had brought. Each question is one that an index answers, however long the stream is.
+        # Owners may record events of any writer in their sessions, and earlier versions let others continue a stream
+        # that somebody had brought. An index answers each part, however long the stream is.
         put = "EXISTS (SELECT FROM events e WHERE e.session = s.ref AND e.writer = %s AND length(e.writer) <= 200"
         sql = (
             f"SELECT {put} AND e.put_by = CURRENT_USER) AND NOT {put} AND e.put_by < CURRENT_USER)"  # noqa: S608
             f" AND NOT {put} AND e.put_by > CURRENT_USER) FROM sessions s WHERE s.vault = %s AND s.id = %s"
         )
-        return bool(self.asked(lambda talk: talk.one(sql, (writer, writer, writer, self.vault, session))))
+        return bool(
+            self.run_query(lambda pipeline: pipeline.value(sql, (writer, writer, writer, self.vault, session)))
+        )
 
     def may_repair(self, session: str) -> bool:
         sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"
-        return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))
+        return not self.run_query(lambda pipeline: pipeline.value(sql, (self.vault, session)))
 
     def unsound(self, session: str) -> UnsoundEvents | None:
-        from holdfast.store.postgres import check
+        from holdfast.store.postgres import repair
 
         own = self.may_repair(session)
-        return self.read(lambda: check.unsound(self.tables, session, own=own))
+        return self.read(lambda: repair.unsound(self.tables, session, own=own))
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
         from holdfast.store.sqlite import backup
@@ -340,14 +346,14 @@ class PostgresStore:
         return backup.write_backup(self, path)
 
     def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
-        from holdfast.store import store_copy
+        from holdfast.store.sqlite import backup
 
-        return store_copy.unite(self, path, refuses)
+        return backup.restore(self, path, refuses)
 
     def check(self) -> Iterator[Damage]:
-        from holdfast.store.postgres import check
+        from holdfast.store.postgres import repair
 
-        return check.check(self)
+        return repair.check(self)
 
     def repair(self) -> list[str]:
         from holdfast.store.postgres import repair

@@ -1,23 +1,24 @@
-"""Backups: a complete copy in one private file, whatever kind of store it is of, and reading one."""
+"""Backups: written to one private file from any kind of store, read, and restored."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 import apsw
 
-from holdfast.core.envelope import Event
-from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
+from holdfast.core.envelope import Event, find_problem
+from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound, Refused
+from holdfast.core.fold import fold
 from holdfast.machine import files
-from holdfast.store import origin
-from holdfast.store.interface import NotCopied, Store
+from holdfast.store import origin, store_copy
+from holdfast.store.interface import CopyResult, NotCopied, RefusalCheck, Store
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.connection import put_in_place
-from holdfast.store.sqlite.errors import speaking
+from holdfast.store.sqlite.errors import explaining
 from holdfast.store.sqlite.tables import SqliteTables
 
 _Filled = TypeVar("_Filled")
@@ -28,24 +29,23 @@ def backup(connection: apsw.Connection, path: str) -> None:
 
 
 def write_backup(store: Store, path: str) -> tuple[NotCopied, ...]:
-    """The backup of a store that is not a file: everything it shows, copied into one. Says what could not be."""
+    """Back up a store that is not a file, by copying everything it shows; returns what could not be copied."""
     return _write(path, lambda temporary: _copy_into(store, temporary))
 
 
 def _copy_into(store: Store, path: str) -> tuple[NotCopied, ...]:
-    from holdfast.store import store_copy
     from holdfast.store.sqlite.store import SqliteStore
 
-    working = _temporary_beside(path)
+    working = _temporary_next_to(path)
     try:
-        fresh = SqliteStore(working, writer=_nobody, wall=_never)
+        fresh = SqliteStore(working, writer=_no_writer, wall=_no_clock)
         try:
             copied = store_copy.copy(store, fresh)
         finally:
             fresh.close()
         connection = apsw.Connection(working, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            SqliteTables(connection).forget_under(store_copy.CURSORS)
+            SqliteTables(connection).delete_under(store_copy.CURSORS)
             connection.execute("VACUUM INTO ?", (path,))
         finally:
             connection.close()
@@ -56,28 +56,28 @@ def _copy_into(store: Store, path: str) -> tuple[NotCopied, ...]:
     return copied.left_out
 
 
-def _nobody() -> str:
+def _no_writer() -> str:
     raise AssertionError("a backup records nothing of its own")
 
 
-def _never() -> int:
+def _no_clock() -> int:
     raise AssertionError("a backup records nothing of its own")
 
 
-def _temporary_beside(path: str) -> str:
+def _temporary_next_to(path: str) -> str:
     return os.path.join(os.path.dirname(path), files.temporary_name())
 
 
 def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
-    """Let a private file be filled, and give it its name only when it is whole: never over another."""
+    """Have a private file filled, and name it only when it is complete, never over another."""
     path = os.path.abspath(path)
     taken = Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
     if os.path.lexists(path):
         raise taken
-    temporary = _temporary_beside(path)
-    with speaking("write the backup", path):
+    temporary = _temporary_next_to(path)
+    with explaining("write the backup", path):
         try:
-            # Made beforehand, empty and private: SQLite would give it the umask's mode.
+            # Created beforehand, empty and private: SQLite would use the umask.
             descriptor = files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 filled = fill(temporary)
@@ -90,29 +90,29 @@ def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
             try:
                 files.sync_directory(os.path.dirname(path))
             except BaseException:
-                os.unlink(path)  # not known to survive: a command that failed leaves no file in its own way
+                os.unlink(path)  # it may not survive a power cut, and would block the next attempt
                 raise
         finally:
             for ending in ("", "-journal"):
                 if os.path.lexists(temporary + ending):
-                    with contextlib.suppress(OSError):  # the backup is there, or its own trouble is being told
+                    with contextlib.suppress(OSError):  # the backup is there, or another error is under way
                         os.unlink(temporary + ending)
     return filled
 
 
 def _forget_remotes(path: str) -> None:
-    """A copy for people to keep says nothing of remotes: how far one was asked is true of this store alone."""
+    """Remove what is known of remotes from a backup: their cursors are true of this store alone."""
     copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         tables = SqliteTables(copy)
-        if any([tables.forget_under("vault/"), tables.forget_under(origin.OWN)]):
+        if any([tables.delete_under("vault/"), tables.delete_under(origin.OWN)]):
             copy.execute("VACUUM")
     finally:
         copy.close()
 
 
 class Backup:
-    """A backup that is being read: nothing is written into it, nor beside it."""
+    """An open backup. Reading writes nothing, neither into the file nor next to it."""
 
     def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection = connection
@@ -135,12 +135,12 @@ class Backup:
         with self._reading():
             try:
                 return self._tables.remembered(name)
-            except apsw.SQLError:  # made by a version that kept nothing beside the log
+            except apsw.SQLError:  # made by a version without this table
                 return None
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """What is damaged is the backup: the store is not."""
+        """Reports damage as that of the backup, not of the store."""
         try:
             yield
         except (Damaged, apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError):
@@ -150,13 +150,13 @@ class Backup:
 
 
 @contextmanager
-def reading(path: str) -> Iterator[Backup]:
-    """One moment of a backup, once it is known to be one."""
+def open_backup(path: str) -> Iterator[Backup]:
+    """Open a backup, as of one moment, after checking that it is one."""
     if not os.path.exists(path):
         raise NotFound("there is no such backup", file=path)
     if not os.path.isfile(path):
         raise Invalid("the backup is not a file", file=path)
-    with speaking("read the backup", path):
+    with explaining("read the backup", path):
         source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         try:
             _refuse_what_is_none(source, path)
@@ -183,13 +183,13 @@ def _refuse_other_versions(source: apsw.Connection, path: str) -> None:
 
 
 def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
-    """The words for a damaged store would send the person to the wrong file."""
+    """Refuse what is no backup, in other words than those for a damaged store."""
     try:
-        # Tables and their indexes are all that a backup has: anything else would run while it is read.
+        # A backup has only tables and indexes: anything else could run code while it is read.
         if source.execute(
             "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR rootpage = 0"
         ).fetchone():
-            raise Invalid("the file is not a backup: something in it would run while it is read", file=path)
+            raise Invalid("the file is not a backup: it contains code that would run while it is read", file=path)
         whole = [row[0] for row in source.execute("PRAGMA quick_check(1)")] == ["ok"]
     except (apsw.NotADBError, apsw.CorruptError):
         whole = False
@@ -207,3 +207,86 @@ def _damaged(path: str) -> Invalid:
 
 def _salvage(path: str) -> str:
     return f"holdfast --store sqlite:///{path} doctor --repair saves what can be read of it."
+
+
+# ── restoring ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def restore(store: Store, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
+    """Check every event of the backup and add those that are missing, all or nothing.
+
+    Only sessions that the caller may not write in this store, and those that `refuses` gives a reason for, are left
+    out and returned.
+    """
+    path = os.path.abspath(path)
+    with open_backup(path) as backup:
+        sessions = backup.sessions()
+        for session in sessions:
+            _refuse_damaged_events(backup.events(session), session, path)
+        left: dict[str, str] = {}
+        for session in sessions:
+            if store.state(session) is None:
+                continue
+            if origin.member_of(store, session) != origin.member_of(backup, session) and store.may_repair(session):
+                left[session] = store_copy.IS_OTHERS
+                continue
+            reason = (
+                store_copy.ANOTHER
+                if origin.differs(store, backup, session)
+                else refuses(session, backup.events(session))
+            )
+            if reason is not None:
+                left[session] = reason
+        while True:
+            wanted = [session for session in sessions if session not in left]
+            try:
+                new = _add_missing(store, backup, wanted)
+            except Refused:
+                refused = [session for session in wanted if store_copy.is_refused(store, backup.events(session))]
+                if not refused:
+                    raise
+                left |= {session: store_copy.refusal(store, session) for session in refused}
+            else:
+                return CopyResult(
+                    len(wanted), new, store_copy.left_out(left, lambda session: fold(backup.events(session), session))
+                )
+
+
+def _add_missing(store: Store, backup: Backup, sessions: list[str]) -> int:
+    """Returns how many events were new."""
+    new = 0
+    missed = backup.missing_events()
+    with store.transaction() as transaction:
+        for session in sessions:
+            if transaction.state(session).last is None:
+                share = origin.share_of(backup, session)
+                if share is None:
+                    origin.record_own(transaction, session)
+                else:
+                    origin.record_share(transaction, session, share)
+                origin.record_guests(transaction, session, origin.guests(backup, session))
+                member = origin.member_of(backup, session)
+                if member is not None:
+                    origin.record_members(transaction, session, member)
+                streams = origin.member_streams(backup, session)
+                if streams:
+                    origin.record_member_streams(transaction, session, streams)
+            new += transaction.receive(backup.events(session), own_only=True)
+            state = transaction.state(session)
+            if state.project is not None and not state.deleted:
+                transaction.remember_project(state.project)
+            if any(session in name for name in missed):
+                transaction.record_missing(session, missed & store_copy.missing(session, store.events(session)))
+    return new
+
+
+def _refuse_damaged_events(events: Iterable[Event], session: str, path: str) -> None:
+    for event in events:
+        wrong = find_problem(event)
+        if wrong is not None:
+            raise Damaged(
+                f"event {event.seq} of the backup is damaged: {wrong}",
+                hint=f"Save what can be saved: holdfast --store sqlite:///{path} doctor --repair. Then restore it.",
+                file=path,
+                session=session,
+            )

@@ -1,6 +1,6 @@
-"""Looking for damage: the file, the chains, and whether everything derived is what the log says.
+"""Checks the file, the chains of events, and whether everything derived is what the log adds up to.
 
-Each check stands alone: what one of them cannot read, it says, and the next one looks elsewhere.
+Each check is independent: it reports what it cannot read, and the next one goes on.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.derived_checks import StoredSession, findings
+from holdfast.store.checks import StoredSession, session_damage
 from holdfast.store.interface import Damage
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite import local_state, quarantine, schema
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
-from holdfast.store.summary import SessionSummary
+from holdfast.store.tables import SessionSummary
 
-_T = TypeVar("_T")
-_MOST = 20  # of one kind: a person reads no more
-# What reading a damaged row can end in: the columns hold anything.
+_Result = TypeVar("_Result")
+_MAX_LINES = 20  # of one kind: a person reads no more
+# What reading a damaged row can raise: its columns may hold anything.
 _UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
                TypeError, ValueError)  # fmt: skip
 
 
 def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
-    """Everything that is wrong, as of one moment: other processes may go on writing."""
+    """Everything that is wrong, as of one moment, while other processes may go on writing."""
     try:
         connection.execute("BEGIN")
     except apsw.Error as error:
@@ -44,13 +44,13 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Damage]:
     yield from _guarded("file", lambda: _file(connection, path))
-    yield from _guarded("chain", lambda: _whole(connection))
+    yield from _guarded("chain", lambda: _log(connection))
     yield from _guarded("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
-    yield from _guarded("listing", lambda: _list(connection, sessions))
-    indexed = _Indexed(connection)
+    yield from _guarded("listing", lambda: _sessions(connection, sessions))
+    indexed = _IndexedWords(connection)
     known: set[str] = set()
-    yield from _guarded("aside", lambda: _known(connection, known))
+    yield from _guarded("aside", lambda: _known_missing(connection, known))
     for ref, session in sessions:
         yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
 
@@ -72,16 +72,16 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Dam
 def _file(connection: apsw.Connection, path: str) -> Iterator[Damage]:
     for part in opening.header_damage(path):
         yield Damage("file", f"the header is damaged: {part}")
-    for line in broken(connection, f"({_MOST})"):
+    for line in broken(connection, f"({_MAX_LINES})"):
         yield Damage("file", line)
     for difference in differences(connection):
         yield Damage("file", difference)
     for table in local_state.mistyped(connection):
-        yield Damage("file", f"something in {table} is not of its type")
+        yield Damage("file", f"a value in {table} has the wrong type")
 
 
 def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
-    """What SQLite finds wrong with the file."""
+    """SQLite's own findings."""
     for (message,) in connection.execute(f"PRAGMA integrity_check{most}"):
         for line in str(message).split("\n"):
             if line not in ("ok", "*** in database main ***"):
@@ -89,40 +89,40 @@ def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
 
 
 def differences(connection: apsw.Connection) -> Iterator[str]:
-    """Where the tables are not what this version makes them."""
+    """Where the tables are not those of this version."""
     *_, expected = schema.due_tables()
     present = schema.tables_of(connection)
     for name in sorted(expected.keys() | present.keys()):
         if name not in present:
             yield f"{name} is missing"
         elif name not in expected:
-            yield f"{name} is there, and nobody made it"
+            yield f"{name} is not one of ours"
         elif expected[name] != present[name]:
-            yield f"{name} is not as it was made"
+            yield f"{name} was altered"
 
 
 def _set_aside(path: str) -> Iterator[Damage]:
-    for name in quarantine.kept(path):
+    for name in quarantine.entries(path):
         yield Damage("aside", f"{name} was set aside by a repair")
 
 
 # ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _whole(connection: apsw.Connection) -> Iterator[Damage]:
+def _log(connection: apsw.Connection) -> Iterator[Damage]:
     run = connection.execute
     for column, table in (("session", "sessions"), ("writer", "writers")):
         rows = run(
             f"SELECT {column}, count(*) FROM events WHERE {column} NOT IN (SELECT ref FROM {table})"  # noqa: S608
             f" GROUP BY {column}"
         )
-        for ref, count in islice(rows, _MOST):
-            yield Damage("chain", f"events of {column} number {ref}, which is not there: {count}")
+        for ref, count in islice(rows, _MAX_LINES):
+            yield Damage("chain", f"events of {column} number {ref}, which is missing: {count}")
     if list(run(f"SELECT 1 FROM facts WHERE name = 'place' AND {NO_PLACE}")):  # noqa: S608 (constants)
-        yield Damage("chain", "where the next event would stand is not a number")
+        yield Damage("chain", "the place of the next event is not a number")
 
 
-def _list(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
+def _sessions(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Damage]:
     for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
         session = name.decode(errors="replace")
         withdrawn = isinstance(version, int) and version < 0
@@ -133,13 +133,13 @@ def _list(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Itera
         sessions.append((ref, session))
 
 
-def _known(connection: apsw.Connection, known: set[str]) -> Iterator[Damage]:
+def _known_missing(connection: apsw.Connection, known: set[str]) -> Iterator[Damage]:
     known.update(str(row[0]) for row in connection.execute("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
     return iter(())
 
 
-class _Indexed:
-    """The words of each session, in one pass over the index: looking through it for every session takes for ever."""
+class _IndexedWords:
+    """The words of each session, in one pass over the index: one pass for each session would take for ever."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -147,7 +147,7 @@ class _Indexed:
         self._ahead: tuple[int, str] | None = None
 
     def words_of(self, ref: int) -> set[str]:
-        """Of the sessions in ascending order, each asked for once."""
+        """To be called once for each session, in ascending order."""
         if self._rows is None:
             self._rows = iter(self._connection.execute("SELECT session, word FROM words ORDER BY session"))
             self._ahead = next(self._rows, None)
@@ -163,7 +163,7 @@ class _Indexed:
 
 
 def _session(
-    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _Indexed
+    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _IndexedWords
 ) -> Iterator[Damage]:
     events = list(tables.tail(session, 0))
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
@@ -172,12 +172,12 @@ def _session(
     listed = _read("listing", session, unreadable, lambda: _listed(connection, ref))
     words = _read("search", session, unreadable, lambda: indexed.words_of(ref))
     aliases = _read("search", session, unreadable, lambda: _aliases(connection, ref))
-    yield from findings(session, events, StoredSession(snapshots, listed, words, aliases), known)
+    yield from session_damage(session, events, StoredSession(snapshots, listed, words, aliases), known)
     yield from unreadable
 
 
-def _read(name: str, session: str, unreadable: list[Damage], look: Callable[[], _T]) -> _T | None:
-    """What `look` reads, or None and a word about it: the rest of the session is still looked at."""
+def _read(name: str, session: str, unreadable: list[Damage], look: Callable[[], _Result]) -> _Result | None:
+    """What `look` reads; None with a finding if it fails, so that the rest of the session is still checked."""
     try:
         return look()
     except _UNREADABLE as error:

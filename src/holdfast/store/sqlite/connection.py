@@ -1,4 +1,4 @@
-"""Opening the file safely, and waiting politely."""
+"""Opens and creates the file safely, and waits for other processes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from holdfast.core.errors import Damaged, HoldfastError, Invalid, NotFound, Refu
 from holdfast.machine import files
 from holdfast.machine.wall import monotonic
 from holdfast.store.sqlite import schema
-from holdfast.store.sqlite.errors import PATIENCE, SAVES, speaking
+from holdfast.store.sqlite.errors import PATIENCE, SAVES, explaining
 
-_SMALLEST = 512  # bytes: SQLite takes anything less for a new, empty database
+_MIN_SIZE = 512  # bytes: SQLite takes anything less for a new, empty database
 SOUND_SQLITE = "3.51.3"  # the first without the WAL-reset bug, which two busy processes can meet
 
 
 def connect(path: str) -> apsw.Connection:
     """Open an existing store for reading and writing, or for reading alone where writing is impossible."""
     path = os.path.join(os.path.realpath(os.path.dirname(path) or "."), os.path.basename(path))
-    _look(path)
-    with speaking("open the store", path):
+    _check_file(path)
+    with explaining("open the store", path):
         try:
             return _open(path)
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
@@ -43,7 +43,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def repairing_mark(path: str) -> str:
-    """Stands beside a store while a repair replaces it."""
+    """The file that marks a store while a repair replaces it."""
     return path + ".repairing"
 
 
@@ -51,18 +51,18 @@ def _open(path: str) -> apsw.Connection:
     journal = _size(path + "-wal")
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
     try:
-        connection.set_busy_handler(Patience())
+        connection.set_busy_handler(BusyHandler())
         connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         _check_kind(connection, path)
         if connection.readonly("main") and os.access(path, os.W_OK):
-            # SQLite writes to no file whose header names a format that it does not know.
+            # SQLite refuses to write to a file whose header names an unknown format.
             raise Damaged("the store is damaged (its header forbids writing)", hint=SAVES, file=path)
         if journal:
             _check_journal(connection, path)
         schema.migrate(connection, path)
     except BaseException:
         if journal:
-            # What is damaged stays as it is: closing must not write the journal into the file.
+            # Keep the damage as it is: closing must not write the journal into the file.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close()
         raise
@@ -70,7 +70,7 @@ def _open(path: str) -> apsw.Connection:
 
 
 def _open_for_reading(path: str) -> apsw.Connection:
-    """Without writing a byte: the file as it is or, when it has a journal, a copy of both in memory."""
+    """Open the file without writing a byte; if it has a journal, as a copy of both in memory."""
     if _size(path + "-wal"):
         from holdfast.store.sqlite import pages
 
@@ -87,7 +87,7 @@ def _open_for_reading(path: str) -> apsw.Connection:
         _check_kind(connection, path)
         if schema.version_of(connection) != len(schema.MIGRATIONS):
             schema.refuse_others(connection, path)
-            raise Refused("the store is of another version and cannot be changed here", file=path)
+            raise Refused("the store has another version and cannot be upgraded here", file=path)
     except BaseException:
         connection.close()
         raise
@@ -95,8 +95,8 @@ def _open_for_reading(path: str) -> apsw.Connection:
 
 
 def header_damage(path: str) -> list[str]:
-    """What is wrong with the file's header, also while SQLite has the file open: its own layer reads it, since
-    closing a file of ours would drop SQLite's locks.
+    """What is wrong with the file's header. Read through SQLite's own layer, because closing a file descriptor of our
+    own would drop SQLite's locks.
     """
     from holdfast.store.sqlite import pages
 
@@ -115,21 +115,21 @@ def _size(path: str) -> int:
 
 
 def _check_journal(connection: apsw.Connection, path: str) -> None:
-    """SQLite reads a damaged journal up to the damage and says nothing; what lies beyond would be overwritten."""
+    """SQLite silently reads a damaged journal up to the damage; what lies beyond would be overwritten."""
     from holdfast.store.sqlite import pages
 
     for _ in range(3):
         replayed = _replayed(connection)
-        # Less than nothing: another process is at the journal this very moment, so it was sound a moment ago.
+        # Negative: another process is using the journal right now, so it was sound a moment ago.
         if replayed < 0 or not pages.is_cut_short(path, replayed):
             return
-        # Another process may be writing: only a journal that stands still can be judged.
+        # Another process may be writing: only a journal that does not change can be judged.
         if replayed == _replayed(connection):
             raise _damaged_journal(path)
 
 
 def _replayed(connection: apsw.Connection) -> int:
-    """How many frames of the journal SQLite knows."""
+    """How many frames of the journal SQLite accepts."""
     return max(int(row[1]) for row in connection.execute("PRAGMA wal_checkpoint(NOOP)"))
 
 
@@ -138,10 +138,10 @@ def _damaged_journal(path: str) -> HoldfastError:
 
 
 def create(path: str, copy_of: apsw.Connection | None = None) -> None:
-    """Make a store, empty or a copy: complete under another name first, so that no half-made one is ever seen."""
+    """Create a store, empty or as a copy, under a temporary name first, so that nobody sees half of one."""
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, files.temporary_name())
-    with speaking("create the store", path):
+    with explaining("create the store", path):
         try:
             os.close(files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL))
             if copy_of is not None:
@@ -163,7 +163,7 @@ def create(path: str, copy_of: apsw.Connection | None = None) -> None:
 
 
 def put_in_place(temporary: str, path: str) -> bool:
-    """Give a finished file its name, never over another: of several processes at once, one wins. True if this one."""
+    """Name a finished file, never over another. False if another process was first."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -175,8 +175,8 @@ def put_in_place(temporary: str, path: str) -> bool:
     return True
 
 
-def _look(path: str) -> None:
-    """What is there, before SQLite touches it: an empty file would silently become an empty store."""
+def _check_file(path: str) -> None:
+    """Refuse what is no store before SQLite touches it: an empty file would silently become an empty store."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -192,12 +192,12 @@ def _look(path: str) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
-    if status.st_size < _SMALLEST:
-        length = "empty: it was cut to nothing" if not status.st_size else f"cut to {status.st_size} bytes"
-        raise Damaged(f"the store is {length}", hint=SAVES, file=path)
+    if status.st_size < _MIN_SIZE:
+        damage = "empty: it was cut to nothing" if not status.st_size else f"cut to {status.st_size} bytes"
+        raise Damaged(f"the store is {damage}", hint=SAVES, file=path)
     if os.path.lexists(repairing_mark(path)):
         again = "Run it again: holdfast doctor --repair"
-        raise Damaged("a repair of the store was cut off before its end", hint=again, file=path)
+        raise Damaged("a repair of the store was interrupted", hint=again, file=path)
 
 
 def _check_kind(connection: apsw.Connection, path: str) -> None:
@@ -209,8 +209,8 @@ def _check_kind(connection: apsw.Connection, path: str) -> None:
     raise Invalid("the file is a database of another program", hint="Name another file.", file=path)
 
 
-class Patience:
-    """SQLite's own waiting grows to 100 ms and is unfair under load: short random sleeps get everybody through."""
+class BusyHandler:
+    """Waits in short random sleeps: SQLite's own waits grow to 100 ms and are unfair under load."""
 
     def __init__(self, seconds: float = PATIENCE) -> None:
         self._seconds = seconds

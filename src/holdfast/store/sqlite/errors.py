@@ -1,4 +1,4 @@
-"""What SQLite could not do, in a person's words."""
+"""Turns errors of SQLite and the system into errors that tell a person what to do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SAVES = "holdfast doctor --repair saves what can be read; after that, holdfast r
 _ROOM = 256 * 1024  # bytes that SQLite needs for shared memory and the smallest transaction
 
 
-class speaking:  # noqa: N801 (used like a function: `with speaking("open the store", path):`)
-    """Turns what SQLite and the system say inside the block into errors that tell a person what to do."""
+class explaining:  # noqa: N801 (used like a function: `with speaking("open the store", path):`)
+    """Explains errors that are raised in the block."""
 
     __slots__ = ("operation", "path")
 
@@ -30,13 +30,13 @@ class speaking:  # noqa: N801 (used like a function: `with speaking("open the st
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        explained = None if error is None else spoken(error, self.operation, self.path)
+        explained = None if error is None else explain(error, self.operation, self.path)
         if explained is not None:
             raise explained from None
 
 
-def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | None:
-    """The error to raise instead; None when this one speaks for itself or is not ours to explain."""
+def explain(error: BaseException, operation: str, path: str) -> HoldfastError | None:
+    """The error to raise instead; None when this one explains itself or is not ours."""
     cannot = f"cannot {operation}"
     match error:
         case HoldfastError():
@@ -50,7 +50,7 @@ def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | N
         case apsw.FullError():
             return _full(operation, path)
         case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() | apsw.MismatchError() | UnicodeDecodeError():
-            # Our statements are constant: when they do not fit the tables, those are damaged.
+            # Our statements are constant: if they do not fit the tables, the tables are damaged.
             return Damaged(f"the store is damaged ({error})", hint=SAVES, operation=operation, file=path)
         case apsw.ReadOnlyError() | apsw.CantOpenError() if _is_full(path):
             return _full(operation, path)
@@ -86,7 +86,7 @@ def _full(operation: str, path: str) -> HoldfastError:
 
 
 def _is_full(path: str) -> bool:
-    """Can nothing be written because there is no room, rather than no right?"""
+    """Whether nothing can be written for lack of space rather than permission."""
     place = os.path.dirname(path) or "."
     if not hasattr(os, "statvfs") or not os.access(place, os.W_OK):
         return False

@@ -1,7 +1,7 @@
-"""What only this machine knows and no event says again: repaired, or moved from a damaged store to a new one.
+"""Repairs what only this machine knows and no event repeats, or moves it from a damaged store to a new one.
 
-SQLite reads it there in a copy in memory, with the header as it must be, so that only damage to these tables
-themselves stands in the way. What cannot be read is said.
+SQLite reads a damaged store as a copy in memory with a correct header, so that only damage to these tables themselves
+matters. What cannot be read is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COLUMNS: dict[str, dict[str, type]] = {
     "memory": {"name": str, "value": bytes},
     "facts": {"name": str, "value": str},
 }
-# What speaks of places in the log is not taken: events may be lost, and those that are left get new ones.
+# Values about places in the log are not moved: events may be lost, and the others get new places.
 _OF_PLACES = ("vault/", "arrivals/")
 _ONLY = {
     "facts": " WHERE name LIKE 'aside:%'",
@@ -32,14 +32,14 @@ _TYPES: dict[type, str] = {str: "text", bytes: "blob"}
 
 
 def mistyped(connection: apsw.Connection) -> Iterator[str]:
-    """The tables in which something is not of its column's type: it is there, and is not found."""
+    """The tables with a value that is not of its column's type, and therefore cannot be looked up."""
     for table in _COLUMNS:
         if table != "facts" and list(connection.execute(f"SELECT 1 FROM {table} WHERE {_wrong(table)} LIMIT 1")):  # noqa: S608
             yield table
 
 
-def mend(connection: apsw.Connection) -> Iterator[str]:
-    """Give what is mistyped its type again, if it can have it; sentences say what was done."""
+def repair_types(connection: apsw.Connection) -> Iterator[str]:
+    """Convert values to the types of their columns where possible; yields sentences about what was done."""
     for table in list(mistyped(connection)):
         types = _COLUMNS[table].values()
         columns = ", ".join(f"CAST({name} AS BLOB)" for name in _COLUMNS[table])
@@ -53,7 +53,7 @@ def mend(connection: apsw.Connection) -> Iterator[str]:
                 lost += 1
             else:
                 _insert(connection, table, values)
-        yield f"Of {table}, {len(rows) - lost} damaged rows are mended, and {lost} could not be saved."
+        yield f"Of {table}, {len(rows) - lost} damaged rows are repaired, and {lost} could not be saved."
 
 
 def _wrong(table: str) -> str:
@@ -69,9 +69,9 @@ def _insert(connection: apsw.Connection, table: str, row: Sequence[apsw.SQLiteVa
 
 
 def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
-    """Put what can be read into the new store, which holds its events already; sentences say what could not be."""
+    """Move what can be read to the new store, which has its events already; returns what could not, in sentences."""
     unread, remotes = set(_COLUMNS), False
-    for image in reversed(images):  # what was kept aside before a repair was cut off has the journal too
+    for image in reversed(images):  # the image of an interrupted repair has the journal too
         for data in dict.fromkeys((image.latest, image.data)):
             read, known = _take(data, target)
             unread -= read
@@ -84,18 +84,18 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
                 if not name.startswith(_OF_PLACES):
                     _insert(target, "memory", (name, value))
     if unread & {"projects", "evidence"}:
-        target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
+        target.execute("DELETE FROM evidence; DELETE FROM projects")  # with none left, both are rebuilt from sessions
     report = [*_unknown_sessions(target), *_report(unread, target, remotes=remotes)]
     if any(image.leftover for image in images):
         report.append(
-            "A part of the journal could not be read: which session is current in a work tree, and where projects"
-            " lie, may be as it was before that."
+            "Part of the journal could not be read: the current sessions of work trees and the paths of projects may"
+            " be out of date."
         )
     return report
 
 
 def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
-    """The tables that were read to their end; and whether anything was known of remotes."""
+    """The tables that were read completely, and whether anything was known of remotes."""
     read: set[str] = set()
     if len(data) < pages.PAGE:
         return read, False
@@ -119,7 +119,7 @@ def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
 
 
 def _readable(source: apsw.Connection, sql: str) -> Iterator[tuple[apsw.SQLiteValue, ...] | None]:
-    """Rows until the damage; None stands for it."""
+    """Rows up to the first damage, then None."""
     try:
         yield from source.execute(sql)
     except (apsw.Error, UnicodeDecodeError):
@@ -129,26 +129,26 @@ def _readable(source: apsw.Connection, sql: str) -> Iterator[tuple[apsw.SQLiteVa
 def _unknown_sessions(target: apsw.Connection) -> Iterator[str]:
     sql = "DELETE FROM places WHERE session NOT IN (SELECT id FROM sessions) RETURNING path, session"
     for path, session in list(target.execute(sql)):
-        yield f"{path} was at session {session}, of which nothing could be saved."
+        yield f"The current session of {path} was {session}, of which nothing could be saved."
 
 
 def _report(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iterator[str]:
     if "places" in unread:
         (count,) = next(target.execute("SELECT count(*) FROM places"))
         yield (
-            "Which session is current in which work tree could not be read as a whole"
-            f" ({count} found). Where none is, or the wrong one: holdfast resume ID"
+            f"The current sessions of work trees could not all be read ({count} were)."
+            " Where one is missing or wrong: holdfast resume ID"
         )
     if unread & {"projects", "evidence"}:
         yield (
-            "Where projects lie could not be read as a whole and is taken from their sessions."
-            " For one that was moved since: holdfast project reconnect OLD-PATH"
+            "The paths of projects could not all be read and are taken from their sessions."
+            " For a project that was moved since: holdfast project reconnect OLD-PATH"
         )
     if "memory" in unread:
         (count,) = next(target.execute("SELECT count(*) FROM memory WHERE name GLOB 'origin/share/*'"))
         yield (
-            f"Which sessions came through somebody's share could not be read as a whole ({count} found): any other"
-            " counts as your own."
+            f"Which sessions came through somebody's share could not all be read ({count} were): all others count as"
+            " your own."
         )
     if remotes or "memory" in unread:
-        yield "What was known of remotes, if any, is forgotten: the next holdfast sync asks them anew."
+        yield "What was known of remotes, if any, is lost: the next holdfast sync asks them again."

@@ -1,6 +1,6 @@
-"""Find rows in a file that SQLite can no longer walk: every page that looks like a leaf of a table is read.
+"""Finds rows in a file that SQLite can no longer read, in every page that looks like a leaf of a table.
 
-Nothing found here is trusted. An event proves itself by its hash, and only then it is saved.
+Rows are not trusted: an event is saved only if its hash is true.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from holdfast.store.sqlite.pages import HEADER, PAGE, Image
 
-_LEAF = 13
+_TABLE_LEAF = 13
 _INDEX_LEAF, _INDEX_INSIDE = 10, 2
 _IN_LEAF = PAGE - 35  # bytes of a row that stay on its page
 _IN_INDEX = (PAGE - 12) * 64 // 255 - 23
@@ -19,16 +19,16 @@ _EVENT_COLUMNS = 17
 _SESSION_COLUMNS = 15
 _WRITER_COLUMNS = 2
 _SESSION = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_WRITER = (20, 36)  # how long their ids are: plain ones, and those that name a device's key
+_WRITER = (20, 36)  # lengths of ids: plain ones, and those with a device's key
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
 class ScannedRows(NamedTuple):
-    """Rows as they lay there. Texts are bytes: whether they are text is not known yet."""
+    """Rows as they were stored. Texts are bytes: they may be no valid text."""
 
-    # As the columns of `events`, with the row's number first.
+    # In the order of the columns of `events`.
     events: list[tuple[Any, ...]]
-    # Number and id; until when the session was worked on.
+    # By number: ids, and until when the session was worked on.
     sessions: dict[int, str]
     until: dict[int, int]
     writers: dict[int, str]
@@ -37,16 +37,16 @@ class ScannedRows(NamedTuple):
 def scan(image: Image) -> ScannedRows:
     rows = ScannedRows([], {}, {}, {})
     for start in range(0, len(image.data), PAGE):
-        _take(rows, image, image.data[start : start + PAGE], HEADER if start == 0 else 0)
+        _collect(rows, image, image.data[start : start + PAGE], HEADER if start == 0 else 0)
     for page in image.leftover:
-        _take(rows, image, page, 0)
+        _collect(rows, image, page, 0)
     return rows
 
 
 def places(image: Image) -> dict[str, str]:
-    """Work trees and their current sessions: the one table of two texts of which the second is a session's id.
+    """Work trees and their current sessions: the only table with two texts of which the second is a session's id.
 
-    A path that is found with two sessions is left out: one of them stood on a page that is no longer in use.
+    A path with two sessions is left out: one of them was on a page that is no longer in use.
     """
     sessions: dict[str, set[str]] = {}
     for start in range(0, len(image.latest), PAGE):
@@ -58,9 +58,7 @@ def places(image: Image) -> dict[str, str]:
 
 
 def memory(image: Image) -> dict[str, bytes]:
-    """What was kept under names: the one table of two columns that has row numbers and a name. The last row of a
-    name is the one that counts.
-    """
+    """Values by name: the only table of two columns with row numbers and a name. The last row of a name counts."""
     values: dict[str, tuple[int, bytes]] = {}
     for start in range(PAGE, len(image.latest), PAGE):
         for number, row in _rows(image, image.latest[start : start + PAGE], 0):
@@ -71,7 +69,7 @@ def memory(image: Image) -> dict[str, bytes]:
 
 
 def _index_rows(image: Image, page: bytes) -> Iterator[list[Any]]:
-    """Rows of tables without row numbers, which lie in pages of indexes, inner ones too."""
+    """Rows of tables without row numbers, which are stored in leaf and inner pages of indexes."""
     if len(page) < 12 or page[0] not in (_INDEX_LEAF, _INDEX_INSIDE):
         return
     head, child = (8, 0) if page[0] == _INDEX_LEAF else (12, 4)
@@ -83,20 +81,20 @@ def _index_rows(image: Image, page: bytes) -> Iterator[list[Any]]:
             continue
 
 
-def names(data: bytes) -> tuple[set[str], set[str]]:
-    """Everything in the bytes that could be the id of a session, or of a writer."""
+def find_ids(data: bytes) -> tuple[set[str], set[str]]:
+    """Everything that could be the id of a session or of a writer."""
     return {match.decode() for match in _SESSION.findall(data)}, {writer.decode() for writer in _writers(data)}
 
 
 def _writers(data: bytes) -> Iterator[bytes]:
-    """Also where another id or number stands right before it, as in an index."""
+    """Ids of writers, also right behind another id or number, as in an index."""
     for run in re.finditer(rb"[0-9a-f]{20,76}", data):
         for length in _WRITER:
             for start in range(len(run[0]) - length + 1):
                 yield run[0][start : start + length]
 
 
-def _take(rows: ScannedRows, image: Image, page: bytes, start: int) -> None:
+def _collect(rows: ScannedRows, image: Image, page: bytes, start: int) -> None:
     for number, row in _rows(image, page, start):
         if len(row) >= _EVENT_COLUMNS and row[0] is None:
             rows.events.append((number, *row[1:_EVENT_COLUMNS]))
@@ -109,7 +107,7 @@ def _take(rows: ScannedRows, image: Image, page: bytes, start: int) -> None:
 
 
 def _rows(image: Image, page: bytes, start: int) -> Iterator[tuple[int, list[Any]]]:
-    if len(page) < start + 8 or page[start] != _LEAF:
+    if len(page) < start + 8 or page[start] != _TABLE_LEAF:
         return
     for cell in _cells(page, start, start + 8):
         try:
@@ -127,7 +125,7 @@ def _cells(page: bytes, start: int, pointers: int) -> Iterator[int]:
 
 
 def _payload(image: Image, page: bytes, start: int, length: int, most: int) -> bytes:
-    """The bytes of a row, the part on overflow pages included. At most so many are on its own page."""
+    """The bytes of a row, overflow pages included. At most `most` of them are on its own page."""
     if length <= most:
         return _exactly(page[start : start + length], length)
     if length > len(image.data):

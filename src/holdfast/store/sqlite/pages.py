@@ -1,7 +1,7 @@
-"""A store's pages as they lie on the disk, read without SQLite.
+"""Reads a store's pages from the disk without SQLite.
 
-SQLite needs to write beside a file in WAL mode before it reads it: shared memory, locks. On media that cannot be
-written this module reads instead, and after damage it finds what SQLite no longer reaches. The formats are those of
+To read a file in WAL mode, SQLite has to write next to it: shared memory, locks. This module reads on media that
+cannot be written, and after damage it reads what SQLite no longer reaches. The formats are those of
 https://sqlite.org/fileformat2.html; they have not changed since 2010.
 """
 
@@ -18,12 +18,12 @@ from holdfast.machine import files
 
 PAGE = 4096  # of every store
 HEADER = 100
-MOST = 4 << 30
+MAX_BYTES = 4 << 30
 _WAL_HEADER = 32
 _FRAME_HEADER = 24
 _STEP = _FRAME_HEADER + PAGE
-_AHEAD = 64  # frames: more than any transaction of ours, but for a rewriting of the whole file
-_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksums
+_MAX_FRAMES_AHEAD = 64  # more than any transaction of ours has, except a rewrite of the whole file
+_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # the byte order of the journal's checksums
 _WORD = 0xFFFFFFFF
 
 
@@ -36,8 +36,8 @@ class WalFrame(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The file with its journal applied up to the first damage, pages of the journal that were passed over, and the
-    file with those of them applied too that are intact: its pages are the latest, but may not fit each other.
+    """The file with its journal applied up to the first damage; the pages of the journal that were not applied; and
+    the file with the intact ones of those applied too, whose pages are the latest but may not fit together.
     """
 
     data: bytes
@@ -46,27 +46,27 @@ class Image(NamedTuple):
 
 
 def read(path: str) -> Image:
-    """The pages of a store, whatever state it is in. Not while this process has it open: closing drops locks."""
-    return image(files.read_limited(path, MOST, what="the store"), journal(path))
+    """The pages of a store in any state. Not while this process has it open: closing drops SQLite's locks."""
+    return image(files.read_limited(path, MAX_BYTES, what="the store"), journal(path))
 
 
 def journal(path: str) -> bytes:
     if not os.path.lexists(path + "-wal"):
         return b""
-    return files.read_limited(path + "-wal", MOST, what="the store's journal")
+    return files.read_limited(path + "-wal", MAX_BYTES, what="the store's journal")
 
 
 def image(file: bytes, wal: bytes) -> Image:
     header = _header(wal) or _proven_header(wal)
-    raw = list(_raw(wal))
+    raw = list(_frames(wal))
     replayed = list(_committed(header, raw)) if header is not None else []
     data = _applied(file, replayed)
     lost = cut_short(wal) if header is None else _is_lost(header, header.sums, raw)
     if not lost:
         return Image(data, [], data)
-    beyond = raw[len(replayed) :]
-    latest = [] if header is None else list(_intact_alone(header, beyond))
-    return Image(data, [page for _, page in beyond], _applied(data, latest) if latest else data)
+    sessions_beyond = raw[len(replayed) :]
+    latest = [] if header is None else list(_separately_intact(header, sessions_beyond))
+    return Image(data, [page for _, page in sessions_beyond], _applied(data, latest) if latest else data)
 
 
 def _applied(file: bytes, frames: list[WalFrame]) -> bytes:
@@ -82,7 +82,7 @@ def _applied(file: bytes, frames: list[WalFrame]) -> bytes:
 
 # ── the file's header ────────────────────────────────────────────────────────────────────────────────────
 
-# What stands in the header of every store, whatever it holds, and what it is for.
+# The constant parts of every store's header, and their meaning.
 _CONSTANT = (
     (0, b"SQLite format 3\0", "the kind of file"),
     (16, PAGE.to_bytes(2, "big"), "the size of pages"),
@@ -94,15 +94,15 @@ _CONSTANT = (
     (68, b"HOLD", "the program"),
     (72, bytes(20), "reserved bytes"),
 )
-_VERSIONS = 18  # two bytes, of the format: 1 without a journal of its own (a backup), 2 with one
+_VERSIONS = 18  # two bytes: 1 for a file without a WAL (a backup), 2 with one
 _COUNTER, _PAGES, _FREE, _COUNTED = 24, 28, 32, 92
 
 
 def header_damage(header: bytes) -> list[str]:
-    """What in a header cannot be: the rest may be anything, or is found to be wrong by SQLite itself.
+    """What is impossible in a header; SQLite itself finds the rest.
 
-    The counters of changes, the cookie of the schema and the version of SQLite have no right value. A wrong one
-    does no harm: SQLite counts pages itself when the counters differ, and reads the schema again for the cookie.
+    The change counters, the schema cookie and the version of SQLite have no right value. A wrong one does no harm:
+    SQLite counts pages itself when the counters differ, and reads the schema again for a new cookie.
     """
     wrong = [purpose for start, expected, purpose in _CONSTANT if header[start : start + len(expected)] != expected]
     if header[_VERSIONS : _VERSIONS + 2] not in (b"\1\1", b"\2\2"):
@@ -111,19 +111,19 @@ def header_damage(header: bytes) -> list[str]:
 
 
 def without_journal(data: bytes) -> bytes:
-    """The same database, saying of itself that it has no journal: in memory there is none."""
+    """The same database with a header that says it has no WAL: in memory there is none."""
     return data[:_VERSIONS] + b"\1\1" + data[_VERSIONS + 2 :]
 
 
 def with_sound_header(data: bytes) -> bytes:
-    """The same database for use in memory: every field of the header as it must be, and no free pages."""
-    mended = bytearray(without_journal(data))
+    """The same database for use in memory, with a correct header and no free pages."""
+    image = bytearray(without_journal(data))
     for start, expected, _ in _CONSTANT:
-        mended[start : start + len(expected)] = expected
-    mended[_PAGES:_FREE] = (len(data) // PAGE).to_bytes(4, "big")
-    mended[_FREE : _FREE + 8] = bytes(8)
-    mended[_COUNTED : _COUNTED + 4] = mended[_COUNTER : _COUNTER + 4]
-    return bytes(mended)
+        image[start : start + len(expected)] = expected
+    image[_PAGES:_FREE] = (len(data) // PAGE).to_bytes(4, "big")
+    image[_FREE : _FREE + 8] = bytes(8)
+    image[_COUNTED : _COUNTED + 4] = image[_COUNTER : _COUNTER + 4]
+    return bytes(image)
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────
@@ -149,8 +149,8 @@ def _header(wal: bytes) -> _Header | None:
 
 
 def _proven_header(wal: bytes) -> _Header | None:
-    """What a damaged header said: the first frame repeats its salts, and goes on from its checksum."""
-    for first in islice(_raw(wal), 1):
+    """A damaged header, restored: the first frame repeats its salts and continues its checksum."""
+    for first in islice(_frames(wal), 1):
         for order in _MAGIC.values():
             for sums in (struct.unpack_from(">II", wal, 24), _sums(order, wal[:24], (0, 0))):
                 header = _Header(order, first[0][8:16], sums)
@@ -160,7 +160,7 @@ def _proven_header(wal: bytes) -> _Header | None:
 
 
 def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
-    """What SQLite itself would replay: intact frames up to the last that ends a transaction."""
+    """What SQLite itself would replay: intact frames up to the last one that ends a transaction."""
     waiting = list[WalFrame]()
     for frame in _intact(header, header.sums, raw):
         waiting.append(frame)
@@ -170,20 +170,20 @@ def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[
 
 
 def cut_short(wal: bytes) -> bool:
-    """Are there transactions that were complete once, beyond the place where SQLite stops reading?
+    """Whether transactions that were once complete lie beyond the place where SQLite stops reading.
 
-    After a power cut the last transaction may be torn: it was never acknowledged. But a frame after one that ends
-    a transaction was written only when that transaction had reached the disk: if it cannot be replayed, it is lost.
+    After a power cut the last transaction may be torn: it was never acknowledged. But a frame behind the end of a
+    transaction was only written once that transaction had reached the disk: if it cannot be replayed, it is lost.
     """
     header = _header(wal)
     if header is None:
-        # It is written and synced before the first frame: a power cut can leave only nothing at all there.
+        # It is synced before the first frame is written: after a power cut it is either whole or all zero.
         return len(wal) > _WAL_HEADER and any(wal[:_WAL_HEADER])
-    return _is_lost(header, header.sums, list(_raw(wal)))
+    return _is_lost(header, header.sums, list(_frames(wal)))
 
 
 def is_cut_short(path: str, replayed: int) -> bool:
-    """The same for the journal of a store that SQLite has open: only what follows the frames it knows is read."""
+    """The same for the journal of a store that SQLite has open: reads only what follows the frames it accepts."""
     try:
         with open(path + "-wal", "rb", buffering=0) as file:
             head = file.read(_WAL_HEADER)
@@ -195,20 +195,20 @@ def is_cut_short(path: str, replayed: int) -> bool:
                 file.seek(start - _STEP)
                 last = file.read(_FRAME_HEADER)
                 if len(last) < _FRAME_HEADER or last[8:16] != header.salts:
-                    return False  # begun anew in the meantime
+                    return False  # started again meanwhile
                 sums = struct.unpack_from(">II", last, 16)
-            if not _goes_on(file, header, start):
+            if not _continues(file, header, start):
                 return False
             file.seek(start)
-            beyond = file.read(_AHEAD * _STEP)
+            sessions_beyond = file.read(_MAX_FRAMES_AHEAD * _STEP)
     except FileNotFoundError:
         return False
-    return _is_lost(header, sums, list(_raw(beyond, 0)))
+    return _is_lost(header, sums, list(_frames(sessions_beyond, 0)))
 
 
-def _goes_on(file: FileIO, header: _Header, start: int) -> bool:
-    """A quick look before the careful one: is any of the next frames of this journal, and not of the one before?"""
-    for number in range(_AHEAD):
+def _continues(file: FileIO, header: _Header, start: int) -> bool:
+    """Whether any of the next frames belongs to this journal and not to an earlier one: a quick first look."""
+    for number in range(_MAX_FRAMES_AHEAD):
         file.seek(start + number * _STEP)
         head = file.read(_FRAME_HEADER)
         if len(head) < _FRAME_HEADER:
@@ -225,7 +225,7 @@ def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, byte
             reached = number
     before = b""
     for head, data in raw[reached:]:
-        # One that goes on from the end of a transaction, by its checksum too: remains of failed attempts do not.
+        # A frame that continues the end of a transaction, checksum included, unlike remains of failed attempts.
         if any(before[4:8]) and list(_intact(header, struct.unpack_from(">II", before, 16), [(head, data)])):
             return True
         before = head if head[8:16] == header.salts else b""
@@ -243,8 +243,8 @@ def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, b
         yield WalFrame(number, size, data)
 
 
-def _intact_alone(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
-    """Frames of this journal that fit the checksum of the one before, whatever is wrong with that."""
+def _separately_intact(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[WalFrame]:
+    """Frames of this journal that continue the checksum of the one before, even if that one is damaged."""
     before = b""
     for head, data in raw:
         if before:
@@ -252,7 +252,7 @@ def _intact_alone(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterat
         before = head
 
 
-def _raw(wal: bytes, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
+def _frames(wal: bytes, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
     for start in range(first, len(wal) - _STEP + 1, _STEP):
         yield wal[start : start + _FRAME_HEADER], wal[start + _FRAME_HEADER : start + _STEP]
 

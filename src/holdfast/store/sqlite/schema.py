@@ -1,7 +1,7 @@
-"""The tables, and how older ones become newer ones.
+"""The tables and their migrations.
 
-`events` is the log. Everything below it is derived and can be rebuilt, except what is nobody's business but this
-machine's: `places` (which work tree is at which session) and `memory` (what is kept under a name).
+`events` is the log. Everything else is derived and can be rebuilt, except what belongs to this machine alone:
+`places` (the current sessions of work trees) and `memory` (values by name).
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 # Values may be large, so the rows are not kept in the index of their names.
 _MEMORY = "CREATE TABLE memory (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 
-# The version in the header is four bytes that nothing protects, and a wrong one would lock the store or let it be
-# migrated twice. The tables are its second witness: so every migration changes them, if only by a name.
+# Nothing protects the version in the header, and a wrong one would lock the store or have it migrated twice. The
+# tables confirm it: so every migration must change them, if only a name.
 MIGRATIONS: Sequence[str] = (_FIRST, _MEMORY)
 
 
@@ -91,13 +91,13 @@ def version_of(connection: apsw.Connection) -> int:
 
 
 def tables_of(connection: apsw.Connection) -> dict[str, tuple[object, ...]]:
-    """Tables and indexes, with how each was made. What SQLite keeps for its own plans is left out."""
+    """Tables and indexes with the SQL that made them, without SQLite's own statistics."""
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1'")
     return {f"{row[0]} {row[1]}": row[2:] for row in rows}
 
 
 def due_tables(migrations: Sequence[str] = MIGRATIONS) -> Iterator[dict[str, tuple[object, ...]]]:
-    """The tables of each version, from the one before the first."""
+    """The tables of each version, beginning with none."""
     fresh = apsw.Connection(":memory:")
     try:
         yield {}
@@ -109,7 +109,7 @@ def due_tables(migrations: Sequence[str] = MIGRATIONS) -> Iterator[dict[str, tup
 
 
 def version_of_tables(connection: apsw.Connection, migrations: Sequence[str] = MIGRATIONS) -> int | None:
-    """The version whose tables these are; None when they are damaged, or a newer program's."""
+    """The version whose tables these are; None when they are damaged or newer."""
     try:
         present = tables_of(connection)
     except (apsw.Error, UnicodeDecodeError):
@@ -118,7 +118,7 @@ def version_of_tables(connection: apsw.Connection, migrations: Sequence[str] = M
 
 
 def refuse_others(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Raise when the header gives another version than the tables, or one that this program does not know."""
+    """Raise when the header's version is not that of the tables, or unknown to this program."""
     header, tables = version_of(connection), version_of_tables(connection, migrations)
     if tables is not None and tables != header:
         raise Damaged(
@@ -135,13 +135,13 @@ def refuse_others(connection: apsw.Connection, path: str, migrations: Sequence[s
 
 
 def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Bring the tables up to this program's version, all steps or none."""
+    """Upgrade the tables to this program's version, all steps or none."""
     if version_of(connection) == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         refuse_others(connection, path, migrations)
-        for step in migrations[version_of(connection) :]:  # again: another process may have been quicker
+        for step in migrations[version_of(connection) :]:  # read again: another process may have been first
             connection.execute(step)
         connection.pragma("application_id", APPLICATION)
         connection.pragma("user_version", len(migrations))

@@ -1,4 +1,4 @@
-"""The SQLite store: transactions, listings, and the places this machine remembers."""
+"""The SQLite store: one file, its transactions, and erasing from it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import apsw
 
 from holdfast.core.clock import MAX_CLOCK
 from holdfast.core.envelope import Event
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import Busy, Failed, HoldfastError
 from holdfast.core.model import Row
 from holdfast.core.state import State
+from holdfast.machine import files
+from holdfast.machine.wall import Wall
 from holdfast.store import listing
 from holdfast.store.interface import (
     UNSEEN,
@@ -30,17 +32,17 @@ from holdfast.store.interface import (
     RefusalCheck,
     UnsoundEvents,
 )
-from holdfast.store.journal import Journal
+from holdfast.store.journal import Journal, JournalTransaction
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.sqlite.errors import speaking, spoken
+from holdfast.store.sqlite.errors import explain, explaining
 from holdfast.store.sqlite.tables import SqliteTables
-from holdfast.store.transaction_base import Writing
 
 _WRITE = "write to the store"
+_ERASE_PATIENCE = 0.2  # seconds: reading must not wait long for another reader
 
 
 class SqliteStore:
-    """One file. `writer` is asked only when something is written: reading needs no identity."""
+    """One file. `writer` is called only to write: reading needs no identity."""
 
     def __init__(
         self,
@@ -57,7 +59,8 @@ class SqliteStore:
             opening.create(path)
         self._writer, self._wall, self._salt = writer, wall, salt
         self._open()
-        self._finish_erasing()
+        if os.path.lexists(_erasing_mark(path)):
+            _continue_erasing(self._connection, path)
         self._heal_clock()
 
     def _open(self) -> None:
@@ -66,33 +69,33 @@ class SqliteStore:
         self._journal = Journal(self._tables, writer=self._writer, wall=self._wall, salt=self._salt)
 
     def _heal_clock(self) -> None:
-        """Earlier versions had one clock for all sessions, and a peer could run it to its end. Where one did,
-        listings and search still show what that made of sessions: they are derived anew, once.
+        """Earlier versions had one clock for all sessions, which a peer could run to its end. Sessions that this
+        affected are derived again, once: their listings and search entries are still wrong.
         """
-        with suppress(HoldfastError):  # whatever is in the way, states are right without it
+        with suppress(HoldfastError):  # states are right without it
             with self._reading():
                 sql = "SELECT 1 FROM facts WHERE name = 'clock' AND value > ?"
                 absurd = list(self._connection.execute(sql, (MAX_CLOCK,)))
             if absurd:
                 with self.transaction():
-                    for session in self._tables.beyond(MAX_CLOCK):
+                    for session in self._tables.sessions_beyond(MAX_CLOCK):
                         self._journal.refold(session)
                     self._connection.execute("DELETE FROM facts WHERE name = 'clock'")
 
     def close(self) -> None:
-        with speaking("close the store", self.path):
+        with explaining("close the store", self.path):
             self._connection.close()
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
     def transaction(self, *, patience: float | None = None, about: str | None = None) -> SqliteTransaction:
-        del about  # near by, asking costs next to nothing
+        del about  # only saves round trips to a server
         return SqliteTransaction(self._connection, self._tables, self._journal, self.path, patience=patience)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """One moment of the store, however many queries."""
-        with speaking("read the store", self.path):
+        """All queries in the block see the same moment of the store."""
+        with explaining("read the store", self.path):
             if self._connection.in_transaction:
                 yield
                 return
@@ -149,7 +152,7 @@ class SqliteStore:
             return self._tables.latest_place()
 
     def version(self) -> int:
-        with speaking("read the store", self.path):
+        with explaining("read the store", self.path):
             return int(self._connection.pragma("data_version"))
 
     def local_state_version(self) -> str:
@@ -161,7 +164,7 @@ class SqliteStore:
             return self._tables.local_state()
 
     def listen(self) -> None:
-        """A file tells nobody; asking for its version costs next to nothing."""
+        """A file notifies nobody; its version is cheap to poll."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         with self._reading():
@@ -198,22 +201,14 @@ class SqliteStore:
                 return int(row[0])
         return None
 
-    # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
+    # ── erasing, backups and repair ──────────────────────────────────────────────────────────────────────
 
     def erase(self, session: str, deletion: Draft) -> None:
-        from holdfast.store.sqlite import erase
-
-        erase.announce(self.path)
+        _announce_erasing(self.path)
         with self.transaction() as transaction:
             transaction.record(session, deletion)
-        if os.path.lexists(erase.mark(self.path)):
-            erase.finish_or_say(self._connection, self.path)
-
-    def _finish_erasing(self) -> None:
-        if os.path.lexists(self.path + ".erasing"):
-            from holdfast.store.sqlite import erase
-
-            erase.finish(self._connection, self.path)
+        if os.path.lexists(_erasing_mark(self.path)):
+            _erase_now(self._connection, self.path)
 
     def own_id(self, session: str) -> str:
         return session  # a file is one person's
@@ -237,9 +232,9 @@ class SqliteStore:
         return ()
 
     def restore(self, path: str, refuses: RefusalCheck = lambda _session, _events: None) -> CopyResult:
-        from holdfast.store import store_copy
+        from holdfast.store.sqlite import backup
 
-        return store_copy.unite(self, path, refuses)
+        return backup.restore(self, path, refuses)
 
     def check(self) -> Iterator[Damage]:
         from holdfast.store.sqlite import check
@@ -247,7 +242,7 @@ class SqliteStore:
         return check.check(self._connection, self._tables, self.path)
 
     def repair(self) -> list[str]:
-        """Repairs the file and opens it anew: a damaged one may have to be replaced."""
+        """Repairs the file and opens it again: a damaged one may have to be replaced."""
         from holdfast.store.sqlite import repair
 
         self.close()
@@ -257,7 +252,7 @@ class SqliteStore:
             self._open()
 
 
-class SqliteTransaction(Writing):
+class SqliteTransaction(JournalTransaction[SqliteTables]):
     """The right to write, from `with` to the end of its block: all of it happens, or nothing."""
 
     def __init__(
@@ -271,20 +266,19 @@ class SqliteTransaction(Writing):
     ) -> None:
         super().__init__(journal, tables)
         self._connection = connection
-        self._tables = tables
         self._path = path
         self._patience = patience
 
     def __enter__(self) -> Self:
         if self._patience is not None:
-            self._connection.set_busy_handler(opening.Patience(self._patience))
+            self._connection.set_busy_handler(opening.BusyHandler(self._patience))
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except (apsw.Error, OSError, MemoryError) as error:
-            raise (spoken(error, _WRITE, self._path) or error) from None
+            raise (explain(error, _WRITE, self._path) or error) from None
         finally:
             if self._patience is not None:
-                self._connection.set_busy_handler(opening.Patience())
+                self._connection.set_busy_handler(opening.BusyHandler())
         self._tables.begin()
         self._journal.begin()
         return self
@@ -296,31 +290,21 @@ class SqliteTransaction(Writing):
             try:
                 self._journal.flush()
                 if self._journal.erased:
-                    self._announce_erasing()
+                    _announce_erasing(self._path)
                 self._connection.execute("COMMIT")
             except BaseException as failed:  # noqa: BLE001 (raised again below)
                 error = failed
             else:
                 if self._journal.erased:
-                    self._erase()
+                    # By a deletion made here or received: the bytes go too, as soon as readers let go.
+                    self._journal.erased = False
+                    _continue_erasing(self._connection, self._path)
                 return
         self._journal.forget()
         self._tables.forget()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
-        raise (spoken(error, _WRITE, self._path) or error) from None
-
-    def _announce_erasing(self) -> None:
-        from holdfast.store.sqlite import erase
-
-        erase.announce(self._path)
-
-    def _erase(self) -> None:
-        """Data was dropped, by a deletion made here or received: its bytes go too, as soon as readers let go."""
-        from holdfast.store.sqlite import erase
-
-        self._journal.erased = False
-        erase.finish(self._connection, self._path)
+        raise (explain(error, _WRITE, self._path) or error) from None
 
     def receive(self, events: Iterable[Event], *, own_only: bool = False) -> int:  # noqa: ARG002 (a file is one's own)
         place = self._tables.latest_place()
@@ -343,3 +327,69 @@ class SqliteTransaction(Writing):
         run("INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (known.id, known.name))
         for kind, value in known.evidence:
             run("INSERT OR IGNORE INTO evidence (kind, value, project) VALUES (?, ?, ?)", (kind, value, known.id))
+
+
+# ── erasing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+# Emptied rows leave their bytes in free pages, so the whole file is written anew and the journal truncated. A mark
+# next to the store says that this is under way: after a power cut, whoever opens the store next continues it.
+
+
+def _erasing_mark(path: str) -> str:
+    return path + ".erasing"
+
+
+def _announce_erasing(path: str) -> None:
+    files.write_atomic(_erasing_mark(path), b"The store is being rewritten without deleted data.\n")
+
+
+def _erase_now(connection: apsw.Connection, path: str) -> None:
+    """Erase the bytes of what was deleted. Errors only mean that bytes are left: the deletion itself is done."""
+    try:
+        _rewrite_without_deleted(connection, path)
+    except Busy:
+        raise Busy(
+            "the session is deleted, but other processes still read the old file",
+            hint="Close them (a dashboard, a watch); the next command finishes the erasing.",
+            file=path,
+        ) from None
+    except HoldfastError as error:
+        raise Failed(
+            f"the session is deleted, but its bytes are not erased yet: {error.message}",
+            hint="Fix that; the next command finishes the erasing.",
+            operation="erase a session",
+            file=path,
+        ) from None
+
+
+def _continue_erasing(connection: apsw.Connection, path: str) -> None:
+    """Erase if that is possible now. If not, the mark stays for the next time, and doctor reports it."""
+    connection.set_busy_handler(opening.BusyHandler(_ERASE_PATIENCE))
+    try:
+        with suppress(HoldfastError):
+            _rewrite_without_deleted(connection, path)
+    finally:
+        connection.set_busy_handler(opening.BusyHandler())
+
+
+def _rewrite_without_deleted(connection: apsw.Connection, path: str) -> None:
+    from holdfast.store.sqlite import quarantine
+
+    with explaining("erase a session", path):
+        deleted = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE deleted <> 0")]
+        quarantine.forget(path, deleted)
+        _forget_leftovers(os.path.dirname(path))
+        connection.execute("VACUUM")
+        for row in connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"):
+            if row[0]:
+                raise Busy("other processes still read the old file")
+        if os.path.lexists(_erasing_mark(path)):
+            os.unlink(_erasing_mark(path))
+            files.sync_directory(os.path.dirname(path))
+
+
+def _forget_leftovers(directory: str) -> None:
+    """Remove temporary files of killed processes: they may hold text."""
+    for path in files.abandoned_temporaries(directory, Wall().now()):
+        with suppress(FileNotFoundError):  # somebody else removed it
+            os.unlink(path)

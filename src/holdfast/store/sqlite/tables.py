@@ -14,9 +14,8 @@ from holdfast.core.envelope import Event, StreamHead
 from holdfast.core.errors import Damaged
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival, KnownProject, LocalState
-from holdfast.store.snapshots import StoredState
 from holdfast.store.sqlite.errors import SAVES
-from holdfast.store.summary import SessionSummary
+from holdfast.store.tables import SessionSummary, StoredState
 
 _OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 COLUMNS = f"w.id, {_OWN}"
@@ -31,9 +30,9 @@ class SqliteTables:
         self._run_many = connection.executemany
         self._sessions: dict[str, int] = {}
         self._writers: dict[str, int] = {}
-        # The place of the last event, where SQLite cannot know it: that event was taken out again.
+        # The place of the last event where SQLite cannot know it, because that event was removed.
         self._place: int | None = None
-        self._place_is_known = True
+        self._place_is_current = True
 
     def forget(self) -> None:
         """After a rollback the numbers given to new sessions and writers are free again."""
@@ -83,18 +82,18 @@ class SqliteTables:
 
     def begin(self) -> None:
         """A transaction has begun: others may have written meanwhile."""
-        self._place_is_known = False
+        self._place_is_current = False
 
     def _find_place(self) -> None:
-        """Where the next event stands: nearly always, after the last row."""
+        """Determine the place of the next event: nearly always behind the last row."""
         place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
         if place is not None and not (type(place) is int and 0 <= place <= MAX_SAFE_INTEGER):
-            raise Damaged("the store is damaged (where the next event would stand is not a number)", hint=SAVES)
+            raise Damaged("the store is damaged (the place of the next event is not a number)", hint=SAVES)
         self._place = place if place is not None and place > self.latest_place() else None
-        self._place_is_known = True
+        self._place_is_current = True
 
-    def hold_place(self) -> None:
-        """Before events are taken out: no later one is given a place that was somebody's already."""
+    def reserve_places(self) -> None:
+        """Called before events are removed, so that their places are not given out again."""
         self._run(
             "INSERT INTO facts (name, value) VALUES ('place', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)",
             (self.latest_place(),),
@@ -111,7 +110,7 @@ class SqliteTables:
         return any(self.has_key(session, key) for key in keys)
 
     def expect(self, session: str, keys: Iterable[str]) -> None:
-        """Each is as near as all of them."""
+        """One lookup for all keys would gain nothing here."""
 
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         ref = self.ref(session)
@@ -121,11 +120,11 @@ class SqliteTables:
         return [event for event in events if not self._one(sql, (ref, event.clock, bytes.fromhex(event.hash)))]
 
     def insert(self, events: Sequence[Event]) -> None:
-        if not self._place_is_known:
+        if not self._place_is_current:
             self._find_place()
         for event in events:
             place = None if self._place is None else self._place + 1
-            self._place = None  # from here on SQLite's own counting is right again
+            self._place = None  # from here on, SQLite counts right again
             self._run(
                 "INSERT INTO events"
                 " (ord, session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
@@ -154,8 +153,8 @@ class SqliteTables:
         for *row, double in rows:
             yield event_of(session, row), bool(double)
 
-    def beyond(self, clock: int) -> list[str]:
-        """The sessions with an event of a larger clock."""
+    def sessions_beyond(self, clock: int) -> list[str]:
+        """The sessions with an event beyond this clock."""
         sql = "SELECT id FROM sessions WHERE (SELECT max(clock) FROM events WHERE session = ref) > ?"
         return [str(row[0]) for row in self._run(sql, (clock,))]
 
@@ -184,10 +183,10 @@ class SqliteTables:
     def _name(self, table: str, ref: int) -> str:
         for (name,) in self._run(f"SELECT id FROM {table} WHERE ref = ?", (ref,)):  # noqa: S608 (constants)
             return str(name)
-        raise Damaged("the store is damaged (an event of nobody)", hint=SAVES)
+        raise Damaged("the store is damaged (an event's session or writer is missing)", hint=SAVES)
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
-        # Without an index of its own, which every append would pay for: a session is walked quickly enough.
+        # No index for this, which every append would pay for: scanning a session is quick enough.
         rows = self._run(
             f"SELECT {_OWN} FROM events e WHERE e.session = ? AND e.writer = ? AND e.seq BETWEEN ? AND ?"  # noqa: S608
             " ORDER BY e.seq, e.clock, e.hash",
@@ -204,14 +203,14 @@ class SqliteTables:
         )
         return (event_of(session, row) for row in rows)
 
-    def take_out(self, events: Iterable[Event]) -> None:
-        self.hold_place()
+    def remove(self, events: Iterable[Event]) -> None:
+        self.reserve_places()
         for event in events:
             self._run(
                 "DELETE FROM events WHERE session = ? AND clock = ? AND hash = ?",
                 (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
             )
-        self.begin()  # the last row may not stand any more where the next one must come after
+        self.begin()  # the last row may be removed, so that the next place must be determined again
 
     def mark_duplicates(self, session: str) -> bool:
         marked = self._run(
@@ -225,27 +224,27 @@ class SqliteTables:
         stopped = [row for row in marked if row[0]]
         return bool(stopped)
 
-    def leave(self, session: str) -> None:
+    def clear_places(self, session: str) -> None:
         self._run("DELETE FROM places WHERE session = ?", (session,))
 
     def drop_words(self, session: str) -> None:
         self._run("DELETE FROM words WHERE session = ?", (self.ref(session),))
 
-    # ── beside the log ───────────────────────────────────────────────────────────────────────────────────
+    # ── local state ──────────────────────────────────────────────────────────────────────────────────────
 
     def remembered(self, name: str) -> bytes | None:
         for (value,) in self._run("SELECT value FROM memory WHERE name = ?", (name,)):
-            return _kept(value)
+            return _memory_value(value)
         return None
 
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
-        # Names are compared as bytes of UTF-8, where a longer name that begins so stands right after the prefix.
+        # Names are compared as UTF-8 bytes: those with the prefix follow right behind it.
         rows = self._run("SELECT name, value FROM memory WHERE name >= ? ORDER BY name", (prefix,))
         values: dict[str, bytes] = {}
         for name, value in rows:
             if not name.startswith(prefix):
                 break
-            values[name] = _kept(value)
+            values[name] = _memory_value(value)
         return values
 
     def remember(self, name: str, value: bytes | None) -> None:
@@ -255,9 +254,7 @@ class SqliteTables:
             self._run("INSERT OR REPLACE INTO memory (name, value) VALUES (?, ?)", (name, value))
 
     def local_state_version(self) -> str:
-        """A digest of what stands beside the log. Of what is kept under names, only what was kept last is looked at:
-        keeping something anew gives it a new row, the last one.
-        """
+        """A digest of the local state. Of the memory it reads only the last row: a new value makes a new row."""
         rows = [
             *self._run("SELECT path, session FROM places ORDER BY path"),
             *self._run("SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM evidence)"),
@@ -280,25 +277,25 @@ class SqliteTables:
         )
 
     def missing_events(self) -> frozenset[str]:
-        """The names of what a repair could not bring back."""
+        """The names of events that a repair could not bring back."""
         return frozenset(str(row[0]) for row in self._run("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
 
     def record_missing(self, names: Iterable[str]) -> None:
         for name in names:
             self._run("INSERT OR IGNORE INTO facts (name, value) VALUES (?, '')", (name,))
 
-    def forget_under(self, prefix: str) -> bool:
-        """Nothing is kept under names that begin so any more; says whether anything was."""
+    def delete_under(self, prefix: str) -> bool:
+        """Delete all values whose names begin with the prefix; False if there were none."""
         end = prefix + "\U0010ffff"
         return bool(list(self._run("DELETE FROM memory WHERE name >= ? AND name < ? RETURNING 1", (prefix, end))))
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
     def only_added(self, session: str, version: int) -> bool:  # noqa: ARG002
-        return False  # one machine's processes seldom meet at a session, and no column is worth it
+        return False  # processes of one machine seldom write to the same session: not worth a column
 
     def save(self, session: str, version: int, summary: SessionSummary, *, anew: bool) -> None:  # noqa: ARG002
-        # Indexed columns apart: setting them, even to what they are, would write their index pages each time.
+        # Without indexed columns: setting them, even to the same value, would write their index pages each time.
         self._run(
             "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"
             " name = ?, device = ?, working_ms = ?, archived = ?, deleted = ? WHERE ref = ?",
@@ -363,14 +360,14 @@ class SqliteTables:
         return bool(dropped)
 
 
-def _kept(value: object) -> bytes:
+def _memory_value(value: object) -> bytes:
     if not isinstance(value, bytes):
-        raise Damaged("the store is damaged (what is kept under a name cannot be read)", hint=SAVES)
+        raise Damaged("the store is damaged (a value in its memory cannot be read)", hint=SAVES)
     return value
 
 
 def event_of(session: str, row: Sequence[Any]) -> Event:
-    """An event from its row. Whether it is true is checked by whoever verifies chains, not here."""
+    """An event from its row; its hash is not checked here."""
     writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
     try:
         if type(seq) is type(clock) is type(at) is type(v) is int:

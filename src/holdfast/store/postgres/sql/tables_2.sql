@@ -6,7 +6,7 @@ ALTER TABLE holdfast.sessions NO FORCE ROW LEVEL SECURITY;
 ALTER TABLE holdfast.events NO FORCE ROW LEVEL SECURITY;
 
 -- Every member who may write to a session fills in its row, and every listing of the others shows it.
--- Programs cut what they save to these bounds (store/summary.py): no event can make a row that is refused.
+-- Programs cut what they save to these bounds (store/tables.py): no event can make a row that is refused.
 ALTER TABLE holdfast.sessions DISABLE TRIGGER USER;
 UPDATE holdfast.sessions SET
     version = CASE WHEN version BETWEEN -9007199254740991 AND 9007199254740991 THEN version ELSE 4503599627370496 END,

@@ -1,0 +1,176 @@
+"""What a member asks about the store: what it is, how they reach it, who else is in it, who sees a session.
+
+The owner of a session shares it, as the person they are; the server checks that once more.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final, NamedTuple
+
+import psycopg
+
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.store.interface import ShareGrant
+from holdfast.store.postgres import schema
+from holdfast.store.postgres.pipeline import StatementPipeline
+from holdfast.store.postgres.store import PostgresStore
+
+# `reltuples` is negative until a table was analyzed.
+_LOG: Final = (
+    "SELECT count(*), count(*) FILTER (WHERE reltuples < 0), coalesce(sum(greatest(reltuples, 0)), 0)::bigint"
+    " FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass)"
+)
+_PROVEN: Final = ("verify-ca", "verify-full")
+
+
+class ServerInfo(NamedTuple):
+    """Sizes cover all vaults of the database; `events` is the server's estimate, None before it has one."""
+
+    server: str
+    version: int
+    vault: str
+    person: str
+    partitions: int
+    events: int | None
+    bytes: int
+    # Whether row-level security does not bind this person.
+    above: bool
+    # Whether the connection stays within this machine; whether it is encrypted, and the server proved who it is.
+    local: bool
+    encrypted: bool
+    proven: bool
+
+
+def server_info(store: PostgresStore) -> ServerInfo:
+    return store.run_query(lambda pipeline: _read_info(pipeline, store.vault), "look at the store")
+
+
+def _read_info(pipeline: StatementPipeline, vault: int) -> ServerInfo:
+    above = pipeline.value("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = CURRENT_USER")
+    sizes = pipeline.value(
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
+        " WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'"
+    )
+    ((partitions, unknown, events),) = pipeline.query(_LOG)
+    encrypted = pipeline.connection.pgconn.ssl_in_use
+    return ServerInfo(
+        server=str(pipeline.value("SHOW server_version")),
+        version=schema.version_of(pipeline.connection),
+        vault=str(pipeline.value("SELECT name FROM holdfast.mine WHERE vault = %s", (vault,))),
+        person=str(pipeline.value("SELECT CURRENT_USER::text")),
+        partitions=int(partitions),
+        events=None if unknown else int(events),
+        bytes=int(sizes),
+        above=bool(above),
+        local=_is_local(pipeline.connection.info),
+        encrypted=encrypted,
+        proven=encrypted and pipeline.connection.info.get_parameters().get("sslmode") in _PROVEN,
+    )
+
+
+def _is_local(info: psycopg.ConnectionInfo) -> bool:
+    """A socket, or an address that no other machine has."""
+    if info.host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(info.hostaddr).is_loopback
+    except (ValueError, psycopg.NotSupportedError):
+        return False
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_WORDS: Final = {False: "read", True: "write"}
+
+
+class _SharedSession(NamedTuple):
+    ref: int
+    owner: str
+    everyone: str
+    myself: str
+
+
+def people(store: PostgresStore) -> list[str]:
+    """Everybody in the vault."""
+    return store.run_query(lambda pipeline: _people(pipeline, store.vault))
+
+
+def _people(pipeline: StatementPipeline, vault: int) -> list[str]:
+    rows = pipeline.query("SELECT person FROM holdfast.teammates WHERE vault = %s ORDER BY person", (vault,))
+    return [str(person) for (person,) in rows]
+
+
+def shares(store: PostgresStore, session: str) -> list[ShareGrant]:
+    """Whom a session is shared with, every member first. Who is not the owner sees no other person's share."""
+
+    def look(pipeline: StatementPipeline) -> list[ShareGrant]:
+        shared = _shared_session(pipeline, store, session)
+        rows = pipeline.query(
+            "SELECT person, writes FROM holdfast.shares WHERE session = %s ORDER BY person", (shared.ref,)
+        )
+        everyone = [ShareGrant(None, shared.everyone == _WORDS[True])] if shared.everyone else []
+        return everyone + [ShareGrant(str(person), bool(writes)) for person, writes in rows]
+
+    return store.run_query(look)
+
+
+def share(store: PostgresStore, session: str, person: str | None, writes: bool) -> None:
+    """Let another member, or every member, read a session, or write to it too. The last call counts."""
+    with store.transaction():
+        pipeline = _active_pipeline(store)
+        shared = _own_session(pipeline, store, session)
+        if person is None:
+            pipeline.send("UPDATE holdfast.sessions SET everyone = %s WHERE ref = %s", (_WORDS[writes], shared.ref))
+            return
+        if person == shared.myself:
+            raise Invalid("the session is yours already", hint="Name another member.", session=session)
+        known = _people(pipeline, store.vault)
+        if person not in known:
+            others = ", ".join(name for name in known if name != shared.myself)
+            hint = f"Others are: {others}" if others else "There is nobody else: holdfast store admit PERSON"
+            raise NotFound(f"{person!a} is not a member of this vault", hint=hint, session=session)
+        pipeline.send(
+            "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT (session, person) DO UPDATE SET writes = excluded.writes",
+            (shared.ref, store.vault, person, writes),
+        )
+
+
+def unshare(store: PostgresStore, session: str, person: str | None) -> None:
+    """Take a share back; that of every member and those of single ones are independent."""
+    with store.transaction():
+        pipeline = _active_pipeline(store)
+        shared = _own_session(pipeline, store, session)
+        if person is None:
+            if not shared.everyone:
+                raise NotFound("the session is not shared with everyone", session=session)
+            pipeline.send("UPDATE holdfast.sessions SET everyone = '' WHERE ref = %s", (shared.ref,))
+            return
+        sql = "DELETE FROM holdfast.shares WHERE session = %s AND person = %s RETURNING 1"
+        if pipeline.value(sql, (shared.ref, person)) is None:
+            raise NotFound(
+                f"the session is not shared with {person!a}",
+                hint="Everyone may see it: holdfast store unshare ID --everyone" if shared.everyone else None,
+                session=session,
+            )
+
+
+def _active_pipeline(store: PostgresStore) -> StatementPipeline:
+    assert store.active is not None
+    return store.active
+
+
+def _shared_session(pipeline: StatementPipeline, store: PostgresStore, session: str) -> _SharedSession:
+    sql = "SELECT ref, owner, everyone, CURRENT_USER::text FROM holdfast.sessions WHERE vault = %s AND id = %s"
+    for row in pipeline.query(sql, (store.vault, session)):
+        return _SharedSession(*row)
+    raise NotFound("there is no such session", session=session)
+
+
+def _own_session(pipeline: StatementPipeline, store: PostgresStore, session: str) -> _SharedSession:
+    shared = _shared_session(pipeline, store, session)
+    if shared.owner != shared.myself:
+        raise Refused("only its owner can share a session", hint=f"Ask {shared.owner!a}.", session=session)
+    return shared
