@@ -227,6 +227,6 @@ def test_branch_of_an_imported_session_is_said_to_be_missing_where_it_is(cli: Ca
     assert f"There is no branch {branch} here" in refused.err
     assert "git switch" not in refused.err
     cli.git("branch", branch)
-    assert f"{branch} was begun without a branch to return to" in cli("stop", *end).err
+    assert f"{branch} has no branch to return to" in cli("stop", *end).err
     cli.git("branch", "-D", branch)
     assert cli("stop").code == 0

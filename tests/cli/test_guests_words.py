@@ -209,7 +209,7 @@ def test_guest_does_not_choose_the_branch_that_stop_discards(guested: Guested, w
     for how in ("--discard", "--keep"):
         message = guested.refused(1, "stop", how)["message"]
         assert (
-            "not on the session's branch session/" if words else "'precious' was said by 'phone (guest)'"
+            "not on the session's branch session/" if words else "'precious' was set by 'phone (guest)'"
         ) in message
     assert "precious" in guested.git("branch", "--list", "precious")
     if words:

@@ -137,7 +137,7 @@ def test_resume_of_another_devices_session_runs_no_program(traps: Traps) -> None
         answer = room.at("b", "resume", session, "--force", "--json")
         assert answer.code == 0, answer
         assert traps.names() == []
-        differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["context"]}
+        differences = {item["what"]: item["detail"] for item in json.loads(answer.out)["ground"]}
         assert "tracked.txt" in differences["dirty"], differences
         assert "inner" in differences["dirty"], differences
 
@@ -192,7 +192,7 @@ def test_partial_clone_fetches_nothing_when_an_object_is_missing(desk: Desk, tra
     (desk.project / "tracked.txt").write_text("changed\n")
     answer = desk.call("file", "tracked.txt", "--action", "modified")
     assert (answer.code, traps.names()) == (0, [])
-    assert "without counts of lines" in answer.err
+    assert "without line counts" in answer.err
     assert last_file(desk)["lines_added"] is None
 
 
@@ -278,7 +278,7 @@ def test_recording_goes_on_and_says_so_when_git_cannot_be_read(desk: Desk, spoil
     spoil(desk.project)
     answer = desk.call("file", "tracked.txt", "--action", "modified")
     assert answer.code == 0, answer
-    assert "Recorded without counts of lines" in answer.err
+    assert "Recorded without line counts" in answer.err
     assert desk.call("start", "Go on", "--replace").code == 0
     assert desk.call("note", "it goes on").code == 0
 
@@ -330,7 +330,9 @@ def test_every_verb_runs_no_program_that_a_repository_names(room: Room, traps: T
     answer = room.run(verb.argv)
     if verb.argv in (("stop", "--keep"), ("stop", "--discard")):
         assert answer.code == 1, answer
-        assert "Holdfast runs no program that a repository names" in answer.err or "not committed" in answer.err
+        assert (
+            "Holdfast runs no program configured by a repository" in answer.err or "uncommitted changes" in answer.err
+        )
     else:
         assert answer.code == 0, answer
     assert traps.names() == []

@@ -78,7 +78,7 @@ def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_ow
     with ada.keeper() as keeper:
         goals = {row.goal: row.id for row in keeper.history(limit=None)}
         assert set(goals) == {"Build the shop", "Private"}
-        with pytest.raises(Refused, match="by no device of yours"):
+        with pytest.raises(Refused, match="not by one of your devices"):
             keeper.session(session).stop(discard=True)
         keeper.session(goals["Private"]).complete()
         keeper.session(session).resume()

@@ -112,7 +112,7 @@ def test_reference_is_ambiguous_when_a_members_whole_id_begins_an_own_one(two: T
                 transaction.record(taken, draft(NativeLinked(agent="claude", id="x")))
             members.share(store, taken, two.ada_is, True)
     with two.ada.keeper() as keeper:
-        with pytest.raises(Invalid, match="could be 3 sessions"):
+        with pytest.raises(Invalid, match="matches 3 sessions"):
             keeper.session(hers[:8])
         assert keeper.session(hers).id == hers
 

@@ -285,9 +285,9 @@ def test_keep_after_a_detached_start(session: Path) -> None:
 def test_keep_when_the_old_branch_is_gone(session: Path) -> None:
     """A deleted branch is not made again by guessing."""
     sh(session, "branch", "-q", "-D", "main")
-    with pytest.raises(Refused, match=r"main, where .* is gone"):
+    with pytest.raises(Refused, match=r"main, from which .* was created, no longer exists"):
         keep(GitBranches(str(session)), BRANCH, "main", MESSAGE)
-    with pytest.raises(Refused, match="is gone"):
+    with pytest.raises(Refused, match="no longer exists"):
         discard(GitBranches(str(session)), BRANCH, "main")
     assert on(session) == BRANCH
 

@@ -294,7 +294,7 @@ def test_tree_with_too_many_changes_is_not_compared_and_says_so(
     shop.stop()
     session = shop.session()
     assert session.files == []
-    assert "more than 3" in str(session.extra["work_tree"])
+    assert "more than the limit of 3" in str(session.extra["work_tree"])
     monkeypatch.setattr(tree_snapshot, "look", lambda *_: pytest.fail("it was just found to be too much"))
     shop.prompt("Again")
     assert shop.errors() == []

@@ -58,7 +58,7 @@ def printed(session: SessionHandle) -> str:
     with pytest.raises(Refused) as caught:
         session.resume()
     lines = (caught.value.hint or "").splitlines()
-    assert lines[-1].startswith("Or go on regardless")
+    assert lines[-1].startswith("Or resume anyway")
     (line,) = lines[:-1]
     what, _, command = line.partition(": ")
     return command if what == "commit" else line

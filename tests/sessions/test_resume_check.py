@@ -140,7 +140,7 @@ def test_another_branch_at_the_same_commit_is_told(devices: Devices) -> None:
     git_at(devices.here, "switch", "-q", "-c", "feature")
     found = told(left(devices))
     assert found == {"branch": ResumeDifference(
-        "branch", "the session is on branch feature, and here is main", "git fetch && git switch feature",
+        "branch", "the session is on branch feature, but main is checked out here", "git fetch && git switch feature",
         blocking=False,
     )}  # fmt: skip
 

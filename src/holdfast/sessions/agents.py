@@ -1,4 +1,4 @@
-"""The agent handle: an agent's life in a session, and the block of code that is one."""
+"""The handle of one agent in a session, which is also a context manager around the agent's work."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_PID = 2**31 - 1
 
 
 class AgentHandle:
-    """An agent by its id. Several may have it: what was said of one through this is said of that one from then on."""
+    """An agent by its id. Several agents may share an id: once a verb chose one of them, the handle stays with it."""
 
     def __init__(self, session: Work, agent_id: str, ref: str | None = None) -> None:
         self.session = session
@@ -53,7 +53,7 @@ class AgentHandle:
 
     def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Self:
         if tokens is not None and not 0 <= tokens <= 10**12:
-            raise Invalid("the number of tokens cannot be negative or absurd")
+            raise Invalid("the number of tokens must be from 0 to 1,000,000,000,000")
         return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
 
     def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Self:
@@ -102,11 +102,11 @@ class AgentHandle:
             if self._at_work():
                 self.fail(shorten(message, 500), category=category_of(error))
         except HoldfastError as problem:
-            # The block's own error is the one to see.
+            # The caller must see the error of the block itself.
             error.add_note(f"Holdfast could not record that agent {self.id} failed: {problem.message}")
 
     def _at_work(self) -> bool:
-        """Whether the block has left the agent's end to us."""
+        """Whether the agent has not ended yet, so that the end of the block ends it."""
         return agents.status_of(self.state()) in ("running", "paused")
 
     def _record(self, kind: type[AgentEvent], at: int | None, **fields: object) -> Self:
@@ -159,14 +159,14 @@ def start(
         if awaited is not None and agents.find(state, awaited) is None:
             raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
         if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
-            # It was only planned: now it begins.
+            # It was only planned; now it starts.
             wanted = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
             changes = {name: value for name, value in wanted.items() if value not in (None, getattr(known, name))}
             edited = [AgentEdited(id=known.id, ref=known.ref, **changes)] if changes else []  # type: ignore[arg-type]
             return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
         if known is not None:
             raise Conflict(
-                f"an agent {agent_id} exists already",
+                f"agent {agent_id} already exists",
                 hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
                 session=session.id,
             )
@@ -181,22 +181,20 @@ def start(
 
 
 def process(pid: int | None) -> Process | None:
-    """Which process that is, while it is there; a number alone would soon mean another one."""
+    """Identify the process while it runs: its number alone may soon be reused."""
     if pid is not None and not 0 < pid <= MOST_PID:
         raise Invalid(f"{pid} is not a process id")
     if pid is None:
         return None
     identity = identify(pid)
-    if identity is None:  # gone before we looked: nothing but its absence is known of it
+    if identity is None:  # it has already ended: only that is known of it
         return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
     return Process(*identity)
 
 
 def known_category(category: str) -> str:
     if category not in CATEGORIES:
-        raise Invalid(
-            f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}."
-        )
+        raise Invalid(f"unknown category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}.")
     return category
 
 

@@ -1,18 +1,18 @@
-"""The branch a session may have: opened at its start, squashed into where it came from or thrown away at its end.
+"""The git branch of a session: created at its start, squash-merged (kept) or discarded at its end.
 
-Nothing that is not committed is ever touched. `keep` can be run again after it died anywhere, because each of
-its states is told from the repository alone, never from a note of ours that could be stale:
+Uncommitted work is never touched. `keep` can be repeated after it was killed at any point, because it recognises each
+of its states from the repository alone, never from a note of ours that could be stale:
 
-    on the session branch, clean       nothing happened yet: begin
+    on the session branch, clean       nothing happened yet: start
     on the old branch, clean           switched: merge. If the squash commit was already made, the same merge
-                                       stages nothing, which is the proof that the branch may go
+                                       stages nothing, which proves that the branch can be deleted
     on the old branch, things staged   merged, not committed: true only if the index is exactly the tree that
                                        the merge gives and no file differs from it. Then commit; else it is
-                                       somebody's work, and a refusal
-    session branch gone                done, if the old branch has a commit with this message
+                                       somebody's work: refuse
+    no session branch                  done, if the old branch has a commit with this message
 
 Mirror files are Holdfast's own and do not count as dirt. Where git tracks them they would still stop a switch,
-so they are kept under a ref of this work tree meanwhile, and put back wherever nobody wrote since.
+so they are kept under a ref of this work tree meanwhile, and restored where nobody wrote in between.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class OpenedBranch(NamedTuple):
 
 
 class KeptBranch(NamedTuple):
-    """The squash commit, None if there was nothing to merge; and where the deleted branch stood."""
+    """The squash commit (None if there was nothing to merge), and the tip of the deleted branch."""
 
     commit: str | None
     tip: str | None
 
 
 class DiscardedBranch(NamedTuple):
-    """Where the deleted branch stood: `git branch NAME TIP` brings it back."""
+    """The tip of the deleted branch: `git branch NAME TIP` restores it."""
 
     tip: str | None
 
@@ -51,18 +51,18 @@ class DiscardedBranch(NamedTuple):
 def open_branch(
     git: GitBranches, name: str, announce: Callable[[OpenedBranch], None] = lambda _: None
 ) -> OpenedBranch:
-    """Go on under a new branch, with everything uncommitted as it is. `announce` is told just before it is made."""
+    """Switch to a new branch and keep uncommitted changes. `announce` is called just before the branch is created."""
     operation = "start --branch"
     if not git.is_repository():
         raise Refused(
-            "There is no git repository here to make a branch in",
+            "There is no git repository here, so no branch can be created",
             hint="Run `git init` first, or leave out --branch.",
             operation=operation,
             file=git.root,
         )
     if not git.has_work_tree():
         raise Refused(
-            "This repository is bare: it has no work tree to put a branch in",
+            "This repository is bare: it has no work tree to check a branch out in",
             hint="Start in a work tree of it (`git worktree add`), or leave out --branch.",
             operation=operation,
             file=git.root,
@@ -75,7 +75,7 @@ def open_branch(
     for taken in ("/".join(parts[: n + 1]) for n in range(len(parts))):
         if taken == came_from or git.branch_exists(taken):
             raise Conflict(
-                f"Branch {taken} exists already" + ("" if taken == name else f", so {name} cannot be made"),
+                f"Branch {taken} already exists" + ("" if taken == name else f", so {name} cannot be created"),
                 hint="Rename or delete it, or leave out --branch.",
                 operation=operation,
             )
@@ -86,7 +86,7 @@ def open_branch(
 
 
 def undo_open(git: GitBranches, opened: OpenedBranch) -> None:
-    """Back to where `open_branch` found things, when the session could not be recorded after all."""
+    """Undo `open_branch`, when the session could not be recorded after all."""
     if opened.commit is None:
         if opened.came_from is not None:
             git.point_head(opened.came_from)
@@ -107,12 +107,14 @@ def keep(
     *,
     born: bool = True,
 ) -> KeptBranch:
-    """Return, squash-merge, commit, delete the session branch. `born=False`: it began before any commit."""
+    """Return, squash-merge, commit, delete the session branch. `born=False`: the session started before the first
+    commit.
+    """
     operation = "stop --keep"
     if came_from is None or came_from == branch:
         _refuse_missing(git, branch, operation)
         raise Refused(
-            f"{branch} was begun without a branch to return to",
+            f"{branch} has no branch to return to",
             hint=f"Merge it where you want it (`git switch BRANCH`, `git merge --squash {branch}`), "
             "then `holdfast stop`.",
             operation=operation,
@@ -152,15 +154,15 @@ def discard(
     if (came_from is None and commit is None) or came_from == branch:
         _refuse_missing(git, branch, operation)
         raise Refused(
-            f"{branch} was begun without a branch to return to",
-            hint="Go where you want to be (`git switch BRANCH`), and delete it there if nothing of it is needed.",
+            f"{branch} has no branch to return to",
+            hint="Switch to another branch (`git switch BRANCH`), and delete it if you do not need it.",
             operation=operation,
         )
     where, tip = _arrive(git, branch, came_from, operation, detached_at=commit)
     if tip is None and where != branch:
         git.put_back(_aside_name(branch))
-        return DiscardedBranch(None)  # an earlier discard got this far
-    if tip is not None:  # without a commit HEAD only gets another name, and no file is touched
+        return DiscardedBranch(None)  # an earlier discard deleted it
+    if tip is not None:  # without a commit, only HEAD is renamed and no file is touched
         _refuse_dirt(git, ignore, operation)
         target = commit if came_from is None else git.tip(came_from)
         _refuse_unwritable(
@@ -192,9 +194,9 @@ def _go_back(git: GitBranches, came_from: str, *, there: bool, tip: str | None) 
 def _arrive(
     git: GitBranches, branch: str, came_from: str | None, operation: str, *, detached_at: str | None = None
 ) -> tuple[str | None, str | None]:
-    """Where HEAD is and where the session branch stands, once both make sense for an ending."""
+    """The branch of HEAD and the tip of the session branch; refuses where the branch cannot be ended from here."""
     if not git.is_repository():
-        raise Refused("There is no git repository here any more", operation=operation, file=git.root)
+        raise Refused("There is no longer a git repository here", operation=operation, file=git.root)
     _refuse_unfinished(git, operation)
     where = git.branch()
     back = where == came_from if came_from is not None else where is None and git.commit_id() == detached_at
@@ -203,7 +205,7 @@ def _arrive(
         at = f"on {where}" if where else f"at {(git.commit_id() or 'no commit')[:12]}, on no branch"
         raise Refused(
             f"The work tree is {at}, not on the session's branch {branch}",
-            hint=f"Run `git switch {branch}`, then this again.",
+            hint=f"Run `git switch {branch}`, then try again.",
             operation=operation,
             file=git.root,
         )
@@ -225,13 +227,13 @@ def _without_commits(
         made = git.find_commit(None, tree=None, message=message)
         if made is None:
             raise NotFound(
-                f"There is no branch {branch} any more",
+                f"Branch {branch} no longer exists",
                 hint="If it is merged already, `holdfast stop` without --keep ends the session.",
                 operation="stop --keep",
             )
         git.put_back(_aside_name(branch))
         return KeptBranch(made, None)
-    # Unborn: the branch is only a name in HEAD, so going back is only another name there.
+    # Without a commit the branch is only a name in HEAD, so returning only changes that name.
     _refuse_dirt(git, ignore, "stop --keep")
     if git.branch_exists(came_from):
         git.switch(came_from)
@@ -241,7 +243,7 @@ def _without_commits(
 
 
 def _is_our_squash(git: GitBranches, old: str | None, tip: str, ignore: Sequence[str]) -> bool:
-    """Whether what is staged on the old branch is the merge of a `keep` that died before its commit."""
+    """Whether the old branch has the staged merge of a `keep` that was killed before its commit."""
     changes = git.changes()
     if any(c.staged == "u" or (c.loose != "." and not is_under(c.path, ignore)) for c in changes):
         return False
@@ -274,9 +276,9 @@ def _merge(git: GitBranches, branch: str, came_from: str, old: str | None, tip: 
             branch,
             old,
             Conflict(
-                f"{branch} and {came_from} changed the same places: {_named(conflicts)}",
+                f"{branch} and {came_from} conflict in: {_named(conflicts)}",
                 hint=f"Nothing was lost, and you are on {branch} again. Run `git merge {came_from}`, "
-                "settle the files, commit, then stop again.",
+                "resolve the conflicts, commit, then stop again.",
                 operation="stop --keep",
             ),
         )
@@ -286,7 +288,7 @@ def _commit(git: GitBranches, branch: str, old: str | None, tip: str, message: s
     if not git.staged():
         if git.commit_id() is None:
             return None  # nothing but empty commits before the first one
-        git.undo_merge()  # takes away the message git prepared, which somebody's next commit would get
+        git.undo_merge()  # removes the message git prepared, which the next commit would get
         base = git.merge_base("HEAD", tip)
         if base == tip or (base is not None and git.tree_id(base) == git.tree_id(tip)):
             return None
@@ -298,14 +300,14 @@ def _commit(git: GitBranches, branch: str, old: str | None, tip: str, message: s
     if old is not None and not git.is_ancestor(old, commit):
         raise Conflict(
             f"A hook moved the branch away from {old[:12]} during the commit",
-            hint=f"{branch} is still there: look at `git log`, then stop again.",
+            hint=f"{branch} still exists: look at `git log`, then stop again.",
             operation="stop --keep",
         )
     return commit
 
 
 def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: HoldfastError) -> HoldfastError:
-    """Back on the session branch, and the error to raise; if going back fails, an error that says where we are."""
+    """Return to the session branch; gives the error to raise, which says where we are if returning fails."""
     try:
         stash = git.undo_merge() if old is not None else None
         if old is not None:
@@ -316,7 +318,7 @@ def _rolled_back(git: GitBranches, branch: str, old: str | None, problem: Holdfa
         return Failed(
             f"{problem.message}, and the way back to {branch} is blocked",
             hint=f"{problem.hint or ''}\n{second.hint or second.message}\n"
-            f"{branch} is untouched: clear what is in the way, then `git switch {branch}`.".lstrip(),
+            f"{branch} is unchanged: move away what blocks it, then `git switch {branch}`.".lstrip(),
             operation="stop --keep",
             file=git.root,
         )
@@ -345,7 +347,7 @@ def _aside_name(branch: str) -> str:
 
 
 def _refuse_missing(git: GitBranches, branch: str, operation: str) -> None:
-    """A session that another program began may name a branch that is not in this repository, or was never made."""
+    """A session that another program started may name a branch that this repository does not have."""
     if not git.is_repository() or not (git.branch_exists(branch) or git.branch() == branch):
         raise NotFound(
             f"There is no branch {branch} here",
@@ -359,7 +361,7 @@ def _refuse_unfinished(git: GitBranches, operation: str) -> None:
     under_way = git.in_progress()
     if under_way is not None:
         raise Refused(
-            f"A {under_way} is under way in this work tree",
+            f"A {under_way} is in progress in this work tree",
             hint=f"Finish or abort it (`git status` says how), then run `holdfast {operation}` again.",
             operation=operation,
             file=git.root,
@@ -370,8 +372,8 @@ def _refuse_dirt(git: GitBranches, ignore: Sequence[str], operation: str) -> Non
     dirty = git.dirty(ignore)
     if dirty:
         raise Refused(
-            f"There are changes that are not committed: {_named(dirty)}",
-            hint="Commit them or put them away (`git stash -u`), then run this again.",
+            f"There are uncommitted changes: {_named(dirty)}",
+            hint="Commit or stash them (`git stash -u`), then try again.",
             operation=operation,
             file=git.root,
         )
@@ -381,7 +383,7 @@ def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation
     why = None if target is None else git.unwritable(tip, target)
     if why is not None:
         raise Refused(
-            f"Holdfast runs no program that a repository names, and without it the work tree would be wrong: {why}",
+            f"Holdfast runs no program configured by a repository, and without it the work tree would be wrong: {why}",
             hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
             "`git config --global`.",
             operation=operation,
@@ -392,14 +394,14 @@ def _refuse_unwritable(git: GitBranches, tip: str, target: str | None, operation
 def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, branch: str, there: bool) -> None:
     if not there:
         raise Refused(
-            f"Branch {came_from}, where {branch} came from, is gone",
-            hint=f"Make it again (`git branch {came_from} COMMIT`), or merge {branch} by hand and `holdfast stop`.",
+            f"Branch {came_from}, from which {branch} was created, no longer exists",
+            hint=f"Recreate it (`git branch {came_from} COMMIT`), or merge {branch} by hand and `holdfast stop`.",
             operation=operation,
         )
     elsewhere = git.checked_out_elsewhere(came_from)
     if elsewhere is not None:
         raise Refused(
-            f"Branch {came_from}, where {branch} came from, is checked out in {elsewhere}",
+            f"Branch {came_from}, from which {branch} was created, is checked out in {elsewhere}",
             hint=f"Switch that work tree to another branch, or merge {branch} there and `holdfast stop` here.",
             operation=operation,
             file=elsewhere,
@@ -407,6 +409,6 @@ def _refuse_unreachable(git: GitBranches, came_from: str, operation: str, *, bra
 
 
 def _named(paths: Sequence[str]) -> str:
-    """Up to five of them, each safe to print whatever its name holds."""
+    """Up to five paths, escaped so that they are safe to print."""
     shown = ", ".join(p if p.isprintable() else ascii(p) for p in paths[:5])
     return shown if len(paths) <= 5 else f"{shown} and {len(paths) - 5} more"

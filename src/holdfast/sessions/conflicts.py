@@ -1,7 +1,7 @@
-"""Conflicts: what devices said without knowing of each other, side by side, and a person's choice between them.
+"""Show conflicts, the values that devices recorded without knowing of each other, and record a person's choice.
 
-Whatever is chosen, nothing is lost: the choice is an event, the other values stay in the log, and a choice can be
-changed. Two people who choose differently at once have made a new conflict, the same on every device.
+Nothing is lost: the choice is an event, the other values stay in the log, and a choice can be changed. Two people who
+choose differently at once make a new conflict, the same on every device.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _SHORTEST: Final = 4  # characters of a conflict's id
 
 
 class Side(NamedTuple):
-    """How things stood where a value was written, before that device heard of the others."""
+    """The session as one device knew it when it wrote its value, before it received the others."""
 
     progress: float
-    # Agents at work there.
+    # Agents that were running there.
     agents: tuple[str, ...]
 
 
 class ShownConflict(NamedTuple):
-    """A conflict as it is shown: as everybody has it, with what was so on each side as far as it is known."""
+    """A conflict to be shown: its values, and what is known of the session on each side."""
 
     conflict: model.Conflict
-    # The value that stands, counting from 1.
+    # The number of the value in force, counting from 1.
     stands: int
     sides: tuple[Side | None, ...]
-    # The device of each value, by a name that tells it from the others.
+    # The device of each value, by a distinct name.
     devices: tuple[str, ...]
 
 
 def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) -> str:
-    """The session whose conflicts are meant: where none is named, the one this work tree is at, or was at last.
+    """The session whose conflicts are asked for: by default this work tree's current or last one.
 
-    What was completed elsewhere is not current any more; what is disputed in it is still for somebody to settle.
+    A session completed on another device is no longer current, but its conflicts still need a decision.
     """
     if reference is not None or at is not None:
         return history.find(ws, reference or "@", at=at)
@@ -68,7 +68,7 @@ def worked_on(ws: Workspace, reference: str | None, *, at: int | None = None) ->
 
 
 def last_here(ws: Workspace) -> State | None:
-    """The session that this work tree is at or was at last, finished or not."""
+    """The current or last session of this work tree, finished or not."""
     store = ws.existing_store()
     last = store.current(ws.place.root) if store else None
     state = store.state(last) if store and last else None
@@ -76,7 +76,7 @@ def last_here(ws: Workspace) -> State | None:
 
 
 def disputed(ws: Workspace) -> list[str]:
-    """The sessions of this project with conflicts that nobody has settled, the latest first."""
+    """The sessions of this project with open conflicts, newest first."""
     rows = history.history(ws, limit=None, aliases=False)
     states = history.states_of(ws, rows)
     return [state.session for state in states if any(conflict.chosen is None for conflict in view.conflicts(state))]
@@ -102,7 +102,7 @@ def listed(ws: Workspace, session: str, *, at: int | None = None) -> list[ShownC
 
 
 def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str) -> Side | None:
-    """What the writer of a value knew until it heard of one of the others."""
+    """The state as the writer of a value knew it, until it received one of the other values."""
     others = {item.writer: item.seq for item in dispute.writes if item.writer not in ("", write.writer)}
     seen: dict[str, int] = {}
     known: dict[str, int] = {}
@@ -119,21 +119,21 @@ def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str)
 
 
 def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None = None) -> model.Conflict:
-    """Let one of the values of a conflict stand, counted as `listed` shows them; gives the conflict as it is then."""
+    """Choose one value of a conflict, by its number in `listed`; gives the conflict as it is then."""
     chosen: list[Dispute] = []
 
     def build(state: State) -> list[EventData]:
         dispute = meant(state, name)
         if not 1 <= take <= len(dispute.writes):
             raise Invalid(
-                f"the conflict has {len(dispute.writes)} values, and {take} is none of their numbers",
+                f"the conflict has values 1 to {len(dispute.writes)}, and no value {take}",
                 hint="holdfast conflicts shows them with their numbers.",
                 session=session,
             )
         if dispute.chosen == take:
             raise Conflict(
-                f"value {take} of {dispute.field} is chosen already",
-                hint="Nothing is left to do; another value can still be chosen.",
+                f"value {take} of {dispute.field} is already chosen",
+                hint="There is nothing to do; you can still choose another value.",
                 session=session,
             )
         chosen.append(dispute)
@@ -146,7 +146,7 @@ def resolve(ws: Workspace, session: str, name: str, take: int, *, at: int | None
 
 
 def meant(state: State, name: str) -> Dispute:
-    """The conflict of this id, or of the one id that begins so."""
+    """The conflict with this id or unique prefix of an id."""
     wanted = name.strip().lower()
     known = disputes(state)
     matches = [dispute for dispute in known if dispute.id == wanted]
@@ -161,7 +161,7 @@ def meant(state: State, name: str) -> Dispute:
     if len({dispute.id for dispute in matches}) > 1:
         ids = ", ".join(dispute.id for dispute in matches[:10])
         raise Invalid(
-            f"{shorten(name, 40)!a} could be {len(matches)} conflicts: {ids}",
+            f"{shorten(name, 40)!a} matches {len(matches)} conflicts: {ids}",
             hint="Give more of the id.",
             session=state.session,
         )
@@ -169,7 +169,7 @@ def meant(state: State, name: str) -> Dispute:
 
 
 def choice(dispute: Dispute, take: int) -> ConflictResolved:
-    """What is recorded when the value of this number, counting from 1, is chosen."""
+    """The event that chooses the value with this number, counting from 1."""
     chosen = dispute.writes[take - 1]
     value = chosen.value
     return ConflictResolved(
@@ -181,7 +181,7 @@ def choice(dispute: Dispute, take: int) -> ConflictResolved:
 
 
 def in_favour_of(state: State, device: str, guests: Collection[str]) -> list[ConflictResolved]:
-    """The choices that let this device's values stand wherever it is one of those that disagree."""
+    """The choices in favour of this device, for every open conflict that it takes part in."""
     names = device_names(state, guests)
     choices = []
     for dispute in disputes(state):

@@ -1,8 +1,7 @@
-"""Forking: a session of one's own that goes on where another one stands, while that one stays as it is.
+"""Fork a session: start one that continues another, which stays as it is.
 
-What a person needs to go on separately comes along: the goal and its facts, the part of the plan that is still open,
-what was decided and noted. What happened stays where it happened: agents, files, hours, finished tasks. Where devices
-disagree, the fork takes what this device said.
+The fork takes over the goal and its facts, the open part of the plan, decisions and notes. Agents, files, hours and
+finished tasks stay with the original. Where devices disagree, this device's value is taken.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
 
 
 def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = None) -> str:
-    """Begin a session that continues this one with what is open of it, and make it current here; gives its id."""
-    ws.existing_store()  # which knows the time where the machine's clock does not
+    """Start a session that continues this one with its open tasks, and make it current here; gives its id."""
+    ws.existing_store()  # the store knows the time where the machine's clock is wrong
     moment = ws.recorder.moment(at, None)
     seen = projects.observe(ws.place, "", ws.notices)
     forked = new_id()
@@ -67,7 +66,7 @@ def fork(ws: Workspace, session: str, *, gathers: bool = True, at: int | None = 
 
 
 def carried(state: State, writer: str, device: str) -> Iterator[EventData]:
-    """What a session that continues this one takes over: the part of the plan that is still open."""
+    """The events that a session continuing this one starts with: the open part of the plan."""
     if tasks.open_count(state):
         yield from map(_storable, _Taken(state, writer, device, device_names(state)).plan())
 
@@ -76,7 +75,7 @@ _Kind = TypeVar("_Kind", bound=EventData)
 
 
 def _storable(data: _Kind) -> _Kind:
-    """What others wrote may hold what nobody can record here: it must not keep a person from going on."""
+    """Make the texts of an event storable: other writers' texts may break limits that are checked here."""
 
     def storable(value: object) -> object:
         if isinstance(value, str):
@@ -92,10 +91,10 @@ def _storable(data: _Kind) -> _Kind:
 
 
 class _Taken:
-    """What a fork takes over, seen from one device."""
+    """The events that a fork takes over, as one device sees the session."""
 
     def __init__(self, state: State, writer: str, device: str, names: Mapping[str, str]) -> None:
-        """`names`: what each writer's device is called."""
+        """`names`: the device name of each writer."""
         self._state = state
         self._names = names
         self._writer = writer
@@ -123,7 +122,9 @@ class _Taken:
             yield NoteAdded(text=note.text)
 
     def plan(self) -> Iterator[EventData]:
-        """Open tasks, under their ids; of twins made at once, this device's, or both under ids of their own."""
+        """Open tasks under their ids. Of two tasks added at once under one id: this device's, else both, one with a
+        new id.
+        """
         for id_, name in self._state.phases.items():
             yield PhaseAdded(id=id_, name=name)
         alike = Counter(task.id for task in self._state.tasks.values())
@@ -161,7 +162,7 @@ class _Taken:
         return writes[-1].value if writes else None
 
     def _own(self, writes: Sequence[Write]) -> Write | None:
-        """This device's word: of its present life, else of an earlier one."""
+        """The latest value this device wrote: as its present writer, else as an earlier one."""
         now = [write for write in writes if write.writer == self._writer]
         before = [write for write in writes if self._names.get(write.writer) == self._device]
         return next(iter((now or before)[::-1]), None)

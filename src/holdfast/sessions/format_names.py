@@ -1,6 +1,6 @@
-"""The ids by which the four formats know a session, and what else a format needs and a session may lack.
+"""The ids of a session in the four formats, and defaults for what a format requires and a session may lack.
 
-Derived the same way each time: the same session has the same names in every export, on every device.
+All are derived, so that a session has the same ids in every export, on every device.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _UUID4: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]
 
 
 def is_uuid(name: str) -> bool:
-    """A UUID of version 4, in small letters."""
+    """Whether it is a version 4 UUID in lower case."""
     return _UUID4.match(name) is not None
 
 
 def imported_id(format_name: str, alias: str, began: int) -> str:
-    """The session's own id for a document that brings none: the same wherever the same document is read."""
+    """The session id for a document that has none: the same wherever the same document is imported."""
     if format_name == "craft" and is_uuid(alias.lower()):
         return alias.lower()
     raw = bytearray.fromhex(digest(f"holdfast import\n{format_name}\n{alias}\n{began}".encode())[:32])
@@ -65,7 +65,7 @@ def timer_id(state: State, number: int = 1) -> str:
 
 
 def timer_name(moment: int, of_scope: str, of_task: str, number: int = 1) -> str:
-    """The id in the timer format of a session that begins now."""
+    """The timer format's id for a session that starts at this moment."""
     day = format_time(moment)[:10].replace("-", "")
     return f"{day}-{slug(of_scope)}-{slug(of_task)}{_again(number)}"
 
@@ -81,7 +81,7 @@ def feature_id(state: State, number: int = 1) -> str:
 
 
 def feature_name(words: str, moment: int) -> str:
-    """The id in the contract of a feature that begins at this moment."""
+    """The contract's id for a feature that starts at this moment."""
     return f"{words}-{format_time(moment)[:10]}"
 
 
@@ -95,12 +95,12 @@ def craft_id(state: State) -> str:
 
 
 def branch(state: State) -> str:
-    """The branch of the session, in the timer's spelling even when none was made."""
+    """The session's branch as the timer format names it, even when none was created."""
     return f"session/{timer_id(state)}"
 
 
 def _hex(state: State, number: int) -> str:
-    """Six hex digits of the session's own: the first of its id, or others as often as those are taken."""
+    """Six hex digits: the first of the session's id, or derived ones where those are taken."""
     plain = state.session.replace("-", "")[:6]
     if number < 2 and re.fullmatch(r"[0-9a-f]{6}", plain):
         return plain
@@ -108,10 +108,10 @@ def _hex(state: State, number: int) -> str:
 
 
 def session_id(ws: Workspace, source: str, alias: str, began: int) -> str:
-    """The id of what is imported: the same wherever the same document is read.
+    """The session id for an imported document: the same wherever the same document is imported.
 
-    Where a session of that id came through somebody's share, it is another one: ours is mixed with our vault's id. So
-    it is where another member has that id on a server.
+    Where a shared session already has that id, ours is derived with our vault's id as well, so that they differ;
+    likewise where another member has that id on a server.
     """
     chosen = imported_id(source, alias, began)
     if origin.share_of(ws.store(), chosen) is not None:

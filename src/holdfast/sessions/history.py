@@ -1,4 +1,4 @@
-"""Which session a reference means, and which sessions a listing shows, now or as of a moment."""
+"""Find and list sessions: which one a reference means, and which ones a listing shows, now or at a past moment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list[Row]:
-    """The rows as they were then: what had not begun is left out, and what is not wanted as it was."""
+    """The rows as they were at a moment, filtered by their values then."""
     shown: list[Row] = []
     after = archive_after(ws, wanted)
     for row in rows:
@@ -54,7 +54,7 @@ def rows_at(ws: Workspace, rows: Iterable[Row], at: int, wanted: Filter) -> list
 
 
 def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> list[State]:
-    """The states of listed sessions, but of those that have none: others can list them on a server."""
+    """The states of listed sessions; on a server, others can list sessions that have none, which are skipped."""
     states: list[State] = []
     for row in rows:
         with contextlib.suppress(NotFound):
@@ -64,18 +64,18 @@ def states_of(ws: Workspace, rows: Iterable[Row], *, at: int | None = None) -> l
 
 SHORTEST_PREFIX = 4
 _LENGTH_OF_UUID = 36
-_LOOKED_AT = 20  # sessions that are asked whether they are over, for the latest that is not
+_LOOKED_AT = 20  # recent sessions checked for the latest one that is not over
 
 
 def meant(store: Store | None, reference: str) -> str:
-    """The id of the one session that a UUID, a unique prefix or else an alias means."""
+    """Resolve a UUID, a unique prefix of one, or an alias to a session id."""
     check_text(reference, "the session's id", max_length=MAX_NAME_LENGTH)
     candidates = store.find(reference) if store else []
     exact = [candidate for candidate in candidates if candidate == reference.lower()]
-    # Whoever begins a session chooses its id: what is printed of an own one's can be the whole of somebody else's.
+    # Whoever starts a session chooses its id: another person's whole id can equal the printed prefix of one of ours.
     may_be_prefix = not SHORTEST_PREFIX <= len(reference) < _LENGTH_OF_UUID
     sure = exact if may_be_prefix or any(_is_own(store, session) for session in exact) else []
-    # An id comes before a name: names are given by whoever writes in a session.
+    # Ids take precedence over aliases, which anybody who writes in a session can give.
     candidates = (
         sure
         or (exact and candidates)
@@ -85,12 +85,12 @@ def meant(store: Store | None, reference: str) -> str:
     if len(reference) < SHORTEST_PREFIX and not exact:
         candidates = [candidate for candidate in candidates if not candidate.startswith(reference.lower())]
     if not candidates:
-        short = "" if len(reference) >= SHORTEST_PREFIX else f" A prefix has at least {SHORTEST_PREFIX} characters."
-        raise NotFound(f"there is no session {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}")
+        short = "" if len(reference) >= SHORTEST_PREFIX else f" A prefix needs at least {SHORTEST_PREFIX} characters."
+        raise NotFound(f"no session matches {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}")
     if len(candidates) > 1:
         listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
         raise Invalid(
-            f"{shorten(reference, 60)!a} could be {len(candidates)} sessions: {listed}",
+            f"{shorten(reference, 60)!a} matches {len(candidates)} sessions: {listed}",
             hint="Give more of the id.",
         )
     return candidates[0]
@@ -101,7 +101,7 @@ def _is_own(store: Store | None, session: str) -> bool:
 
 
 def find(ws: Workspace, reference: str = "@", *, at: int | None = None) -> str:
-    """The id of the session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
+    """Resolve a UUID, a unique prefix, an alias or `@` (the current session, now or at a moment) to a session id."""
     ws.collect()
     if reference != "@":
         return meant(ws.existing_store(), reference)
@@ -112,9 +112,9 @@ def find(ws: Workspace, reference: str = "@", *, at: int | None = None) -> str:
 
 
 def current_session(ws: Workspace, *, at: int | None = None) -> str | None:
-    """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then.
+    """The current session of this work tree, while it is unfinished; for a past moment, the one worked on then.
 
-    For a command that runs in a conversation, it is that conversation's session.
+    For a command that an agent runs, it is the session of the agent's conversation.
     """
     ws.collect()
     if at is not None:
@@ -131,7 +131,7 @@ def current_session(ws: Workspace, *, at: int | None = None) -> str | None:
 
 
 def latest_session(ws: Workspace, *, at: int | None = None) -> str | None:
-    """The session of this project that was worked on last, finished or not; now, or as it was then."""
+    """The session of this project that was worked on last, finished or not; now, or at a past moment."""
     rows = history(ws, limit=None, at=at, aliases=False)
     if at is None:
         return latest(ws, rows)
@@ -139,7 +139,7 @@ def latest_session(ws: Workspace, *, at: int | None = None) -> str | None:
 
 
 def latest_unfinished(ws: Workspace) -> str | None:
-    """The unfinished session of this project that was worked on last: one that is not over before those that are."""
+    """The unfinished session of this project that was worked on last, preferring sessions that are not over."""
     unfinished = history(ws, limit=None, unfinished=True, aliases=False)
     shown = [row for row in unfinished if not row.archived]
     newest = sorted(shown, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
@@ -162,10 +162,10 @@ def history(
     archived: bool | None = None,
     aliases: bool = True,
 ) -> list[Row]:
-    """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment.
+    """List sessions, newest first: of this project or all, now or as they were at a moment.
 
-    `before` is the id of the last row shown, to go on after it; `project` a project's name. Without `aliases` no
-    session is looked at.
+    `before` is the id of the last row of the previous page; `project` is a project's name. Without `aliases`, only
+    rows are read, no states.
     """
     if limit is not None and limit < 1:
         raise Invalid("the limit must be at least 1")
@@ -179,17 +179,17 @@ def history(
 
 
 def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
-    """Where a session stands in a listing, for whoever goes on after it."""
+    """The position of a session in a listing, to continue after it."""
     if session is None:
         return None
     state = store.state(session) if store else None
     if state is None:
-        raise NotFound("there is no such session to go on after", session=session)
+        raise NotFound("there is no such session to continue the listing after", session=session)
     return state.updated_at if state.created_at is None else state.created_at, session
 
 
 def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
-    """Sessions newest first, of the keeper's project or of all; now, or as they were at a moment."""
+    """The rows of this project's sessions or of all, newest first; now, or as they were at a moment."""
     from holdfast.workspace import projects
 
     store = ws.existing_store()
@@ -198,7 +198,7 @@ def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -
         return []
     which = None if all_projects else here
     if at is not None:
-        # What was so then, the rows do not know: the rest is asked of them, and that of the states.
+        # Rows only know the present: what depends on the moment is filtered by the states.
         everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
         return rows_at(ws, store.rows(everything), at, wanted._replace(projects=which))
     listed_rows = listed(ws, wanted._replace(projects=which))
@@ -210,21 +210,23 @@ def rows(ws: Workspace, wanted: Filter, *, all_projects: bool, at: int | None) -
 
 
 def described(ws: Workspace, rows: list[Row], wanted: Filter) -> list[Row]:
-    """The rows with what only the states know. The status too: earlier versions listed another one."""
+    """Fill in what only the states know: aliases, whether it is over, and the status, which earlier versions stored
+    differently.
+    """
     store = ws.existing_store()
     for row in rows:
         state = None if store is None else store.state(row.id)
         if state is not None:
             row.aliases, row.over = view.aliases_of(state), ws.is_over(state)
-            # Whoever asks for a status means the one that was recorded: idle is a matter of the moment.
+            # A filter means the recorded status; idle only depends on the present moment.
             row.status = view.status_at(state, ws.now()) if wanted.status is None else view.shown_status(state)
     return [row for row in rows if wanted.status in (None, row.status)]
 
 
 def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
-    """Note in rows as they are listed which of them began by themselves and were left.
+    """Mark the rows of sessions that started by themselves and were abandoned.
 
-    Only what is paused, or a day old, is looked at, and what is over only once, until something happens in it.
+    Only states of paused or day-old sessions are read, and what is over is remembered until something happens in it.
     """
     store = ws.existing_store()
     latest = format_time(ws.now() - DAY)
@@ -241,7 +243,7 @@ def mark_over(ws: Workspace, rows: Iterable[Row]) -> None:
 
 
 def worked_since(ws: Workspace, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
-    """By session, the work time as of now of what is unfinished: `listed` knows only that of the last event."""
+    """The present work time of unfinished sessions, by id: rows only have that of the last event."""
     store = ws.existing_store()
     worked: dict[str, WorkTime] = {}
     if store is None:
@@ -256,7 +258,7 @@ def worked_since(ws: Workspace, rows: Iterable[Row], now: int) -> dict[str, Work
 
 
 def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
-    """The session that was worked on last: one of our own before those that others share, who date as they like."""
+    """The session that was worked on last. Our own come first: others can date their events as they like."""
     store = ws.existing_store()
     shared = {} if store is None else origin.through_shares(store)
     best: tuple[bool, bool, str, str] | None = None
@@ -269,7 +271,7 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
         if is_ours and (state is None or state.deleted):
             continue
         if state is not None:
-            # Guests of our own sessions date as they like, too, and say that these are not put away.
+            # Guests in our sessions, too, can choose their dates, and unarchive a session.
             is_own = own_test(ws, session)
             last_event = own_events.last_event_at(state, is_own)
             is_shown = is_shown and not own_events.is_put_away(state, is_own)
@@ -280,7 +282,7 @@ def latest(ws: Workspace, rows: Iterable[Row]) -> str | None:
 
 
 def listed(ws: Workspace, wanted: Filter) -> list[Row]:
-    """Sessions newest first, each as it stood at its last event: no state is looked at, however many are at work."""
+    """Rows newest first, each as of its last event. No state is read."""
     store = ws.existing_store()
     if store is None:
         return []
@@ -288,12 +290,12 @@ def listed(ws: Workspace, wanted: Filter) -> list[Row]:
 
 
 def archive_after(ws: Workspace, wanted: Filter) -> int:
-    """A project's own rule; of all projects together the home's, so that a listing is the same wherever one is."""
+    """The project's setting; for all projects together the home's, so that the listing is the same everywhere."""
     return (ws.home_settings if wanted.projects is None else ws.settings).archive_after
 
 
 def unfinished_by(ws: Workspace, device: str) -> str | None:
-    """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
+    """The latest unfinished session of this project that the device wrote to."""
     unfinished = rows(ws, Filter(unfinished=True), all_projects=False, at=None)
     for state in states_of(
         ws, sorted(unfinished, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True)

@@ -33,39 +33,39 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-_MOST: Final = 3  # of one kind that are told one by one
-_AT_ONCE: Final = 500  # whose versions are asked for; beyond that each is looked at
-_LONGEST: Final = 200  # characters of what somebody said
+_MOST: Final = 3  # lines of one kind before they are summed up
+_AT_ONCE: Final = 500  # sessions whose versions are fetched at once; beyond that, each state is read
+_LONGEST: Final = 200  # characters of a quoted text
 _FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
 
 
 class SessionCard(NamedTuple):
-    """A session, and what to know of it at a glance."""
+    """A session with what a person needs to know at first sight."""
 
     session: Session
-    # Agents recorded as at work whose process is not there any more.
+    # Agents recorded as running whose process has ended.
     lost: frozenset[str]
-    # The work trees that are at it.
+    # The work trees whose current session it is.
     places: tuple[str, ...]
-    # Its agents that failed since the person wrote last.
+    # Its agents that failed since the person's last message.
     failed: FailedAgents
     # Whether its project's directory is on this machine.
     here: bool
-    # What waits for the person, in sentences, the most urgent first.
+    # What needs the person's attention, in sentences, the most urgent first.
     attention: tuple[str, ...]
-    # The command that goes on with it, in a terminal.
+    # The command that resumes it in a terminal.
     resume: str
 
 
 def session_card(ws: Workspace, session_id: str, *, at: int | None = None, state: State | None = None) -> SessionCard:
-    """One session, now or as it was at a moment; `state` is its state then, where that is at hand already."""
+    """The card of one session, now or at a past moment; `state` is its state then, if already loaded."""
     if state is None:
         state = ws.state(session_id, at=at)
     return _card(ws, ws.store(), state, at)
 
 
 def with_names(card: SessionCard) -> SessionCard:
-    """The same with readable names, for people."""
+    """The card with readable agent names."""
     names = agent_names(card.session.agents)
     return card._replace(
         session=with_readable_names(card.session), lost=frozenset(names.get(id_, id_) for id_ in card.lost)
@@ -73,7 +73,7 @@ def with_names(card: SessionCard) -> SessionCard:
 
 
 def unfinished(ws: Workspace) -> list[Row]:
-    """Every unfinished session of all projects that is neither archived nor over; what happened last, first."""
+    """Every unfinished session of all projects that is neither archived nor over, the latest change first."""
     ws.collect()
     store = ws.existing_store()
     listed = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
@@ -83,8 +83,8 @@ def unfinished(ws: Workspace) -> list[Row]:
 
 
 class SessionCards:
-    """Glances of a moment ago, for whoever looks again and again: one is good until something happens in its session
-    or beside the log, and for a minute, because times and processes change without anybody saying so.
+    """A cache of cards for views that refresh. A card is valid until its session or the local state changes, and for
+    at most a minute, because times and processes change without an event.
     """
 
     def __init__(self) -> None:
@@ -95,11 +95,11 @@ class SessionCards:
         return entry[1] if entry is not None and entry[0] == mark else None
 
     def keep(self, cards: dict[str, tuple[tuple[int, int, str], SessionCard]]) -> None:
-        self._known = cards  # those that are not looked at any more are forgotten
+        self._known = cards  # cards no longer shown are dropped
 
 
 def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards | None = None) -> list[SessionCard]:
-    """The unfinished sessions, or these of them: what waits for the person first, then what happened last."""
+    """The cards of unfinished sessions, or of these rows: those that need attention first, then the latest."""
     rows = unfinished(ws) if rows is None else rows
     store = ws.existing_store()
     if store is None or not rows:
@@ -113,7 +113,7 @@ def now(ws: Workspace, rows: Sequence[Row] | None = None, *, memo: SessionCards 
         known = None if mark[0] < 0 else memo.recall(row.id, mark)
         if known is None:
             state = store.state(row.id)
-            if state is None or state.deleted:  # somebody deleted it just now
+            if state is None or state.deleted:  # it was just deleted
                 continue
             known = _card(ws, store, state, None)
         cards[row.id] = mark, known
@@ -141,19 +141,19 @@ def _card(ws: Workspace, store: Store, state: State, at: int | None) -> SessionC
 def _resume(ws: Workspace, store: Store, session_id: str, where: str | None) -> str:
     short = session_id[:8]
     command = f"{_elsewhere(ws)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
-    # A path that a terminal would not take as it is written is better gone to by hand.
+    # A path with unprintable characters cannot be pasted into a terminal.
     return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
 
 
 def _elsewhere(ws: Workspace) -> str:
-    """What a terminal has to be told if what is kept is not kept where every command looks for it."""
+    """The variables that a command needs where home or store are not the default ones."""
     variables = []
     if ws.home.path != os.path.abspath(default_home()):
         variables.append(f"HOLDFAST_HOME={shlex.quote(ws.home.path)} ")
     if ws.address.path != ws.home.store:
         variables.append(f"HOLDFAST_STORE={shlex.quote(ws.address.url)} ")
     words = "".join(variables)
-    return words if words.isprintable() and os.name != "nt" else ""  # other shells have other words for it
+    return words if words.isprintable() and os.name != "nt" else ""  # Windows shells set variables differently
 
 
 # ── what waits for the person ────────────────────────────────────────────────────────────────────────────
@@ -200,7 +200,7 @@ def _failed(agent: Agent) -> str:
 def _reminder(session: Session) -> Iterator[str]:
     line, rest = session.time.reminder, open_pause(session)
     if rest is not None and rest.kind == "timeout":
-        yield "The working-time limit was reached: it is paused"
+        yield "Paused: the working-time limit was reached"
     elif rest is None and session.status == "in_progress" and line is not None:
         yield CROSSED[line].capitalize()
 
@@ -212,23 +212,23 @@ def _quoted(text: str) -> str:
 # ── hills ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_RECENT: Final = 200  # sessions, besides the unfinished ones, in which a scope may have been moved
+_RECENT: Final = 200  # recent sessions, besides unfinished ones, that are searched for moved scopes
 
 
 class Hill(NamedTuple):
-    """Where a scope of a project stands: 0 not started, 5 the crest, 10 done."""
+    """The position of a scope on its hill: 0 not started, 5 the crest, 10 done."""
 
     project: str
     scope: str
     position: int
-    # None: nobody has moved it yet.
+    # None if it was never moved.
     moved_at: int | None
-    # The session to move it in: an unfinished one of the project if there is one, else where it was moved last.
+    # The session that records a move: an unfinished one of the project, else the one it was last moved in.
     session: str
 
 
 def hills(ws: Workspace) -> list[Hill]:
-    """The scopes of unfinished sessions and those moved in recent ones, each where it was moved to last."""
+    """The scopes of unfinished sessions and those moved in recent ones, at their latest positions."""
     ws.collect()
     store = ws.existing_store()
     if store is None:
@@ -245,7 +245,7 @@ def hills(ws: Workspace) -> list[Hill]:
 
 
 def _add_scopes(placed: dict[tuple[str, str], Hill], state: State) -> None:
-    """Later ones are older: what was said of the session to move a scope in stands."""
+    """Add the scopes of a session. Sessions come newest first: the session to move a scope in is the first one."""
     open_ = view.status_of(state) not in FINISHED
     own = view.text_value(state, "scope")
     moves: dict[str, tuple[int, int] | None] = {own: None} if open_ and own else {}
@@ -262,11 +262,11 @@ def _add_scopes(placed: dict[tuple[str, str], Hill], state: State) -> None:
 
 
 def move_scope(ws: Workspace, session_id: str, scope: str, position: int) -> None:
-    """Move a scope on its hill, where the session is worked on or, where that is not known, from here."""
+    """Move a scope on its hill, from the session's work tree if that is on this machine, else from here."""
     from holdfast.sessions.work import Work
 
     try:
         where = at_its_place(ws, session_id)
-    except Refused:  # the project is not on this machine, and need not be
+    except Refused:  # the project does not have to be on this machine
         where = ws
     Work(where, session_id).hill(scope, position)

@@ -28,8 +28,8 @@ def session_of(ws: Workspace, name: str) -> State | None:
 
 
 def chosen(ws: Workspace, states: Iterable[State], name: str) -> State | None:
-    """The one of these sessions that a conversation belongs to: an unfinished one before those that have ended, one
-    that we may write before those that we only read, the newest of several.
+    """The session among these that a conversation belongs to: unfinished before finished, writable before read-only,
+    then the newest.
     """
     linked = [state for state in states if state.count and not state.deleted and is_linked(ws, state, name)]
     if len(linked) < 2:
@@ -47,11 +47,11 @@ def chosen(ws: Workspace, states: Iterable[State], name: str) -> State | None:
 
 
 def is_linked(ws: Workspace, state: State, name: str) -> bool:
-    """Whether the conversation belongs to this session, as far as our devices said."""
+    """Whether our devices recorded that the conversation belongs to this session."""
     native = native_of(state, name)
     if native is None:
         return False
-    # Of nearly all: hooks ask this, and looking at keys takes time.
+    # The usual case, without loading keys: hooks call this.
     this = ws.home.known_writer(ws.address)
     if this in native.writers and not native.moved_by and own_test(ws, state.session)(this or ""):
         return True
@@ -60,13 +60,13 @@ def is_linked(ws: Workspace, state: State, name: str) -> bool:
 
 
 def was_linked(ws: Workspace, state: State, name: str) -> bool:
-    """Whether it does, or did before it was moved."""
+    """Whether our devices ever recorded so, even if the conversation was moved later."""
     native = native_of(state, name)
     return native is not None and _latest_of_ours(ws, state, native.writers) is not None
 
 
 def moved_here_at(ws: Workspace, state: State, name: str) -> int | None:
-    """When one of us moved the conversation to this session last; None if nobody did."""
+    """When one of our devices last moved the conversation to this session; None if none did."""
     native = native_of(state, name)
     moved = {} if native is None else native.moved_here
     is_own = own_test(ws, state.session)
@@ -74,7 +74,7 @@ def moved_here_at(ws: Workspace, state: State, name: str) -> int | None:
 
 
 def native_of(state: State, name: str) -> NativeState | None:
-    """The conversation `agent:id` of a session, whoever named it there."""
+    """The conversation `agent:id` of a session, whoever recorded it."""
     return state.native.get(name.replace(":", "\n", 1))
 
 
@@ -87,15 +87,15 @@ def _latest_of_ours(ws: Workspace, state: State, writers: tuple[str, ...]) -> st
 
 
 def device_test(ws: Workspace) -> Callable[[str], bool]:
-    """Tells whether a writer with keys is this device or another one of ours, as the vaults stand now."""
+    """A test whether a certified writer is one of our devices, by the present membership of our vaults."""
     tests = [test for follower in ws.followers if (test := follower.is_own_writer(ws)) is not None]
     return lambda writer: any(is_own_writer(writer) for is_own_writer in tests)
 
 
 def own_test(ws: Workspace, session: str) -> IsOwn:
-    """Tells whether a writer of the session is a device of ours, as far as is known now.
+    """A test whether a writer of the session is one of our devices.
 
-    Hooks ask: nothing is looked up before a writer comes that this device is not, and nothing twice.
+    Hooks call it: nothing is looked up for this device itself, and nothing twice.
     """
     this = ws.home.known_writer(ws.address)
     known: dict[str, bool] = {}

@@ -1,7 +1,7 @@
-"""The session as a document worth handing to a colleague: Markdown here, HTML in `report_page`.
+"""A session as a report for other people: Markdown here, HTML in `report_html`.
 
-What is stored was written by models, web pages and strangers. In Markdown every character that could begin
-something is escaped, so no goal or note can break out of its table, fake a heading or point anywhere.
+Stored text comes from models, web pages and other people. Every character with a meaning in Markdown is escaped, so
+that no goal or note can break out of its table, fake a heading or add a link.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def stamp(moment: str | None) -> str:
 
 
 def zone_words(session: Session) -> str:
-    """Of which zone the times are; clocks may have been changed meanwhile."""
+    """The time zone of the report's times; the offset may change during a session."""
     began = parse_time(session.started_at or session.created_at)
     first, last = zone(began), zone(began + session.time.elapsed_ms)
     return f"Times are local, UTC{first}" + (f", at the end UTC{last}." if last != first else ".")
@@ -92,7 +92,7 @@ def facts(session: Session) -> list[tuple[str, str]]:
 
 
 def time_table(session: Session) -> list[tuple[str, str]]:
-    """Worked + paused + away = elapsed, to the second as well: what rounding hides in one it shows in another."""
+    """Worked, paused, away and elapsed time, rounded so that the shown seconds add up."""
     time = session.time
     working, away, elapsed = (
         ms // 1000 * 1000 for ms in (time.working_ms, paused_and_away(time)[1], time.elapsed_ms)
@@ -102,7 +102,7 @@ def time_table(session: Session) -> list[tuple[str, str]]:
 
 
 def as_of(session: Session) -> str:
-    """The moment the document describes: the end of the session, or when it was asked for."""
+    """The moment the report describes: the session's end, or the time of the report."""
     return stamp(format_time(parse_time(session.started_at or session.created_at) + session.time.elapsed_ms))
 
 

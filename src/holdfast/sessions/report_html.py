@@ -40,7 +40,7 @@ _STEPS = (
 
 
 def chart(session: Session) -> str:
-    """The drawing, or nothing where there is no time to draw."""
+    """The timeline as SVG; empty where no time has passed."""
     since = parse_time(session.started_at or session.created_at)
     until = since + session.time.elapsed_ms
     if until - since < SECOND:
@@ -187,7 +187,7 @@ def page(session: Session) -> str:
 
 
 def _text(value: str) -> str:
-    """Stored text, harmless and in its own direction."""
+    """Stored text, escaped and in its own text direction."""
     return f"<bdi>{escaped(one_line(value))}</bdi>"
 
 
@@ -209,7 +209,7 @@ def _facts(rows: Sequence[tuple[str, str]]) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], troubled: Sequence[bool] = ()) -> str:
     if not rows:
         return ""
-    # A column nobody filled says nothing.
+    # Leave out empty columns.
     keep = [n for n in range(len(head)) if any(row[n] for row in rows)]
     top = "".join(f'<th scope="col">{escaped(head[n])}</th>' for n in keep)
     lines = []

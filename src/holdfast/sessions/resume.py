@@ -1,8 +1,9 @@
-"""Go on after a stop or a crash: which agents are still working, and what reached the disk.
+"""Resume a session after a stop or a crash: which agents still run, and which changes reached the disk.
 
-Nobody writes "paused" when the power fails. Agents whose process is gone are marked as interrupted, but only where
-that can be known: on the machine, boot and process namespace that started them. Files are compared with the hashes
-recorded for them. Where another device worked on the session last, the ground is looked at first (`keeper.ground`).
+Nothing is recorded when the power fails. Agents whose process has ended are marked as interrupted, but only where
+that can be known: on the machine, boot and process namespace that started them. Files are compared with their
+recorded hashes. Where another device worked on the session last, the project here is compared with what it left
+(`resume_check`).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FileLanding(NamedTuple):
 
 
 class LostAgent(NamedTuple):
-    """An agent recorded as at work whose process is gone, or cannot be seen from here."""
+    """An agent recorded as running whose process has ended, or cannot be seen from here."""
 
     id: str
     task: str
@@ -53,7 +54,7 @@ class LostAgent(NamedTuple):
 
 
 class BrokenConversation(NamedTuple):
-    """A conversation whose program is gone without having said that it was closed."""
+    """A conversation that was not closed and whose program has ended."""
 
     agent: str
     id: str
@@ -64,13 +65,13 @@ class ResumeResult(NamedTuple):
     unknown: tuple[LostAgent, ...]
     files: tuple[FileLanding, ...]
     broken: tuple[BrokenConversation, ...] = ()
-    # What differs here from what another device left.
+    # How this project differs from what another device left.
     differences: tuple[ResumeDifference, ...] = ()
-    # Interrupted agents that somebody went on after.
+    # Interrupted agents after which the work went on.
     settled: frozenset[str] = frozenset()
 
     def renamed(self, names: Mapping[str, str]) -> ResumeResult:
-        """The same, with these names in the place of agents' ids."""
+        """The same result with these names instead of agents' ids."""
         interrupted, unknown = (
             tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in agents_of)
             for agents_of in (self.interrupted, self.unknown)
@@ -81,7 +82,7 @@ class ResumeResult(NamedTuple):
 
 
 def look(state: State, root: str) -> ResumeResult:
-    """What a resume here would find. Records nothing."""
+    """Show what a resume here would report. Records nothing."""
     interrupted, unknown = lost(state)
     unattended = agents.failed(state).unattended
     settled = frozenset(
@@ -94,7 +95,7 @@ def look(state: State, root: str) -> ResumeResult:
 
 
 def lost(state: State) -> tuple[tuple[LostAgent, ...], tuple[LostAgent, ...]]:
-    """Agents recorded as at work whose process is gone, and those that cannot be seen from here."""
+    """Agents recorded as running: those whose process has ended, and those that cannot be seen from here."""
     dead, unknown = [], []
     for agent in state.agents.values():
         status = agents.status_of(agent)
@@ -123,7 +124,7 @@ def resume(
         known = ", ".join(sorted(set(names)))
         raise NotFound(
             f"no device called {shorten(device, 60)!a} has worked on this session",
-            hint=f"Those that have: {known}.",
+            hint=f"Devices that have: {known}.",
             session=session,
         )
     before = look(state, ws.place.root)
@@ -133,7 +134,7 @@ def resume(
         resume_check.refuse(differences, state)
     claimed = project is not None and (
         resume_check.unclaimed(ws, project, foreign=foreign)
-        # Found by what git says of both: from now on the place alone tells, and nobody need ask.
+        # Git showed that both are one project: claim it, so that the path is enough from now on.
         or (foreign and projects.is_same_project(ws.store(), ws.place, project))
     )
     results: list[ResumeResult] = []
@@ -151,7 +152,7 @@ def resume(
         for item in results[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, item.agent, item.id)]
         yield SessionResumed(gathers=gathers)
-        if state.archived:  # what is worked on is not put away
+        if state.archived:  # a session that is worked on is not archived
             yield SessionUnarchived()
 
     with ws.transaction(about=session) as transaction:
@@ -167,9 +168,9 @@ def resume(
 def take_up(
     ws: Workspace, session: str, *, device: str | None, force: bool, gathers: bool, at: int | None
 ) -> tuple[str, ResumeResult, str | None]:
-    """Resume a session; where it has ended, begin one that continues it with what was open.
+    """Resume a session; where it has ended, start one that continues it with its open tasks.
 
-    Gives the session that goes on, what was found here, and what to say of a new one.
+    Gives the session to work in, the result, and a notice about a new session.
     """
     from holdfast.core.lifecycle import FINISHED
     from holdfast.sessions import resume_check
@@ -197,7 +198,7 @@ def _refuse_the_ended(state: State) -> None:
 
 
 def broken(state: State) -> list[BrokenConversation]:
-    """Conversations nobody closed, and whose process is gone: the program crashed, or was killed."""
+    """Conversations that were not closed and whose process has ended: the program crashed or was killed."""
     return [
         BrokenConversation(native.agent, native.id)
         for native in state.native.values()
@@ -208,14 +209,14 @@ def broken(state: State) -> list[BrokenConversation]:
 
 
 def lost_agents(state: State, document: Session) -> frozenset[str]:
-    """Agents recorded as at work whose process is not there any more."""
+    """The ids of agents recorded as running whose process has ended."""
     if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
         return frozenset()
     return frozenset(agent.id for agent in lost(state)[0])
 
 
 def ended_conversations(state: State, document: Session) -> list[str]:
-    """Conversations whose program is no longer there, though nobody said so: what people know each by."""
+    """Names of conversations whose program ended without reporting it."""
     if document.ended_at is not None:
         return []
     known = {(conversation.agent, conversation.id): conversation.title for conversation in document.conversations}
@@ -227,7 +228,7 @@ def _lost(agent: AgentState) -> LostAgent:
 
 
 def _landings(state: State, root: str) -> list[FileLanding]:
-    """The last recorded change of each file, against what is on the disk."""
+    """Compare the last recorded change of each file with the disk."""
     last: dict[str, FileState] = {}
     for change in state.files:
         last.pop(change.path, None)
@@ -254,17 +255,17 @@ def _landing(change: FileState, root: str) -> Landing:
 
 
 def wait_name(agent: str, conversation: str, subagent: str | None) -> str:
-    """The name of what a conversation, or a subagent of it, waits for."""
+    """The name of the wait of a conversation or of one of its subagents."""
     return _of_conversation(agent, conversation) + _short(subagent or "")
 
 
 def waits_of(state: State, agent: str, conversation: str) -> list[str]:
-    """What a conversation waits for."""
+    """The names of a conversation's waits."""
     return [name for name in state.waiting if name.startswith(_of_conversation(agent, conversation))]
 
 
 def still_waiting(state: State, shown: list[Waiting]) -> list[Waiting]:
-    """Of what an unfinished session waits for, as it is shown: without that of programs that are no longer there."""
+    """The waits of an unfinished session, without those of programs that have ended."""
     ended = {name for item in broken(state) for name in waits_of(state, item.agent, item.id)}
     return [wait for name, wait in zip(state.waiting, shown, strict=True) if name not in ended]
 

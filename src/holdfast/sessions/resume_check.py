@@ -1,8 +1,8 @@
-"""Check whether this place is fit to go on with a session that another device left.
+"""Check whether a session that another device left can be resumed in this project.
 
-Events travel, files do not. So before a session goes on here, what it stood on there is looked for: the project, its
-branch and commit, the files it changed, the programs of its conversations. Each difference comes with the command
-that mends it. Some make going on unsafe: an agent would build on what is not there.
+Events are synced, files are not. So before a session is resumed here, what it depends on is checked: the project, its
+branch and commit, the files it changed, the programs of its conversations. Each difference comes with a command that
+fixes it. Some block: an agent would build on files that are not here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _NAMED: Final = 3  # files named in a sentence
 _SHORT: Final = 10  # digits of a commit
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
-# Another device wrote it: nothing that git would take for an option or for a program to run.
+# From another device's events: it must not be an option or a program to git.
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9/~.][A-Za-z0-9@:/~.+_-]*")
 _HOST: Final = re.compile(r"[a-z0-9.-]+\.[a-z]{2,}(:\d+)?/.+")
 
 
 def left_by_another(ws: Workspace, state: State) -> bool:
-    """Whether another device worked on the session last. An earlier life of this one is no other."""
+    """Whether another device worked on the session last. An earlier writer of this device does not count."""
     last = state.last_writer
     if not last or last == ws.home.writer(ws.address):
         return False
@@ -42,7 +42,7 @@ def left_by_another(ws: Workspace, state: State) -> bool:
 
     if is_certified(last):
         return not _certified_here(ws, last)
-    # Of a life without keys there is only what it was called, and where it worked.
+    # A writer without keys is only known by its device's name and its directory.
     path = None if state.project is None else state.project.path
     return state.devices.get(last) != ws.device() or not os.path.isdir(path or "")
 
@@ -59,13 +59,13 @@ def _certified_here(ws: Workspace, writer: str) -> bool:
 def check(
     ws: Workspace, state: State, files: Sequence[FileLanding], *, foreign: bool
 ) -> tuple[ResumeDifference, ...]:
-    """What differs here from what the session was left on, by another device or by this one. Reads only."""
+    """How this project differs from what the session was left with, by another device or this one. Reads only."""
     project = state.project
     if project is None:
         return ()
     if not projects.is_same_project(ws.store(), ws.place, project) and not unclaimed(ws, project, foreign=foreign):
         return (_elsewhere(state, project, blocking=foreign),)
-    # Who worked here last knows this ground: what a crash left behind is told by the files themselves.
+    # This device worked here last: only the files themselves may differ, after a crash.
     if not foreign:
         return ()
     left = view.device_of(state) or "the other device"
@@ -83,7 +83,7 @@ def check(
         except HoldfastError as error:
             differences.append(ResumeDifference("git", error.message, error.hint, blocking=False))
     if any(difference.blocking for difference in differences):
-        differences += _changed(files, None)  # they may well come with the commit
+        differences += _changed(files, None)  # the missing commit may bring them
     else:
         differences += _changed(
             files, f"commit and push them on {left}, then here: {bring}" if bring else f"copy them from {left}"
@@ -94,15 +94,15 @@ def check(
 
 
 def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
-    """Say what makes going on unsafe, and how to mend it."""
+    """Refuse to resume if a difference blocks; the hint says how to fix each."""
     blocking = [difference for difference in differences if difference.blocking]
     if not blocking:
         return
     mend = [f"{difference.what}: {difference.fix}" for difference in blocking if difference.fix]
     raise Refused(
-        f"this place differs from what {view.device_of(state) or 'another device'} left: "
+        f"this place differs from what {view.device_of(state) or 'another device'} left:  "
         + "; ".join(difference.detail for difference in blocking),
-        hint="\n".join([*mend, f"Or go on regardless: holdfast resume {state.session[:8]} --force"]),
+        hint="\n".join([*mend, f"Or resume anyway: holdfast resume {state.session[:8]} --force"]),
         session=state.session,
     )
 
@@ -111,10 +111,9 @@ def refuse(differences: Sequence[ResumeDifference], state: State) -> None:
 
 
 def unclaimed(ws: Workspace, project: ProjectFacts, *, foreign: bool) -> bool:
-    """Whether a project may be taken to be here because a person goes on with it here.
+    """Whether a project counts as this one because a person resumes its session here.
 
-    So it is when nothing is known of it but a path, which is another device's or leads nowhere any more, and nothing
-    of this place either.
+    That is so if only a path is known of it (another device's, or one that no longer exists) and nothing of this one.
     """
     if not projects.has_only_path(project) or (not foreign and os.path.isdir(project.path or "")):
         return False
@@ -139,7 +138,7 @@ def _elsewhere(state: State, project: ProjectFacts, *, blocking: bool) -> Resume
 
 
 def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[ResumeDifference]:
-    """The commit it was left on must be part of what is checked out; on which branch is a smaller matter."""
+    """The commit it was left at must be part of what is checked out; another branch does not block."""
     left = _Left.of(git, state, project)
     here, branch, commit, short = git.branch(), left.branch, left.commit, left.short
     if commit is not None and git.commit_id(commit) is None:
@@ -157,7 +156,7 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
         )  # fmt: skip
     elif branch is not None and here != branch:
         yield ResumeDifference(
-            "branch", f"the session is on branch {branch}, and here is {here or 'no branch'}",
+            "branch", f"the session is on branch {branch}, but {here or 'no branch'} is checked out here",
             left.switched(), blocking=False,
         )  # fmt: skip
     elif commit is not None and commit != git.commit_id():
@@ -167,22 +166,22 @@ def _commit(git: GitReader, state: State, project: ProjectFacts) -> Iterator[Res
 
 
 class _Left(NamedTuple):
-    """Where the work was left, and the commands that lead there from here. Each of them must do so as it stands."""
+    """The branch and commit where the work was left, and commands that lead there; each must work as it is."""
 
     git: GitReader
     session: str
     branch: str | None
     commit: str | None
-    # How that place is known.
+    # How the commit is known.
     words: str
 
     @classmethod
     def of(cls, git: GitReader, state: State, project: ProjectFacts) -> _Left:
-        # A session with a branch of its own begins on the one it came from.
+        # A session with its own branch starts on the branch it came from.
         own = None if state.noted_by else view.text_value(state, "branch")
         branch = own or project.git_branch
         by = state.devices.get(state.noted_by)
-        # Whatever stands in another device's events becomes part of a command only if it is what it should be.
+        # Text from another device's events becomes part of a command only if it is well-formed.
         return cls(
             git,
             state.session[:8],
@@ -196,7 +195,7 @@ class _Left(NamedTuple):
         return (self.commit or "")[:_SHORT]
 
     def fetched(self, here: str | None) -> str:
-        """What is not in this repository comes with its branch, or by itself where there was none."""
+        """The command that gets a commit this repository does not have."""
         if self.branch is None:
             return f"git fetch && git checkout {self.short}"
         if here == self.branch:
@@ -206,7 +205,7 @@ class _Left(NamedTuple):
         return self._elsewhere() or f"git switch {shlex.quote(self.branch)} && {self._pull()}"
 
     def reached(self, here: str | None, *, behind: bool) -> str:
-        """The commit is in the repository, and not in what is checked out."""
+        """The command for a commit that is in the repository but not in what is checked out."""
         if self.branch is None:
             return f"git checkout {self.short}"
         if here == self.branch:
@@ -214,7 +213,7 @@ class _Left(NamedTuple):
         return self.switched()
 
     def switched(self) -> str:
-        """The branch, with the commit in it."""
+        """The command that switches to the branch, with the commit in it."""
         branch = shlex.quote(self.branch or "")
         tip = None if self.branch is None else self.git.tip(self.branch)
         if tip is None:
@@ -228,7 +227,7 @@ class _Left(NamedTuple):
         return f"git switch {branch} && {self._forward() if behind else f'git merge {self.short}'}"
 
     def _forward(self) -> str:
-        """To the commit, which is here and further on: with the branch it comes from, where git knows that one."""
+        """Fast-forward to the commit: by pulling, if the upstream branch has it."""
         assert self.branch is not None
         assert self.commit is not None
         upstream = self.git.upstream(self.branch)
@@ -244,7 +243,7 @@ class _Left(NamedTuple):
         return f"git pull --ff-only {shlex.quote(name)} {shlex.quote(self.branch)}"
 
     def _elsewhere(self) -> str | None:
-        """Git has a branch checked out in one work tree at a time."""
+        """The command for a branch that is checked out in another work tree: git allows one at a time."""
         tree = None if self.branch is None else self.git.checked_out_elsewhere(self.branch)
         return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
 
@@ -254,7 +253,7 @@ def _dirt(git: GitReader, files: Sequence[FileLanding], ours: Sequence[str]) -> 
     dirty = [path for path in git.dirty(ours) if path not in known]
     if dirty:
         yield ResumeDifference(
-            "dirty", f"there are changes here that are not committed: {_listed(dirty)}",
+            "dirty", f"there are uncommitted changes here: {_listed(dirty)}",
             "git stash --include-untracked", blocking=False,
         )  # fmt: skip
 
@@ -266,7 +265,7 @@ def _changed(files: Sequence[FileLanding], fix: str | None) -> Iterator[ResumeDi
     other = [file.path for file in files if file.landing in ("not landed", "changed since")]
     if other:
         yield ResumeDifference(
-            "files", f"files that the session changed are not here as it left them: {_listed(other)}",
+            "files", f"files that the session changed are different here: {_listed(other)}",
             fix, blocking=True,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Who is before a command that is to run: agents that wait for a turn, and what others like it came to."""
+"""Run a command as an agent: it queues while enough agents run, is retried, and trips a circuit breaker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
-    """All that was tried by these agents, in the order it ended."""
+    """The attempts of these agents, in the order in which they ended."""
     tried = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
     tried += [
         Attempt(agent.ended_at, succeeded=True)
@@ -56,12 +56,12 @@ def attempts(alike: Sequence[AgentState]) -> list[Attempt]:
 
 
 def before(own: AgentState | None, state: State) -> Iterator[AgentState]:
-    """The agents that came before this one; all of them while it is not there yet."""
+    """The agents before this one in the session; all of them while it is not recorded yet."""
     return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
 
 
 def waits(agent: AgentState) -> bool:
-    """Whether somebody really stands in the queue for it."""
+    """Whether it is queued and its process is alive."""
     return (
         agents.status_of(agent) == "pending"
         and agent.process is not None
@@ -73,7 +73,7 @@ def identity(which: Process) -> ProcessIdentity:
     return ProcessIdentity(which.pid, which.started, which.boot, which.namespace, which.machine)
 
 
-TYPE: Final = "command"  # of an agent nobody gave a type
+TYPE: Final = "command"  # the type of agents started without one
 LONGEST_TASK: Final = 200
 LONGEST_COMMAND: Final = 4_000
 MOST_RETRIES: Final = 100
@@ -81,13 +81,13 @@ WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
 MOST_SECONDS: Final = 10_000_000.0
 
 _FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
-_SETTLES = 2.0  # seconds: a process that is gone may belong to a run that is just recording its end
+_SETTLES = 2.0  # seconds: a process that has ended may belong to a run that is just recording its end
 _FULL_DISK = 64 * 1024  # bytes left
 
 
 class RunResult(NamedTuple):
-    """How it ended: the code to exit with, the agent it was, and what kept something from being recorded. `later`:
-    the server was away, and what happened is kept here until it is back.
+    """The exit code, the agent, and the error that kept something from being recorded. `later`: the server was away,
+    and what happened is kept here until it is back.
     """
 
     code: int
@@ -113,8 +113,8 @@ def run(
 ) -> RunResult:
     """Run a command as an agent of the session; its output goes where ours goes, its code is the result.
 
-    It waits while as many agents are at work as the mode allows. Only transient failures are tried again, `retries`
-    times (default: the mode's). `categories` says what exit codes mean; `announce` hears of waits and retries.
+    It waits while as many agents run as the mode allows. Only transient failures are tried again, `retries` times
+    (default: the mode's). `categories` gives categories of exit codes; `announce` is called on waits and retries.
     `environ` is the environment of the command (default: ours); in it the command learns which agents it is part of,
     so that a run inside a run does not wait for the one around it.
     """
@@ -138,7 +138,7 @@ def run(
 
 
 def categories_from(words: Sequence[str]) -> dict[int, Category]:
-    """What `--category CODE=KIND` says, each word one exit code."""
+    """Parse words of `--category CODE=KIND`, one exit code each."""
     categories: dict[int, Category] = {}
     for word in words:
         code, _, kind = word.partition("=")
@@ -185,7 +185,7 @@ class _Run:
         self._later = False
         self._numbers = itertools.count()
         self._dead_since: dict[tuple[str, Process], float] = {}
-        # Redacted before it is cut: half a secret would not be recognised any more.
+        # Redacted before it is shortened: half a secret would not be recognised.
         redacted = redact(_line(argv))
         self._secrets = redacted.counts
         self._command = (
@@ -226,7 +226,7 @@ class _Run:
     # ── the queue ────────────────────────────────────────────────────────────────────────────────────────
 
     def _queue(self, agent_id: str | None, task: str, retries: int | None) -> tuple[str, str, int]:
-        """Record the agent as waiting, under this process for as long as its own has not begun."""
+        """Record the agent as pending, with this process until its own has started."""
         chosen: list[tuple[str, int]] = []
 
         def build(state: State) -> list[EventData]:
@@ -235,7 +235,7 @@ class _Run:
             taken = {agent.id for agent in state.agents.values()}
             if agent_id is not None and agent_id in taken:
                 raise Conflict(
-                    f"an agent {agent_id} exists already",
+                    f"agent {agent_id} already exists",
                     hint="Choose another id, or leave --agent out.",
                     session=self._session,
                 )
@@ -260,7 +260,9 @@ class _Run:
         """Wait for a turn, take it, and run the command to its end."""
         pause, announced = _FIRST_LOOK, False
         while True:
-            ahead = self._ahead(self._ws.state(self._session), kind)  # only a look: it keeps nobody from writing
+            ahead = self._ahead(
+                self._ws.state(self._session), kind
+            )  # read without a transaction, which would block other writers
             if not ahead:
                 with ExitStack() as turn:
                     transaction = turn.enter_context(self._ws.transaction(about=self._session))
@@ -281,7 +283,7 @@ class _Run:
             event = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
             at, key = self._ws.now(), self._next_key()
             try:
-                with turn:  # leaving it commits: the command runs on without holding anybody up
+                with turn:  # leaving it commits, so the running command blocks nobody
                     self._ws.recorder.within(
                         transaction, self._session, lambda _: [event], keys=run_deferred.numbered(key)
                     )
@@ -293,7 +295,7 @@ class _Run:
         return run_command(self._argv, timeout=self._timeout, started=started, env=environ)
 
     def _ahead(self, state: State, kind: type[AgentEvent]) -> list[str]:
-        """The agents to wait for; none when it is our turn. Refused when it never will be."""
+        """The agents to wait for; none when it is our turn. Raises where the turn can never come."""
         event, session = TYPE_OF[kind].name, self._session
         status = view.status_of(state)
         if not session_allows(status, event):
@@ -310,14 +312,14 @@ class _Run:
         return ahead if len(ahead) >= limits(view.text_value(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:
-        """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
+        """Whether an agent recorded as running really is: not if its process ended more than a moment ago."""
         if agent.process is None or fate(identity(agent.process)) != "dead":
             return True
         first = self._dead_since.setdefault((agent.ref, agent.process), monotonic())
         return monotonic() - first < _SETTLES
 
     def _circuit(self, state: State, own: AgentState | None) -> bool:
-        """Refuse while agents of this type have failed too often; True when this one is the try that decides."""
+        """Refuse while agents of this type have failed too often; True when this one is the trial that decides."""
         now = max(self._ws.now(), state.updated_at)
         alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
         breaker = circuit(attempts(alike), now)
@@ -326,7 +328,7 @@ class _Run:
             left = -(-(breaker.until - now) // SECOND)
             raise Refused(
                 f"{failures}; the next one may start in {left} s",
-                hint="See what failed: holdfast agent list. Another --type is not held up.",
+                hint="See what failed: holdfast agent list. Other types are not blocked.",
                 session=self._session,
             )
         if breaker.state != "half-open":
@@ -336,7 +338,7 @@ class _Run:
         trying = [agent.id for agent in [*at_work, *queue] if agent.type == self._type]
         if trying:
             raise Refused(
-                f"{failures}; whether they work again is being tried by {trying[0]}",
+                f"{failures}; {trying[0]} is testing whether they work again",
                 hint="Wait for its end.",
                 session=self._session,
             )
@@ -345,7 +347,7 @@ class _Run:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _end(self, outcome: CommandOutcome) -> Category | None:
-        """Record how an attempt ended; the category of its failure, or None when nothing failed by itself."""
+        """Record how an attempt ended; gives the category of its failure, None if it did not fail by itself."""
         number = self._signals.received()
         end: AgentEvent
         category: Category | None = None
@@ -357,7 +359,7 @@ class _Run:
             category = self._category(outcome)
             message = f"{self._name()} {outcome.message}" if self._begun else legible(outcome.message)
             if not self._begun or outcome.timed_out or outcome.signal is not None:
-                self._announce(message)  # the command itself cannot have said so
+                self._announce(message)  # the command cannot have recorded its end itself
             if outcome.timed_out and category == "transient":
                 end = AgentTimedOut(id=self.id, ref=self._ref, message=message)
             else:
@@ -383,14 +385,14 @@ class _Run:
         )
 
     def _why_not(self, error: HoldfastError) -> AgentEvent:
-        """The end of an agent whose command never began."""
+        """The event that ends an agent whose command never started."""
         if isinstance(error, Refused):
             return AgentAborted(id=self.id, ref=self._ref, reason=error.message)
         category: Category = "configuration" if isinstance(error, Invalid) else "resource"
         return AgentFailed(id=self.id, ref=self._ref, category=category, message=error.message)
 
     def _record(self, *events: EventData) -> None:
-        """Record what happened as far as the agent's state allows it; what cannot be written is remembered."""
+        """Record what the agent's state allows; remember the error where it cannot be written."""
         at, key = self._ws.now(), self._next_key()
         try:
             self._ws.recorder.record(
@@ -404,7 +406,7 @@ class _Run:
         return f"run:{self._ref}:{next(self._numbers)}"
 
     def _not_recorded(self, error: HoldfastError, key: str, at: int, events: Sequence[EventData]) -> None:
-        """A server that is away hears of it later; anything else is told."""
+        """Keep it for later if the server is away; report any other error."""
         if run_deferred.hand_over(
             self._ws, error, session=self._session, agent=self.id, ref=self._ref, key=key, at=at,
             events=events,
@@ -423,5 +425,5 @@ def _line(argv: Sequence[str]) -> str:
 
 
 def legible(word: str) -> str:
-    """The text without bytes that stand for no character: they are for the command, not for the log."""
+    """The text without undecodable bytes, which only the command needs."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,8 +1,7 @@
-"""What became of a command while the server was away, kept here until it can be recorded.
+"""Keep the outcome of a command while the server is away, until it can be recorded.
 
-It waits where hooks leave what they heard, under Holdfast's own name, and the next one that reaches the server
-records it with its true times. The keys are those under which it was to be recorded at once: what was saved after
-all, though the answer was lost, is there once.
+It waits in the spool under Holdfast's own name, and the next process that reaches the server records it with its true
+times. The keys are those of the first try: what was stored although the reply was lost is not recorded twice.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from holdfast.workspace import spool
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-OWN: Final = "holdfast"  # whose payloads these are, in the spool
+OWN: Final = "holdfast"  # the agent's name of these payloads in the spool
 _SOURCE: Final = "run"
 
 
 class DeferredRun(msgspec.Struct, frozen=True, kw_only=True, rename={"events": "said"}):
-    """What is to be recorded of an agent, and where."""
+    """Events of an agent that are to be recorded, and where."""
 
-    store: str  # its address, as it may be shown
+    store: str  # the address without a password
     session: str
     agent: str
     ref: str
     key: str
     at: int
     actor: str
-    events: tuple[tuple[str, dict[str, object]], ...]  # kinds of events, and their data
+    events: tuple[tuple[str, dict[str, object]], ...]  # event types with their data
 
 
 def course(state: State, agent: str, ref: str, events: Sequence[EventData]) -> Iterator[EventData]:
-    """What of it the agent's state allows by now."""
+    """The events that the agent's state still allows."""
     for data in events:
         if not isinstance(data, AgentEvent):
             yield data
@@ -51,7 +50,7 @@ def course(state: State, agent: str, ref: str, events: Sequence[EventData]) -> I
         own = agents.find(state, agent, ref)
         if own is not None and isinstance(data, AgentCompleted) and agents.status_of(own) == "pending":
             yield AgentResumed(id=agent, ref=ref)  # its start could not be recorded
-        # The command may have spoken for itself (holdfast agent done), or someone may have given it up.
+        # The command may have recorded its own end (holdfast agent done), or someone aborted it.
         if own is not None and allows(AGENT, agents.status_of(own), TYPE_OF[type(data)].name):
             yield data
 
@@ -64,7 +63,7 @@ def hand_over(
     ws: Workspace, error: HoldfastError, *, session: str, agent: str, ref: str, key: str, at: int,
     events: Sequence[EventData],
 ) -> bool:  # fmt: skip
-    """Keep it for later, durably. False where waiting does not help, or it cannot be kept."""
+    """Store it durably for later. False where waiting does not help, or storing failed."""
     if ws.address.path is not None or not error.retry_helps:
         return False
     plain = tuple((TYPE_OF[type(data)].name, msgspec.to_builtins(data)) for data in events)
@@ -80,19 +79,19 @@ def hand_over(
 
 
 def read(entry: spool.SpoolEntry) -> DeferredRun:
-    """Raises `Invalid` for what is none, or not yet: somebody may still be writing it."""
+    """Raises `Invalid` for a malformed entry, which may still be being written."""
     raw = files.read_limited(entry.path, spool.MAX_PAYLOAD_SIZE, what="what became of a command")
     try:
         return msgspec.json.decode(entry.payload(raw), type=decodable(DeferredRun))
     except msgspec.MsgspecError:
-        raise Invalid("it says nothing of a command that ran") from None
+        raise Invalid("it is not the record of a command") from None
 
 
 def take_in(ws: Workspace, later: DeferredRun, patience: float) -> None:
     try:
         events = [msgspec.convert(data, decodable(EVENT_TYPES[kind].data)) for kind, data in later.events]
     except (msgspec.MsgspecError, KeyError):
-        raise Invalid("it says nothing of a command that ran") from None
+        raise Invalid("it is not the record of a command") from None
     with ws.transaction(patience=patience, about=later.session) as transaction:
         if transaction.knows(later.session, f"{later.key}:0"):
             return

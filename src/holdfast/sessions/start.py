@@ -1,7 +1,7 @@
-"""Starting a session: room is made for it, its branch if it wants one, then the event that begins it.
+"""Start a session: archive the current one if asked to, create a branch, record the first event.
 
-Git is asked and changed outside of the store's transaction: its hooks may take minutes, and may call Holdfast. What
-is about to be done to the branch is written down first, so that a start that died in between is undone by the next.
+Git runs outside of the store's transaction: its hooks may take minutes, and may call Holdfast. The branch to be
+created is noted in a file first, so that the next start undoes one that was killed in between.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ANNOUNCED = "starting-"
 
 
 def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
-    """Begin a session as `wanted` says; gives its id."""
+    """Start a session as `wanted` says; gives its id."""
     _check(wanted)
-    ws.existing_store()  # which knows the time where the machine's clock does not
+    ws.existing_store()  # the store knows the time where the machine's clock is wrong
     moment = ws.recorder.moment(at, None)
     if os.path.lexists(_announcement(ws)):
         _undo_what_died(ws)
@@ -46,7 +46,7 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
     if wanted.feature is not None:
         feature_id = feature_name(wanted.feature, moment)
         wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
-        # Whoever gives the whole id of a feature that is there means that one.
+        # The whole id of an existing feature means that feature.
         for meant in dict.fromkeys((wanted.feature, feature_id)):
             assert meant is not None
             _refuse_existing_feature(ws, meant, projects.find_project(ws.store(), seen))
@@ -55,7 +55,7 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
     opened: OpenedBranch | None = None
     try:
         if branch:
-            # From the text as it may be stored: a name must not hold what was cut out of the goal.
+            # From the redacted text: a name must not hold a secret that was removed from the goal.
             alias = timer_name(moment, data.scope or data.project.name, data.task or data.goal)
             opened = _open(ws, f"session/{alias}")
             data = msgspec.structs.replace(
@@ -82,18 +82,18 @@ def start(ws: Workspace, wanted: SessionStarted, *, branch: bool, replace: bool,
                 follower.starting(ws, transaction, session)
     except BaseException:
         if opened is not None:
-            with suppress(HoldfastError):  # what went wrong first is told; the next start undoes what is left
+            with suppress(HoldfastError):  # the first error is reported; the next start undoes the rest
                 _undo(ws, opened)
         raise
     if opened is not None:
-        with suppress(OSError, HoldfastError):  # the session is there; the next start takes the note away
+        with suppress(OSError, HoldfastError):  # the session is recorded; the next start removes the note
             _forget(ws)
     return session
 
 
 def _check(wanted: SessionStarted) -> None:
     if wanted.mode not in MODES:
-        raise Invalid(f"there is no mode {shorten(wanted.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+        raise Invalid(f"unknown mode {shorten(wanted.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
     if wanted.feature is not None and wanted.feature != slug(wanted.feature, 99):
         raise Invalid(
             "the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(wanted.feature)}"
@@ -124,14 +124,14 @@ def _refuse_unless(ws: Workspace, *, replace: bool) -> None:
         goal = shorten(view.text_value(ws.state(current), "goal") or "", 60)
         raise Conflict(
             f"there is an unfinished session here: {goal!r} ({current[:8]})",
-            hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
+            hint="Finish it (holdfast stop), resume it (holdfast resume), or: holdfast start GOAL --replace",
             session=current,
         )
 
 
 def _gives_way(ws: Workspace, state: State) -> bool:
-    """Whether another session begins without putting this one away: it is over, or it began by itself with the very
-    conversation that begins another one now.
+    """Whether a session can be left without archiving it: it is over, or it started by itself with the conversation
+    that now starts another one.
     """
     if ws.is_over(state):
         return True
@@ -141,7 +141,7 @@ def _gives_way(ws: Workspace, state: State) -> bool:
 
 
 def _make_room(ws: Workspace, transaction: Transaction, *, replace: bool, at: int | None) -> None:
-    """Put the current session away, resumable; asked again now that nobody else can start one."""
+    """Archive the current session, resumable. Checked again within the transaction."""
     _refuse_unless(ws, replace=replace)
     current = current_session(ws)
     if current is None or ws.is_read_only(current) or _gives_way(ws, ws.state(current)):
@@ -150,18 +150,18 @@ def _make_room(ws: Workspace, transaction: Transaction, *, replace: bool, at: in
 
 
 def _refuse_existing_feature(ws: Workspace, feature_id: str, project: ProjectFacts) -> None:
-    """Raise `Conflict` where the project has a feature of this id: as a session, or in its `.ai-session`."""
+    """Raise `Conflict` if the project has a feature with this id: as a session, or in `.ai-session`."""
     store = ws.store()
     states = (store.state(session) for session in store.find(feature_id))
-    # What is found by the beginning of its id has no feature of this name.
+    # `find` also matches prefixes of ids.
     named = (state for state in states if state is not None and feature_id in state.aliases.values())
     taken = next((state for state in named if state.project is not None and state.project.id == project.id), None)
     paths = (follower.feature_path(ws, feature_id) for follower in ws.followers)
     path = next((path for path in paths if path is not None), None)
     if taken is not None or path is not None:
         raise Conflict(
-            f"there is a feature {feature_id} already",
-            hint="Go on with that one, or choose another slug; without --feature, the id gets a number.",
+            f"feature {feature_id} already exists",
+            hint="Continue that one, or choose another slug; without --feature, the id gets a number.",
             operation="create", file=path, feature_id=feature_id,
             session=None if taken is None else taken.session,
         )  # fmt: skip
@@ -195,7 +195,7 @@ def _undo(ws: Workspace, opened: OpenedBranch) -> None:
 
 
 def _undo_what_died(ws: Workspace) -> None:
-    """A start announced a branch here and did not get to the end: go back, unless somebody has moved on since."""
+    """Undo a start that noted a branch here and was killed, unless somebody has worked there since."""
     from holdfast.machine.git.branches import GitBranches
     from holdfast.sessions.branches import OpenedBranch
 
@@ -233,13 +233,13 @@ REPLACED: Final = "Replaced by another session"
 
 
 def put_away(state: State) -> list[EventData]:
-    """What is recorded of an unfinished session that another one replaces."""
+    """The events for an unfinished session that another one replaces."""
     paused: list[EventData] = [SessionPaused(reason=REPLACED)] if view.status_of(state) == "in_progress" else []
     return [*paused, SessionArchived()]
 
 
 def was_put_away(state: State) -> bool:
-    """Whether that is why it is paused now."""
+    """Whether it is paused because another session replaced it."""
     return view.status_of(state) == "paused" and is_replacement(view.latest_mark(state))
 
 

@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 
 class StopResult(NamedTuple):
-    """What became of the session's branch: the commit it was merged as, and where it stood when it was deleted."""
+    """What became of the session's branch: the squash commit, and the tip of the deleted branch."""
 
     branch: str | None = None
     commit: str | None = None
     tip: str | None = None
-    # The agents that were still at work, by their ids: nobody stops them.
+    # The ids of agents that were still running: they are not stopped.
     at_work: tuple[str, ...] = ()
 
 
 def still_at_work(state: State) -> tuple[str, ...]:
-    """The agents that run, as far as that can be seen from here."""
+    """The ids of running agents, as far as that can be seen from here."""
     return tuple(
         agent.id
         for agent in agents.running(state)
@@ -78,7 +78,7 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
         raise refusal("the session", status, "session.completed", session)
     branch = _branch(ws, session, state)
     end = ws.recorder.moment(at, state.latest.get(ws.home.writer(ws.address)), session)
-    compare_at_end(ws, session, at)  # before the branch, and with it the work tree, becomes another
+    compare_at_end(ws, session, at)  # before the branch, and with it the work tree, changes
     git = GitBranches(ws.place.root)
     ours = ws.own_paths()  # mirrored files are nobody's work
     born = state.came_commit is not None
@@ -92,7 +92,7 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
         discarded = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = StopResult(branch, None, discarded.tip)
     now = ws.state(session)
-    # It is known already where a stop that failed had made it, and the work tree was compared since.
+    # An earlier stop that failed may have made the commit, and a comparison recorded it since.
     is_new = stopped.commit is not None and stopped.commit not in now.commits
     made = [commit_of(ws, stopped.commit, state.came_from)] if stopped.commit and is_new else []
     at_work = still_at_work(now)
@@ -101,10 +101,14 @@ def stop(ws: Workspace, session: str, *, keep: bool, discard: bool, reason: str 
 
 
 def _branch(ws: Workspace, session: str, state: State) -> str:
-    """The session's branch, as a device of ours said: whoever else writes in it must not choose what is deleted."""
+    """The session's branch as one of our devices recorded it: other writers must not choose what is deleted."""
     writes = state.registers.get("branch")
     if not writes:
-        raise Refused("the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session)
+        raise Refused(
+            "the session has no branch of its own",
+            hint="Stop it without --keep and --discard: holdfast stop",
+            session=session,
+        )
     is_own = own_test(ws, session)
     stands = writes[-1]
     if is_own(stands.writer):
@@ -120,16 +124,16 @@ def _branch(ws: Workspace, session: str, state: State) -> str:
         unnamed = "a guest" if stands.writer in guests else "another device"
         who = device_names(state, guests).get(stands.writer, unnamed)
         raise Refused(
-            f"that the session's branch is {shorten(str(stands.value), 60)!a} was said by {shorten(who, 60)!a},"
-            " and by no device of yours",
-            hint="Merge or delete the branch with git, then stop plainly: holdfast stop",
+            f"the session's branch {shorten(str(stands.value), 60)!a} was set by {shorten(who, 60)!a},"
+            " not by one of your devices",
+            hint="Merge or delete the branch with git, then: holdfast stop",
             session=session,
         )
     return branch
 
 
 def end_session(ws: Workspace, session: str, last: EventData, at: int | None) -> None:
-    """End a session, once what was changed in its work tree since its last turn is recorded."""
+    """End a session, after recording what changed in its work tree since the last turn."""
     from holdfast.sessions.changes.compare import compare_at_end
 
     ws.collect()
@@ -138,7 +142,7 @@ def end_session(ws: Workspace, session: str, last: EventData, at: int | None) ->
 
 
 def end_with(ws: Workspace, session: str, last: Sequence[EventData], at: int | None) -> None:
-    """End a session with these events, and its agents before them."""
+    """End a session's agents, then the session with these events."""
     store, place = ws.store(), ws.place.root
     with ws.transaction(about=session) as transaction:
         ws.recorder.within(transaction, session, lambda state: [*ended_with(state), *last], at=at)
@@ -147,7 +151,7 @@ def end_with(ws: Workspace, session: str, last: Sequence[EventData], at: int | N
 
 
 def ended_with(state: State) -> Iterator[EventData]:
-    """Agents end with their session: nobody will report on them any more."""
+    """Agents end with their session: no further report of them is expected."""
     if view.status_of(state) in FINISHED:
         return
     for agent in state.agents.values():
@@ -184,7 +188,7 @@ def delete(ws: Workspace, session: str, *, force: bool, at: int | None) -> str:
         follower.refuse_deleting(ws, session)
     if needs_force(ws, state) and not force:
         raise Refused(
-            f"session {session[:8]} is unfinished ({view.status_of(state)}): it was not deleted",
+            f"session {session[:8]} is unfinished ({view.status_of(state)}) and was not deleted",
             hint=f"Finish it first, or delete it as it is: holdfast delete {session[:8]} --confirm --force",
             operation="delete",
             session=session,

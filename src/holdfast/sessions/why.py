@@ -1,9 +1,8 @@
 """Answer which session and conversation made a commit, a file or a line, and how sure that is.
 
 Only from what is recorded: commits with their names, trees and author times, files with their hashes, and the
-commit's own trailers. `certain` is what a record of the very thing says; `likely` what follows from records of
-something equal; `uncertain` what is only near in time, or one of several. Where nothing is recorded, nothing is
-answered.
+commit's own trailers. `certain`: a record of this very commit or file says so; `likely`: it follows from records of
+equal content; `uncertain`: it is only near in time, or one of several. Where nothing is recorded, there is no answer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.sessions import history
 if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
-_MOST_FILES: Final = 50  # of a commit, whose content is compared
+_MOST_FILES: Final = 50  # files of a commit whose content is compared
 _MOST_COMMITS: Final = 20  # of a file
 _LARGEST: Final = 16 << 20  # bytes of a file
 _RANK: Final[dict[str, int]] = {"certain": 0, "likely": 1, "uncertain": 2}
@@ -33,7 +32,7 @@ _NAME: Final = re.compile(r"[0-9a-f]{4,64}")
 
 
 class ChangeOrigin(NamedTuple):
-    """A session, its goal, the conversation, how sure it is, and what says so."""
+    """A session with its goal and conversation, how certain it is, and why."""
 
     id: str
     goal: str
@@ -43,7 +42,7 @@ class ChangeOrigin(NamedTuple):
 
 
 class WhyAnswer(NamedTuple):
-    """What was asked about, and the answers, the surest first."""
+    """The commit or file that was asked about, and the answers, the most certain first."""
 
     about: str
     commit: str | None
@@ -53,14 +52,14 @@ class WhyAnswer(NamedTuple):
 
 
 class _Recorded(NamedTuple):
-    """A change to a file, and the session that it is recorded in."""
+    """A recorded change to a file, with its session."""
 
     state: State
     change: FileState
 
 
 def why(ws: Workspace, reference: str) -> WhyAnswer:
-    """Who made this: a commit by any name, a file by its path in the project, or a line of it (`FILE:LINE`)."""
+    """Say who made a commit (by any name), a file (by its path in the project) or a line of it (`FILE:LINE`)."""
     result = _find_origins(ws, reference)
     answers = [_weighed(ws, session) for session in result.sessions]
     ranked = sorted(answers, key=lambda entry: (_RANK[entry[0].certainty], entry[1]))
@@ -68,7 +67,7 @@ def why(ws: Workspace, reference: str) -> WhyAnswer:
 
 
 def _weighed(ws: Workspace, answer: ChangeOrigin) -> tuple[ChangeOrigin, bool]:
-    """An answer, and whether others than our devices write in its session: what they record proves nothing."""
+    """Weaken an answer if others write in its session: what they record proves nothing."""
     from holdfast.sessions.ownership import own_test
 
     is_own = own_test(ws, answer.id)
@@ -92,7 +91,7 @@ def _find_origins(ws: Workspace, reference: str) -> WhyAnswer:
     ]
     names = {commit.sha for commit in recorded} if _NAME.fullmatch(reference) else set()
     if len(names) == 1:
-        # It is in no repository here: rewritten, or made on another machine.
+        # The commit is not in this repository: rewritten, or made on another machine.
         answers = list(asked.recorded_as(names.pop()))
         return WhyAnswer(f"{recorded[0].sha[:12]} {recorded[0].subject}", recorded[0].sha, None, None, _best(answers))
     if asked.is_recorded(reference):
@@ -108,7 +107,7 @@ class _Asked:
         self._ws = ws
         self._git = GitHistory(ws.place.root) if ws.place.git else None
         states = history.states_of(ws, history.history(ws, limit=None))
-        # The latest first: of two that say the same, it is the nearer one.
+        # Newest first: of two equal records, the newer one is more likely.
         self.states = sorted(states, key=lambda state: state.updated_at, reverse=True)
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
@@ -123,15 +122,15 @@ class _Asked:
         return None if found is None else self._git.precisely(found)
 
     def of_commit(self, commit: GitCommit) -> list[ChangeOrigin]:
-        """Every session that something recorded connects with a commit."""
+        """Every session that a record connects with the commit."""
         origins = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
         return origins or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
     def recorded_as(
         self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()
     ) -> Iterator[ChangeOrigin]:
-        """What is recorded of a commit, or of the one that it was made of by an amend or a rebase; of a file, the one
-        of them that brought it in.
+        """The records of a commit, or of the commit that an amend or rebase made it from; for a file, the one that
+        introduced it.
         """
         for state in self.states:
             record = state.commits.get(sha)
@@ -147,7 +146,7 @@ class _Asked:
                 yield _of_record(state, record)
 
     def _made_of(self, record: CommitState, path: str | None) -> list[str]:
-        """The commit that one replaces; of a file, the one that has it so, or those folded in that changed it."""
+        """The commits that a commit replaces; for a file, those that have it unchanged or changed it."""
         if record.replaces is None or path is None or self._git is None:
             return [] if record.replaces is None else [record.replaces]
         replaced = self._git.commit(record.replaces)
@@ -156,11 +155,11 @@ class _Asked:
         return [sha for sha in record.folded if any(path == changed for _, changed in self._git.files_of(sha))]
 
     def _has_so(self, record: CommitState, replaced: GitCommit, path: str) -> bool:
-        """Whether a commit that was replaced has a file as the one made of it has it."""
+        """Whether a replaced commit has the file exactly as its replacement has it."""
         assert self._git is not None
         if record.parents == replaced.parents:
             return self._git.blob_hash(record.sha, path) == self._git.blob_hash(replaced.sha, path)
-        # Rebased, it has changes of others too.
+        # After a rebase the file may have changes of others.
         return any(path == changed for _, changed in self._git.files_of(replaced.sha))
 
     def _named(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
@@ -169,7 +168,7 @@ class _Asked:
                 yield _answer(state, _only(state), "certain", f"the commit says so: {TRAILER}: {state.session}")
 
     def _rewritten(self, commit: GitCommit) -> Iterator[ChangeOrigin]:
-        """Rebased or amended where nobody recorded it: by its tree, or by author time and first line."""
+        """Rebased or amended without a record: matched by tree, or by author time and first line."""
         if any(commit.sha in state.commits for state in self.states):
             return
         for state in self.states:
@@ -246,7 +245,7 @@ class _Asked:
         return WhyAnswer(f"{about} {_titled(commit)}", commit.sha, path, line, _best(answers))
 
     def _of_line(self, commit: GitCommit, path: str) -> list[ChangeOrigin]:
-        """Sessions that changed a file to what a commit has, and those that committed it: they may be others."""
+        """Sessions that changed a file to what the commit has, and those that committed it."""
         committed = [*self.recorded_as(commit.sha, path), *self._named(commit), *self._rewritten(commit)]
         changes, complete = self._changes_into(commit, path)
         if not changes:
@@ -277,7 +276,9 @@ class _Asked:
         return origins
 
     def _changes_into(self, commit: GitCommit, path: str) -> tuple[list[_Recorded], bool]:
-        """The recorded changes from a commit's parent to the commit, the latest first, and whether these are all."""
+        """The recorded changes from the parent's content to the commit's, newest first, and whether they are
+        complete.
+        """
         if self._git is None:
             return [], False
         parents = [item for item in map(self._git.commit, commit.parents) if item is not None]
@@ -298,7 +299,7 @@ class _Asked:
             if wanted is None and nearest.action != "created":
                 earlier = [item.change for item in recorded if since < item.change.at < nearest.at]
                 if not earlier:
-                    # What is found by comparing has no hash of a file that was as committed before.
+                    # Changes found by comparing work trees have no hash of a file that was as committed before.
                     return changes, nearest.by != "tool"
                 wanted = max(earlier, key=lambda change: change.at).hash_after
         return changes, wanted is None or wanted in before
@@ -307,7 +308,7 @@ class _Asked:
         return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
 
     def _of_content(self, path: str) -> Iterator[ChangeOrigin]:
-        """Sessions that changed a file: certain for the one that left it as it is."""
+        """Sessions that changed a file; certain is the one that left it as it is now."""
         full = self._full(path)
         try:
             now = files.hash_file(full, _LARGEST)
@@ -325,7 +326,7 @@ class _Asked:
                 continue
             certainty: Certainty
             if latest is not None and any(_is_same(change, latest) for change in changes):
-                # A change that several sessions recorded is one change: all of them get the same answer.
+                # Several sessions may have recorded one change: all of them get the same answer.
                 last, certainty = latest, "uncertain" if _is_unsure(latest) else "certain"
                 because = f"{_describe_change(last)}, and the file is exactly as it was then"
             else:
@@ -335,7 +336,7 @@ class _Asked:
             yield _answer(state, _conversation(state, last), certainty, because)
 
     def _of_history(self, path: str) -> Iterator[ChangeOrigin]:
-        """Sessions that made commits that changed a file."""
+        """Sessions whose commits changed a file."""
         if self._git is None:
             return
         try:
@@ -343,7 +344,7 @@ class _Asked:
         except HoldfastError:
             return
         for commit in commits:
-            # Only those that committed it: who changed it without committing it, the content says.
+            # Only commits: changes that are not committed are answered by content.
             made = {origin.id for origin in (*self.recorded_as(commit.sha), *self._named(commit))}
             for origin in (origin for origin in self._of_line(commit, path) if origin.id in made) if made else ():
                 yield origin._replace(because=f"{commit.sha[:12]} changed it; {origin.because}")
@@ -389,7 +390,7 @@ def _conversation(state: State, change: FileState) -> str | None:
 
 
 def _only(state: State) -> str | None:
-    """The conversation of a session that has only one."""
+    """The conversation of a session with exactly one."""
     names = [view.native_name(native.agent, native.id) for native in state.native.values()]
     return names[0] if len(names) == 1 else None
 
@@ -400,7 +401,7 @@ def _how(change: FileState) -> str:
 
 
 def _describe_change(change: FileState) -> str:
-    """What is recorded of a change, with everybody who comes into question."""
+    """A recorded change in words, with everybody who may have made it."""
     words = f"{_how(change)} at {local_text(change.at)}"
     if not _is_unsure(change) or not change.among:
         return words
@@ -412,7 +413,7 @@ def _is_unsure(change: FileState) -> bool:
 
 
 def _is_same(change: FileState, other: FileState) -> bool:
-    """Whether they are one change; of several that come into question, each session records it."""
+    """Whether two records are one change: of several candidates, each session records it."""
     return change is other or (
         change.by == other.by == "unknown"
         and len(change.among) > 1
@@ -430,7 +431,7 @@ def _titled(commit: GitCommit) -> str:
 
 
 def _best(answers: list[ChangeOrigin]) -> list[ChangeOrigin]:
-    """Of each session and conversation the surest answer; the surest first."""
+    """The most certain answer for each session and conversation, the most certain first."""
     best: dict[str, ChangeOrigin] = {}
     for answer in answers:
         known = best.get(answer.id)

@@ -1,4 +1,4 @@
-"""Files that changed: what is there now, seen without keeping any of it."""
+"""The verbs of the work in a session: agents, tasks, decisions, changed files, context and hills."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ class SeenFile(NamedTuple):
 
 
 def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> SeenFile:
-    """What is at a path of the project now. What git cannot say is left out, and `notices` says so."""
+    """The hash and line counts of a file in the project; counts that git cannot give are left out with a notice."""
     full = os.path.join(place.root, *path.split("/"))
     inside = os.path.realpath(os.path.dirname(full))
     root = os.path.realpath(place.root)
     if inside != root and not inside.startswith(root + os.sep):
-        raise Invalid(f"{path[:80]!a} leads outside the project", hint="A directory on the way is a link.", file=path)
+        raise Invalid(
+            f"{path[:80]!a} leads outside the project", hint="A directory in the path is a link.", file=path
+        )
     file_hash = None if action == "deleted" else files.hash_file(full)
     counted = None
     if place.git:
@@ -63,7 +65,7 @@ def observe(place: WorkTree, path: str, action: str, notices: list[str]) -> Seen
         try:
             counted = GitReader(place.root).numstat(path)
         except HoldfastError as error:
-            notices.append(f"Recorded without counts of lines, because git cannot be asked: {error.message}.")
+            notices.append(f"Recorded without line counts, because git failed: {error.message}.")
     return SeenFile(file_hash, *(counted if counted is not None else (None, None)))
 
 
@@ -77,12 +79,12 @@ def document(ws: Workspace, session: str, *, at: int | None = None) -> Session:
 
 
 def described(ws: Workspace, state: State, now: int) -> Session:
-    """The same of a state of it that is at hand already."""
+    """The same from a state that is already loaded."""
     shown = view.session(state, now)
     shown.over = ws.is_over(state, at=now)
     shown.time.reminder = None if shown.ended_at else crossed_limits(state, now, ws.limit_rule)
     shown.sync = ws.sync_of(state)
-    if shown.waiting and now > ws.now() - MINUTE:  # of the past, nobody knows what ran then
+    if shown.waiting and now > ws.now() - MINUTE:  # only the present shows which programs run
         from holdfast.sessions.resume import still_waiting
 
         shown.waiting = still_waiting(state, shown.waiting)
@@ -90,12 +92,12 @@ def described(ws: Workspace, state: State, now: int) -> Session:
 
 
 class Work:
-    """A session by its id, and the verbs of the work in it. Nothing is kept in here: the store answers."""
+    """A session by its id, with the verbs of the work in it. Holds no state: the store does."""
 
     def __init__(self, ws: Workspace, session: str) -> None:
         self._ws = ws
         self.id = session
-        # For the surface to tell: the task that the last verb was about, by the event that made it.
+        # The task that the last verb changed (its event's ref), for surfaces to report.
         self.moved: str | None = None
 
     def state(self, *, at: int | None = None) -> State:
@@ -106,7 +108,7 @@ class Work:
         return document(self._ws, self.id, at=at)
 
     def described(self, state: State, now: int) -> Session:
-        """The same of a state of it that is at hand already."""
+        """The same from a state that is already loaded."""
         return described(self._ws, state, now)
 
     def _record(self, *datas: EventData, at: int | None = None) -> Self:
@@ -131,7 +133,7 @@ class Work:
     ) -> AgentHandle:
         """Start an agent. As a context manager, it completes at the end of the block, or fails with the exception.
 
-        `pid` is the process that does the work: this one, another one, or none that could be watched.
+        `pid` is the process that does the work: this one, another one, or none to be watched.
         """
         from holdfast.sessions.agents import start
 
@@ -180,10 +182,10 @@ class Work:
         def build(state: State) -> list[EventData]:
             chosen = tasks.next_id(state) if task_id is None else check_identifier(task_id, "a task's id")
             if tasks.find(state, chosen) is not None:
-                raise Conflict(f"a task {chosen} exists already", session=self.id)
+                raise Conflict(f"task {chosen} already exists", session=self.id)
             given.append(chosen)
             added: list[EventData] = []
-            # An id is stored as it is, so it is cleaned here as its name will be.
+            # Ids are stored unredacted, so the phase's id is redacted here like its name.
             phase_id = (
                 None if phase is None else redact(check_text(phase, "the phase", max_length=MAX_NAME_LENGTH)).text
             )
@@ -259,7 +261,7 @@ class Work:
         from holdfast.workspace import projects
 
         if action not in ACTIONS:
-            raise Invalid(f"{shorten(action, 40)!a} is not a kind of change", hint=f"It is {', '.join(ACTIONS)}.")
+            raise Invalid(f"unknown kind of change {shorten(action, 40)!a}", hint=f"Kinds are {', '.join(ACTIONS)}.")
         tidy = check_relative_path(path)
         if agent is not None:
             check_identifier(agent, "an agent's id")
@@ -309,7 +311,7 @@ class Work:
 
 
 def _agent_id(state: State, given: str) -> str:
-    """The id of the agent that somebody names, by its id or by what it is shown as."""
+    """The id of an agent given by its id or by its shown name."""
     return id_of(agent_names(state.agents.values()), check_identifier(given, "an agent's id"))
 
 

@@ -35,9 +35,9 @@ W = TypeVar("W", bound="Workspace")
 
 
 def at_its_place(ws: W, session_id: str) -> W:
-    """The keeper of the work tree that is at the session, or of its project's directory on this machine.
+    """The workspace of the work tree whose current session it is, or of its project's directory on this machine.
 
-    It can be used for as long as the given one is open.
+    It is usable while the given one is open.
     """
     store = ws.existing_store()
     state = None if store is None else store.state(session_id)
@@ -57,7 +57,7 @@ def at_its_place(ws: W, session_id: str) -> W:
 
 
 def belongs_here(ws: Workspace, session_id: str) -> bool:
-    """Whether a session is of the project at the keeper's place, or is taken to be once somebody goes on with it."""
+    """Whether a session belongs to this workspace's project, or will once it is resumed here."""
     from holdfast.sessions import resume_check
 
     store = ws.existing_store()
@@ -70,7 +70,7 @@ def belongs_here(ws: Workspace, session_id: str) -> bool:
 
 
 def path_here(ws: Workspace, state: State) -> str | None:
-    """The directory of a session's project on this machine."""
+    """The directory of the session's project on this machine, if it is here."""
     store = ws.existing_store()
     if store is None or state.project is None:
         return None
@@ -88,9 +88,10 @@ def directory(
     places: Sequence[str] | None = None,
     prefer: str | None = None,
 ) -> str | None:
-    """Where to go on with a session on this machine: a work tree that is at it, else its project's directory.
+    """Where to resume a session on this machine: a work tree whose current session it is, else its project's
+    directory.
 
-    `places` are the work trees that are at it, for whoever knows them already; of several, `prefer` comes first.
+    `places` are those work trees, if already known; of several, `prefer` comes first.
     """
     at_it = store.places(session_id) if places is None else places
     for paths in (at_it, [] if project is None else projects.directories(store, project)):
@@ -108,7 +109,7 @@ _MOST: Final = 100
 
 
 def note_open(ws: Workspace, transaction: Transaction, session: str) -> None:
-    """Keep that a session is worked on in the keeper's work tree; what is open there no longer is left out."""
+    """Note that a session is open in this work tree, and forget sessions that no longer are."""
     known = _decoded(transaction.remembered(_name(ws)))
     if known[-1:] == [session]:
         return
@@ -117,7 +118,7 @@ def note_open(ws: Workspace, transaction: Transaction, session: str) -> None:
 
 
 def make_current(ws: Workspace, transaction: Transaction, session: str) -> None:
-    """Point this work tree at a session; mirrors will show it, whatever comes after it."""
+    """Make a session the current one of this work tree; mirrors will show it."""
     for follower in ws.followers:
         follower.becoming_current(ws, session)
     transaction.set_current(ws.place.root, session)
@@ -127,7 +128,7 @@ def make_current(ws: Workspace, transaction: Transaction, session: str) -> None:
 def open_among(
     ws: Workspace, source: Store | Transaction, current: str | None, state_of: Callable[[str], State | None]
 ) -> list[State]:
-    """The unfinished sessions of the keeper's work tree that nobody put away and that are not over, latest first."""
+    """The open sessions of this work tree (unfinished, not archived, not over), newest first."""
     known = _decoded(source.remembered(_name(ws)))
     ids = [*reversed(known)] if current is None else [current, *(name for name in reversed(known) if name != current)]
     states = (state_of(name) for name in ids)
@@ -135,7 +136,7 @@ def open_among(
 
 
 def open_sessions(ws: Workspace) -> list[State]:
-    """The same, after taking in what others left for us."""
+    """The open sessions of this work tree, after draining."""
     ws.collect()
     store = ws.existing_store()
     return [] if store is None else open_among(ws, store, store.current(ws.place.root), store.state)

@@ -1,1 +1,1 @@
-"""Which files and commits were made in a work tree, found by comparing it with what it was."""
+"""Files and commits that were made in a work tree, detected by comparing it with a snapshot."""

@@ -1,9 +1,9 @@
-"""Compare work trees with what they were, and record which files were changed and which commits were made.
+"""Compare work trees with their snapshots, and record changed files and new commits.
 
-Done where a turn has begun or ended since the last comparison: by the process that drains after a hook, and by the
-commands that show files, never by a hook itself. Agents report the edits of their tools; what else has changed in a
-turn was a command's doing, and what changed outside of every turn the person's (`core.attribution`). Events get the
-time of the turn's boundary, which is a sign of activity already: what is found later changes no hours.
+A tree is compared after a turn began or ended: by the process that drains after a hook, and by commands that show
+files, never by a hook itself. Agents report the edits of their tools; other changes within a turn were made by a
+command, and changes outside of turns by the person (`core.attribution`). Events get the time of the turn's boundary,
+which already is a sign of activity: late detection changes no hours.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 NOT_COMPARED: Final = "work_tree"  # in a session's `extra`
-_AGAIN: Final = 3  # times: something may happen while a tree is compared
-_SLACK: Final = 10  # ms by which a report of an edit may seem to be older than the edit
-_REPORTED: Final = 2_000  # ms after which an edit has been reported
+_AGAIN: Final = 3  # rounds: a turn may begin or end during a comparison
+_SLACK: Final = 10  # ms by which a report may be dated before its edit
+_REPORTED: Final = 2_000  # ms within which an edit is reported
 _LONGEST_SUBJECT: Final = 300
 _LONGEST_NAME: Final = 250
 _MOST_PARENTS: Final = 20
@@ -47,9 +47,9 @@ _ID: Final = 36  # characters of a session's id
 
 
 def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0) -> None:
-    """Compare every work tree in which a turn began or ended since it was compared; `only_here`: only this one.
+    """Compare every work tree in which a turn began or ended since the last comparison; `only_here`: only this one.
 
-    Never raises for what is in a repository, or for a store that cannot take it now: the next one compares again.
+    Never raises for a broken repository or a busy store: the next call tries again.
     """
     store = ws.existing_store()
     if store is None:
@@ -58,7 +58,7 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
         try:
             due = [tree for tree in tree_state.trees_due(store) if not only_here or tree.root == ws.place.root]
         except HoldfastError:
-            return  # whoever came for something else meets it by themselves, where it concerns them
+            return  # the caller's own access to the store reports it
         if not due:
             return
         for tree in due:
@@ -66,15 +66,15 @@ def compare_due(ws: Workspace, *, only_here: bool = False, patience: float = 5.0
 
 
 def compare_at_end(ws: Workspace, session: str, at: int | None = None) -> None:
-    """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
+    """Compare this work tree because a session ends: changes since its last turn are the person's."""
     store = ws.existing_store()
     if store is None or store.remembered(tree_state.snapshot_name(ws.place.root)) is None:
-        return  # nobody was ever seen at work here: there is nothing to compare with
+        return  # nobody ever worked here: there is nothing to compare with
     _safely(ws, ws.place.root, 5.0, TurnEnd(session, ws.now() if at is None else at))
 
 
 def forget(ws: Workspace, session: str) -> None:
-    """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
+    """Forget the snapshots of a deleted session's work trees: they hold its paths too."""
     store = ws.store()
     names = {name for root in (ws.place.root, *store.places(session)) for name in names_of(root)}
     for kept in store.remembered_under(tree_state.TURNS_PREFIX).values():
@@ -91,7 +91,7 @@ def forget(ws: Workspace, session: str) -> None:
 
 
 def commit_of(ws: Workspace, sha: str, branch: str | None) -> CommitRecorded:
-    """What is recorded of a commit that Holdfast made itself, even where git cannot be read now."""
+    """The event of a commit that Holdfast made itself, even if git fails now."""
     try:
         commit = GitHistory(ws.place.root).commit(sha)
     except HoldfastError:
@@ -118,7 +118,7 @@ def _safely(ws: Workspace, root: str, patience: float, ending: TurnEnd | None = 
 
 
 def _give_up(ws: Workspace, root: str, patience: float, ending: TurnEnd | None, why: str) -> None:
-    """It is tried again at the next boundary of a turn; a session that ends says that it could not be compared."""
+    """Try again at the next turn; a session that ends records that it was not compared."""
     with ws.transaction(patience=patience) as transaction:
         tree = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if ending is not None:
@@ -144,7 +144,7 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
             why = error.message
     with ws.transaction(patience=patience) as transaction:
         if transaction.remembered(tree_state.snapshot_name(root)) != kept:
-            return  # somebody else has compared it meanwhile
+            return  # another process has compared it meanwhile
         fresh = tree_state.decode_turns(transaction.remembered(tree_state.turns_name(root)), root)
         if fresh.due == tree.due:
             fresh.due = None
@@ -163,7 +163,7 @@ def _compare(ws: Workspace, patience: float, ending: TurnEnd | None) -> None:
 
 
 class _Recording:
-    """What one comparison records, in the sessions that were at work."""
+    """Records the result of one comparison in the sessions that were active."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class _Recording:
         self._recorded: dict[str, int] = {}
 
     def record(self, looked: TreeComparison) -> TreeSnapshot:
-        """Record what can be attributed; gives the snapshot to go on from, which has the rest as it was."""
+        """Record what can be attributed; gives the next snapshot, in which the rest is unchanged."""
         snapshot = looked.snapshot
         waiting = self._commits(looked.commits)
         if waiting is not None:
@@ -210,7 +210,7 @@ class _Recording:
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _file(self, difference: FileDifference, now: int) -> bool:
-        """Record a change; False when it has to wait, because a turn that may have made it goes on."""
+        """Record a change; False if it has to wait, because a turn that may have made it has not ended."""
         attribution = attribute(self._turns, difference.since, difference.until)
         goes_on = [turn for turn in attribution.among if turn.ended is None]
         if attribution.by == "person":
@@ -218,7 +218,7 @@ class _Recording:
                 attribution = Attribution("unknown")
             return self._of_person(difference, attribution)
         conversations = {turn.conversation for turn in attribution.among}
-        # With several at work nothing that is reported later decides, but for an edit that was made a moment ago.
+        # With several agents, later reports do not decide, except on an edit made a moment ago.
         if goes_on and (len(conversations) == 1 or now - difference.until < _REPORTED):
             return False
         for session in dict.fromkeys(turn.session for turn in attribution.among):
@@ -227,7 +227,7 @@ class _Recording:
         return True
 
     def _of_person(self, difference: FileDifference, attribution: Attribution) -> bool:
-        """The session whose prompt came next; what was changed before it began is none of its work."""
+        """Record it in the session whose prompt came next, unless that session started after the change."""
         following = next((turn for turn in self._turns if turn.began >= difference.until), None)
         if following is not None:
             session, at = following.session, following.began
@@ -259,7 +259,7 @@ class _Recording:
         self._record_events(session, [(moment, data)], f"tree:{self._before.at}:{mark[:24]}")
 
     def _reports(self) -> dict[str, list[FileState]]:
-        """What agents, or whoever recorded it, said of files since the tree was last compared."""
+        """The changes recorded for each file since the last comparison."""
         current = self._ws.store().current(self._ws.place.root)
         since = min([self._before.at, *(entry.since for entry in self._before.entries.values() if entry.since)])
         reports: dict[str, list[FileState]] = {}
@@ -270,7 +270,7 @@ class _Recording:
         return reports
 
     def _agents_at_work(self, at: int) -> bool:
-        """Whether an agent in the background was running while no turn was."""
+        """Whether a background agent was running at that moment."""
         return any(
             run.since <= at and (run.until is None or at <= run.until)
             for session in self._sessions
@@ -279,7 +279,7 @@ class _Recording:
         )
 
     def _ended(self, turn: AgentTurn) -> AgentTurn:
-        """A turn whose program has gone is over, though nobody reported it."""
+        """End a turn whose program has ended without reporting it."""
         if turn.ended is not None:
             return turn
         agent, _, conversation = turn.conversation.partition(":")
@@ -294,7 +294,7 @@ class _Recording:
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
-        """Record commits; says where to go on from when one has to wait for the end of a turn."""
+        """Record commits; gives where to continue from if one has to wait for the end of a turn."""
         last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
         for commit in made:
             if not self._commit(commit):
@@ -327,7 +327,7 @@ class _Recording:
         return True
 
     def _at(self, commit: GitCommit) -> list[str]:
-        """The session that the work tree is at, if it had begun when a commit was made, and had not ended."""
+        """The current session of the work tree, if it was open when the commit was made."""
         if self._ending is not None and commit.since > self._ending.at:
             return []
         current = self._ending.session if self._ending else self._ws.store().current(self._ws.place.root)
@@ -336,7 +336,7 @@ class _Recording:
         return [current] if self._transaction.state(current).time.start <= commit.until else []
 
     def _is_here(self, session: str) -> bool:
-        """Whether it is a session of this project: what a commit names may be anybody's."""
+        """Whether it is a session of this project: a commit's trailer may name any session."""
         if session in self._sessions:
             return True
         store = self._ws.store()
@@ -348,7 +348,7 @@ class _Recording:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _record_events(self, session: str, events: list[tuple[int, EventData]], key: str) -> None:
-        """Into a session that takes it: what has ended, or is only read here, stays as it is."""
+        """Record events in a session, unless it has ended or is read-only here."""
         state = self._transaction.state(session)
         if not state.count or state.deleted or view.status_of(state) in FINISHED:
             return
@@ -373,13 +373,13 @@ def _note(words: str) -> ExtraKept:
 
 
 def _within_signs(state: State, at: int) -> int:
-    """The last moment up to then at which the session was active: what is found later adds nothing to its hours."""
+    """The last sign of activity up to a moment: late detection adds nothing to the hours."""
     run = next((run for run in reversed(state.time.active) if run.since <= at), None)
     return at if run is None else min(at, run.since if run.until is None else run.until)
 
 
 def _is_reported(difference: FileDifference, reports: Iterable[FileState]) -> bool:
-    """Whether somebody said so: they left it as it is now or, where that is not known, spoke after it was changed."""
+    """Whether the change was reported: with its present hash or, without one, after the change."""
     return any(
         report.hash_after == difference.hash_after
         if report.hash_after and difference.hash_after
@@ -389,7 +389,7 @@ def _is_reported(difference: FileDifference, reports: Iterable[FileState]) -> bo
 
 
 def _leave(snapshot: TreeSnapshot, difference: FileDifference, before: TreeSnapshot) -> None:
-    """Whoever did this is not known yet: the next comparison finds it again."""
+    """Leave the entry as it was, so that the next comparison detects the change again."""
     since = (difference.before.since if difference.before is not None else 0) or before.at
     entry = difference.before or TreeEntry(0, 0, 0, None, "=")
     entry.since = since

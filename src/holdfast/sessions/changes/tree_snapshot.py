@@ -1,7 +1,7 @@
-"""What a work tree looked like when it was last compared, and what is different now.
+"""Take a snapshot of a work tree, and list what differs from the previous one.
 
-Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
-looked at, nor are mirrored files and files that are known to hold secrets.
+Git is read through `GitHistory`, within `core.limits`. Ignored files, mirrored files and files known to hold secrets
+are left out.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from holdfast.machine.git.history import GitCommit, GitHistory
 from holdfast.machine.git.reader import StatusEntry, is_under
 from holdfast.sessions.changes.tree_state import LogMark, TreeEntry, TreeSnapshot
 
-_TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
+_TICK: Final = 2_000_000_000  # ns: the coarsest time stamps of a file system
 _YOUNG: Final = 20  # ms
-# By their names, files that hold secrets.
+# Names of files that hold secrets.
 _SECRET: Final = (
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*",
     "id_ed25519*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
 )  # fmt: skip
 _MOST_LISTED: Final = 20  # commits whose files are looked at
-# What moves HEAD to a commit that was just made, as git words it in the log of HEAD.
+# Entries of HEAD's log for a commit that was just made.
 _MADE: Final = re.compile(
     r"(?:commit|cherry-pick|revert|am|merge)\b(?!.*: Fast-forward$)"
     r"|(?:rebase|pull)\b[^:]*\((?!start|finish|abort)\w+\):|pull\b.*: Merge made"
@@ -48,7 +48,7 @@ Action = Literal["created", "modified", "deleted"]
 
 
 class FileDifference(NamedTuple):
-    """A file that is not what it was: when that happened, from when to when; what the entry was, and is."""
+    """A changed file: between which moments, and its entry before and after."""
 
     path: str
     action: Action
@@ -73,7 +73,7 @@ class NewCommit(NamedTuple):
 
 
 class TreeComparison(NamedTuple):
-    """A work tree as it is now, and how it differs from a snapshot."""
+    """A work tree's new snapshot, and the differences from the previous one."""
 
     snapshot: TreeSnapshot
     differences: list[FileDifference]
@@ -81,15 +81,17 @@ class TreeComparison(NamedTuple):
 
 
 def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str]) -> TreeComparison:
-    """Compare a work tree with a snapshot of it. Raises a `HoldfastError` where that takes too much."""
+    """Compare a work tree with its snapshot. Raises a `HoldfastError` if that exceeds a limit."""
     place = git.place()
     head = worktree.head(place)
     listed = {change.path: change for change in git.changes() if _is_compared(change.path, mirrored)}
     if len(listed) > limits.MAX_TREE_PATHS:
-        raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.MAX_TREE_PATHS:,}")
+        raise Refused(
+            f"{len(listed):,} paths differ from the commit, more than the limit of {limits.MAX_TREE_PATHS:,}"
+        )
     log, commits = _commits(git, before, head)
     committed: dict[str, Action] = {}
-    # What a rebase makes another commit of was in the work tree before; an amend may bring files in.
+    # A rebased commit was in the work tree before; an amend may add files.
     bringing = [
         commit
         for commit in commits
@@ -111,7 +113,7 @@ def look(git: GitHistory, before: TreeSnapshot, now: int, mirrored: Sequence[str
 
 
 class _Comparing:
-    """One comparison: its entries, its differences, and how much it may still hash."""
+    """One comparison: its entries, its differences, and the bytes it may still hash."""
 
     def __init__(self, git: GitHistory, before: TreeSnapshot, now: int) -> None:
         self._git = git
@@ -129,7 +131,7 @@ class _Comparing:
         except (OSError, ValueError):
             status = None
         if status is not None and not stat.S_ISREG(status.st_mode):
-            return  # a link, a submodule, a directory in the place of a file
+            return  # a link, a submodule, or a directory instead of a file
         now = TreeEntry(0, 0, 0, None, "-") if status is None else _entry(status)
         if before is not None and before.kind != "=" and before.is_as(now) and not self._is_young(before):
             if change is not None:
@@ -156,7 +158,7 @@ class _Comparing:
     def _action(
         self, before: TreeEntry | None, now: TreeEntry, change: StatusEntry | None, committed: Action | None
     ) -> Action | None:
-        """What was done to it; None for nothing."""
+        """The action between two entries; None if nothing changed."""
         was_there = before is not None and before.kind == ""
         if now.kind == "-":
             if change is None and committed is None and not was_there:
@@ -166,15 +168,15 @@ class _Comparing:
             return "modified"
         if before is not None and before.kind == "-":
             return "created"
-        if change is None:  # as committed, now as then: it was changed only if a commit since then changed it
+        if change is None:  # as committed before and now: only a commit can have changed it
             return committed
-        if committed == "deleted":  # it was there before, and is there again
+        if committed == "deleted":  # it existed before, and exists again
             return "modified"
         is_new = committed == "created" or change.loose == "?" or change.staged == "A"
         return "created" if is_new else "modified"
 
     def _is_young(self, before: TreeEntry) -> bool:
-        """Whether it was changed so shortly before the snapshot that another change could look the same."""
+        """Whether it changed so shortly before the snapshot that a later change could have the same time stamp."""
         return before.kind == "" and before.changed // 1_000_000 >= self._before.at - _YOUNG
 
     def _hash(self, full: str, status: os.stat_result) -> str | None:
@@ -187,7 +189,7 @@ class _Comparing:
             return None
 
     def with_lines(self) -> list[FileDifference]:
-        """The differences, with the lines of those files that were as committed before."""
+        """Add line counts to differences of files that were as committed before."""
         fresh = [
             difference.path
             for difference in self._differences
@@ -214,12 +216,12 @@ def _entry(status: os.stat_result) -> TreeEntry:
 
 
 def _when(full: str, status: os.stat_result | None, since: int, now: int) -> tuple[int, int] | None:
-    """From when to when a path became what it is, in milliseconds; None for before `since`."""
+    """Between which moments a path got its present content, in milliseconds; None if before `since`."""
     if status is None:
         parent = os.path.dirname(full)
         while not os.path.isdir(parent) and os.path.dirname(parent) != parent:
             parent = os.path.dirname(parent)
-        try:  # the removal of a name is a change of its directory, and perhaps not the last
+        try:  # removing a file changes its directory, but may not be the last change of it
             until = min(os.stat(parent).st_mtime_ns // 1_000_000, now)
         except OSError:
             until = now
@@ -242,7 +244,7 @@ def _is_compared(path: str, mirrored: Sequence[str]) -> bool:
 
 
 def _then(first: Action | None, action: str) -> Action:
-    """Two actions on one file as one."""
+    """Combine two actions on one file."""
     if first == "created" and action == "modified":
         return "created"
     if first == "deleted" and action == "created":
@@ -254,7 +256,7 @@ def _then(first: Action | None, action: str) -> Action:
 
 
 def _commits(git: GitHistory, before: TreeSnapshot, head: worktree.GitHead) -> tuple[LogMark | None, list[NewCommit]]:
-    """The newest entry of the log of HEAD, and the commits that were made here since, the oldest first."""
+    """The newest entry of HEAD's log, and the commits made here since, oldest first."""
     entries = git.head_log(limits.MAX_TREE_COMMITS)
     if not entries:
         return None, _without_log(git, before, head.commit or git.commit_id())
@@ -282,13 +284,13 @@ def _since(git: GitHistory, entries: list[GitCommit], before: TreeSnapshot) -> l
     for place, entry in enumerate(entries):
         if mark is not None and mark == mark_of(entry):
             return entries[:place]
-    # Never looked at, or begun anew: what may have been made since then.
+    # No earlier mark, or the log started anew: commits that may have been made since.
     since = before.at if mark is None else mark.at
     return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
 
 
 def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> list[NewCommit]:
-    """Where no log of HEAD is kept, commits that lead to HEAD, were not there before, and are as young as that."""
+    """Without a log of HEAD: new commits that lead to HEAD and are young enough."""
     if head is None or before.head is None or head == before.head:
         return []
     commits = git.log(head, without=[before.head], most=limits.MAX_TREE_COMMITS)
@@ -298,7 +300,7 @@ def _without_log(git: GitHistory, before: TreeSnapshot, head: str | None) -> lis
 
 
 def _branch_before(action: str, branch: str | None) -> str | None:
-    """The branch HEAD was on before this entry of its log."""
+    """The branch of HEAD before this entry of its log."""
     if action.startswith("checkout: moving from "):
         name = action.removeprefix("checkout: moving from ").partition(" ")[0]
         return None if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
@@ -310,13 +312,13 @@ def _branch_before(action: str, branch: str | None) -> str | None:
 def _replaced(
     git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
 ) -> str | None:
-    """The commit that an amend or a step of a rebase made another of: by author time and subject, or by its tree."""
+    """The commit that an amend or rebase step replaced: by author time and subject, or by its tree."""
     entry = entries[place]
     previous = entries[place + 1] if place + 1 < len(entries) else None
     if entry.action.startswith("commit (amend)"):
         return None if previous is None else previous.sha
     if previous is not None and entry.parents == previous.parents and _REWRITES.match(entry.action):
-        return previous.sha  # a step that amends the one before it: reword, squash, fixup
+        return previous.sha  # a step that amends the previous one: reword, squash, fixup
     sources = _originals(git, entries, place, originals)
     if sources is None:
         return None
@@ -335,19 +337,19 @@ def _replaced(
 def _originals(
     git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
 ) -> list[GitCommit] | None:
-    """The branch as it was before the rebase that an entry belongs to, the latest first."""
+    """The commits of the branch before the rebase that an entry belongs to, newest first."""
     begun = _begun(entries, place)
     if begun is None or begun + 1 >= len(entries):
         return None
     if begun not in originals:
-        # What it was rebased onto has nothing to do with it.
+        # Without the commits it was rebased onto.
         onto = entries[begun].sha
         originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.MAX_TREE_COMMITS)
     return originals[begun]
 
 
 def _begun(entries: list[GitCommit], place: int) -> int | None:
-    """Where the rebase that an entry belongs to begins in the log."""
+    """Where the rebase of an entry begins in the log."""
     later = range(place + 1, len(entries))
     return next((at for at in later if _BEGINS_REBASE.match(entries[at].action)), None)
 
@@ -355,8 +357,8 @@ def _begun(entries: list[GitCommit], place: int) -> int | None:
 def _folded(
     git: GitHistory, entries: list[GitCommit], place: int, originals: dict[int, list[GitCommit]]
 ) -> tuple[str, ...]:
-    """What this step of a rebase folded into the commit before it: those whose messages say that they belong to that
-    one and, where the rebase folded all commits that it made no others of, the next of them.
+    """The commits that this rebase step folded into the previous one: those whose messages name it and, if the rebase
+    folded all commits it did not replace, the next of them.
     """
     sources, begun = _originals(git, entries, place, originals), _begun(entries, place)
     if sources is None or begun is None:

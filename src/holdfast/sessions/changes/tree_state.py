@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 SNAPSHOT_PREFIX: Final = "tree/"
-_MOST_PACKED: Final = 1 << 20  # bytes of packed refs that are read while a person waits
+_MOST_PACKED: Final = 1 << 20  # bytes of packed refs read while a person waits
 
 
 class TreeEntry(msgspec.Struct, array_like=True, gc=False):
-    """A path that is not as committed. `kind` is `-` for a deleted one, and `=` for one that was as committed (or not
-    there) at `since`, an earlier snapshot: whoever changed it since is not known yet.
+    """A path that differs from the commit. `kind` is `-` for a deleted one, and `=` for one that was as committed (or
+    missing) at `since`, an earlier snapshot, and whose change is not attributed yet.
     """
 
     modified: int
@@ -46,7 +46,7 @@ class TreeEntry(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogMark(msgspec.Struct, array_like=True, gc=False):
-    """An entry of the log of HEAD. What was done is a digest: it holds the first line of a commit's message."""
+    """An entry of HEAD's log. The action is stored as a digest, since it includes the commit's subject."""
 
     sha: str
     at: int
@@ -72,21 +72,21 @@ def decode_snapshot(kept: bytes | None) -> TreeSnapshot | None:
 
 
 def names_of(root: str) -> tuple[str, str]:
-    """What is remembered of a work tree: its turns, and its snapshot."""
+    """The names under which a work tree is remembered: its turns, and its snapshot."""
     return turns_name(root), snapshot_name(root)
 
 
 def note_beginning(ws: Workspace, at: int | None = None) -> None:
-    """Where this work tree was never compared, note what it is compared with: a person begins to work here now.
+    """Note a first snapshot where this work tree was never compared: a person starts to work here now.
 
-    Only the commit is noted, which files tell: what has changed since, their times say. Never raises.
+    Only the commit is noted, read from files; time stamps tell what changed since. Never raises.
     """
     if not ws.place.git:
         return
     now, names = ws.now(), names_of(ws.place.root)
     with suppress(HoldfastError):
         if any(ws.store().remembered(name) is not None for name in names):
-            return  # compared before, or a turn that began earlier is about to be
+            return  # already compared, or an earlier turn is about to be
         head = worktree.head(ws.place, packed=_MOST_PACKED).commit
         begun = TreeSnapshot(now if at is None else min(at, now), head)
         with ws.transaction() as transaction:
@@ -101,12 +101,12 @@ TURNS_PREFIX: Final = "turns/"
 
 
 class TreeTurns(msgspec.Struct, gc=False):
-    """The turns of one work tree since it was last compared, and when the latest of their boundaries was."""
+    """The turns in one work tree since its last comparison, and the time of their latest boundary."""
 
     root: str
     turns: list[AgentTurn] = []
     due: int | None = None
-    # It took too much: until then it is left alone.
+    # The comparison exceeded a limit: no other one before this moment.
     not_before: int = 0
 
 
@@ -122,7 +122,7 @@ def decode_turns(kept: bytes | None, root: str) -> TreeTurns:
 
 
 def trees_due(store: Store) -> list[TreeTurns]:
-    """Every work tree in which a turn began or ended since it was compared."""
+    """Every work tree in which a turn began or ended since its last comparison."""
     trees = [decode_turns(kept, "") for kept in store.remembered_under(TURNS_PREFIX).values()]
     return [turns for turns in trees if turns.root and turns.due is not None and turns.due >= turns.not_before]
 

@@ -1,9 +1,7 @@
-"""Hours of all projects at once, for a page that is looked at again and again.
+"""Hours of all projects, cached for a page that refreshes.
 
-What a finished session adds up to does not change any more, so it is remembered; what is being worked on is added up
-anew each time. The sums are those of `keeper.statistics`: the lines of every table add up to the same total, and in
-each line working + paused = elapsed. Sessions are known by their version in the store: one that changes after its end
-(an event that came late) is added up again.
+The hours of a finished session are cached by its version in the store: one that changes after its end (a late event)
+is added up again. Unfinished sessions are added up each time. The sums are those of `table`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
 
-_MOST: Final = 16  # questions whose sums of finished sessions are kept
+_MOST: Final = 16  # cached combinations of project and first day
 
 
 class CachedHours(NamedTuple):
@@ -34,21 +32,21 @@ class CachedHours(NamedTuple):
 
 
 class HoursMemo:
-    """What finished sessions of a store add up to. May be asked by several threads at once."""
+    """The hours of a store's finished sessions. Safe for several threads."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._versions: dict[str, int] = {}
         self._finished: dict[str, SessionHours] = {}
         self.unfinished: set[str] = set()
-        # Of finished sessions, by person: whose each moment is, and what is counted once only.
+        # Of finished sessions, by person: their timelines, and the overlaps.
         self._timelines: dict[str, OverlapTimeline] | None = None
         self._overlaps: list[Overlap] = []
-        # The sums of what is finished, by project and first day.
+        # The sums of finished sessions, by project and first day.
         self._sums: dict[tuple[str | None, str], Sums] = {}
 
     def refresh(self, store: Store, now: int) -> None:
-        """Add up what has changed since it was last asked."""
+        """Add up the sessions that changed since the last call."""
         versions = store.versions()
         if versions == self._versions:
             return
@@ -63,7 +61,7 @@ class HoursMemo:
                 self._finished[version] = share(state, now=now, offset=local_offset)
                 self._forget()
             else:
-                self.unfinished.add(version)  # what it adds up to grows with the time
+                self.unfinished.add(version)  # its hours grow with time
         self._versions = versions
 
     def _forget(self) -> None:
@@ -71,7 +69,7 @@ class HoursMemo:
         self._timelines = None
 
     def timelines(self, ws: Workspace) -> dict[str, OverlapTimeline]:
-        """Whose each moment of what is finished is, by person, for the caller to go on with."""
+        """Copies of the timelines of finished sessions, by person, for the caller to extend."""
         if self._timelines is None:
             self._timelines, self._overlaps = {}, []
             for item in self._finished.values():
@@ -79,7 +77,7 @@ class HoursMemo:
         return {person: timeline.copy() for person, timeline in self._timelines.items()}
 
     def sums(self, project: str | None, since: str) -> Sums:
-        """Of everything finished, for the caller to go on with; `timelines` come first."""
+        """A copy of the sums of finished sessions, for the caller to extend; call `timelines` first."""
         asked = (project, since)
         if asked not in self._sums:
             sums = Sums(since)
@@ -94,7 +92,7 @@ class HoursMemo:
 
 
 def hours(ws: Workspace, memo: HoursMemo, *, project: str | None = None, since: int | None = None) -> CachedHours:
-    """Hours by day, by scope and by project: of all projects or those of a name, all or from a moment's day on."""
+    """Hours by day, scope and project: of all projects or those with a name, optionally from a day on."""
     ws.collect()
     store, now = ws.existing_store(), ws.now()
     first = "" if since is None else day_of(since, local_offset)

@@ -1,7 +1,7 @@
 """Sessions that overlap: a person cannot work twice at once.
 
-Time in which several sessions of one person were worked on belongs to the session with the person's latest message
-then. So rows by day, project or session add up to what was worked in all, and nothing is counted twice.
+Time in which several sessions of one person were worked on counts for the session with the person's latest message.
+So rows by day, project or session add up to the total, and nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
     from holdfast.workspace.workspace import Workspace
 
-# When the person said something in a session, in order.
+# The times of the person's messages in a session, in order.
 Messages: TypeAlias = Callable[[str], Sequence[int]]
 
 
 class Overlap(NamedTuple):
-    """Worked in this session, and counted in another one."""
+    """Time worked in this session that counts for another one."""
 
     share: SessionHours
     since: int
@@ -34,7 +34,7 @@ class Overlap(NamedTuple):
 
 
 class OverlapTimeline:
-    """Whose session each moment belongs to: stretches that do not overlap, in order."""
+    """Which session each moment counts for: disjoint stretches, in order."""
 
     def __init__(self, messages: Messages) -> None:
         self._messages = messages
@@ -50,7 +50,7 @@ class OverlapTimeline:
         return other
 
     def add(self, share: SessionHours) -> list[Overlap]:
-        """Add what was worked in a session; what of it, or of others, is counted elsewhere from now on."""
+        """Add the work of a session; gives the overlaps, in which it or another session no longer counts."""
         return [overlap for since, until in share.blocks for overlap in self._add(share, since, until)]
 
     def _add(self, share: SessionHours, since: int, until: int) -> list[Overlap]:
@@ -77,7 +77,7 @@ class OverlapTimeline:
     def _contested(
         self, first: SessionHours, second: SessionHours, since: int, until: int
     ) -> Iterator[tuple[int, int, SessionHours]]:
-        """A stretch that two sessions share, in pieces: of each, whose it is."""
+        """Divide a stretch that two sessions share: pieces, each with its session."""
         moments = {
             moment for share in (first, second) for moment in self._messages_of(share) if since < moment < until
         }
@@ -97,10 +97,10 @@ class OverlapTimeline:
 
 
 def messages_in(ws: Workspace) -> Messages:
-    """Of the sessions in the keeper's store. Read from the log, and only of those that overlap.
+    """The messages of sessions in the store, read from the log, and only for sessions that overlap.
 
-    In a session of ours only our own devices' count: whoever else writes there dates as they like, and could take the
-    time of a session that they may not even read.
+    In our sessions only messages from our devices count: others could date theirs to claim the time of a session that
+    they cannot even read.
     """
     store = ws.store()
 

@@ -1,8 +1,8 @@
-"""Hours: what sessions add up to, by scope, by day, by project or by agent.
+"""Hours of sessions, added up by scope, day, project or agent.
 
-Exact sums: a day's working time is cut at the local midnights to the millisecond, so the lines of every table add
-up to its total, and in each line working + paused = elapsed. What sessions overlap is counted once (`overlaps`), and
-of an unfinished one nothing after the last it was worked on: the pause that it is in may never end.
+Exact sums: a day's working time is cut at the local midnights to the millisecond, so the lines of every table add up
+to its total, and in each line working + paused = elapsed. Overlapping time counts once (`overlaps`), and an
+unfinished session ends where it was last worked on: its present pause may never end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Line(msgspec.Struct, kw_only=True):
 
 
 class AgentLine(msgspec.Struct, kw_only=True):
-    """Agents of one type added up. `running_ms` is the sum of their runs, side by side or not."""
+    """Agents of one type added up. `running_ms` is the sum of their runs, parallel or not."""
 
     key: str | None
     agents: list[str] = []
@@ -61,7 +61,7 @@ class Table(NamedTuple):
     by: By
     lines: Sequence[Line] | Sequence[AgentLine]
     total: Line | AgentLine
-    # What people see in the place of agents' ids that a program made.
+    # The names shown instead of generated agent ids.
     names: Mapping[str, str] = {}
 
 
@@ -76,9 +76,9 @@ def table(
     messages: Messages = lambda _: (),
     person: Callable[[str], str] = lambda _: "",
 ) -> Table:
-    """Statistics of these sessions as of `now`. `offset` tells how far the person's zone is from UTC at a moment.
+    """The hours of these sessions as of `now`. `offset` gives the local offset from UTC at a moment.
 
-    `others` are sessions that are not shown, and that time may belong to; `person` says whose time a session is.
+    `others` are sessions that are not shown but may overlap; `person` says whose time a session's is.
     """
     there = [state for state in states if not state.deleted]
     if by == "agent":
@@ -99,14 +99,14 @@ def table(
             return Table("day", sums.days(), sums.total)
         case "project":
             return Table("project", sums.projects(), sums.total)
-    raise Invalid(f"there are no statistics by {by[:40]!a}", hint=f"By {', '.join(BY)}.")
+    raise Invalid(f"hours cannot be grouped by {by[:40]!a}", hint=f"By {', '.join(BY)}.")
 
 
 # ── what one session adds ────────────────────────────────────────────────────────────────────────────────
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
-    """What a session adds to one day. `there`: it began or was worked on then."""
+    """What a session adds to one day. `there`: it started or was worked on then."""
 
     day: str
     there: bool
@@ -125,7 +125,7 @@ class SessionHours(msgspec.Struct, frozen=True, gc=False):
     repository: str
     project: str | None
     path: str | None
-    # Where scopes were moved to on their hills: when, and to which position.
+    # The latest moves of scopes on their hills: when, and to which position.
     hill: Mapping[str, tuple[int, int]]
     pieces: tuple[Piece, ...]
     # When it was worked on, in order.
@@ -138,7 +138,7 @@ def share(state: State, *, now: int, offset: Offset) -> SessionHours:
     stop = now if end is None else end
     start = stop - work.elapsed
     if end is None and work.pauses and work.pauses[-1].until is None:
-        stop = work.pauses[-1].since  # nobody knows yet whether it is gone on with
+        stop = work.pauses[-1].since  # whether work goes on is not known yet
         work = work._replace(pauses=work.pauses[:-1])
     lasted: dict[str, int] = {day_of(start, offset): 0}
     rested: dict[str, int] = {}
@@ -176,7 +176,7 @@ def _blocks(start: int, stop: int, pauses: Sequence[WorkPause]) -> Iterator[tupl
 
 
 def repository(project: ProjectFacts) -> str:
-    """A repository is one project, whatever id each device gave it."""
+    """A repository is one project, whatever ids devices gave it."""
     return f"{project.remote}\n{project.inside}" if project.remote else project.id
 
 
@@ -184,9 +184,10 @@ def repository(project: ProjectFacts) -> str:
 
 
 class Sums:
-    """Shares added up: all of them, or what of them is of a day and later.
+    """Hours of sessions added up, optionally from a day on.
 
-    `mixed`: of several projects. Scopes of one name are one line then, which has a hill only if it is of one project.
+    `mixed`: of several projects. Scopes with one name are one line, which has a hill only if one project has the
+    scope.
     """
 
     def __init__(self, since: str = "", *, mixed: bool = True) -> None:
@@ -196,13 +197,13 @@ class Sums:
         self._scopes: dict[_Key, Line] = {}
         self._projects: dict[str, Line] = {}
         self._paths: dict[str, str | None] = {}
-        # By scope, the projects that have it; and where it was moved to last.
+        # By scope: the projects that have it, and its latest move.
         self._whose: dict[_Key, set[str]] = {}
         self._moved: dict[str, tuple[int, int]] = {}
         self.total = Line(key=None)
 
     def copy(self) -> Sums:
-        """Another one to go on with; this one stays as it is."""
+        """A copy to extend."""
         other = Sums(self._since, mixed=self._mixed)
         other._days = {key: copy(line) for key, line in self._days.items()}
         other._scopes = {key: copy(line) for key, line in self._scopes.items()}
@@ -231,12 +232,12 @@ class Sums:
                 line.kept += piece.kept
                 line.discarded += piece.discarded
         for name, move in hours.hill.items():
-            self._moved[name] = max(self._moved.get(name, move), move)  # who spoke last
+            self._moved[name] = max(self._moved.get(name, move), move)  # the latest move
         for key in (hours.scope, *hours.hill):
             self._whose.setdefault(key, set()).add(hours.repository if self._mixed else "")
 
     def take(self, overlap: Overlap, offset: Offset) -> None:
-        """Count what was worked in one session and belongs to another one there alone."""
+        """Subtract an overlap, which counts for another session."""
         hours = overlap.share
         for since, until in by_midnight(overlap.since, overlap.until, offset):
             day = day_of(since, offset)
@@ -262,7 +263,7 @@ class Sums:
     def projects(self) -> list[Line]:
         names = Counter(line.key for line in self._projects.values())
         return _longest_first(
-            # Two projects of one name are told apart by where they are.
+            # Two projects with one name are distinguished by their paths.
             replace(line, key=f"{line.key} ({self._paths[which]})")
             if names[line.key] > 1 and self._paths[which]
             else line
@@ -271,7 +272,7 @@ class Sums:
 
 
 def worked_days(days: Iterable[Line]) -> list[Line]:
-    """The days that people are shown: a session that nobody ended lasts through nights and weekends."""
+    """The days with work: a session that nobody ended also spans nights and weekends."""
     return [day for day in days if day.working_ms]
 
 
@@ -283,7 +284,7 @@ def _longest_first(lines: Iterable[Line]) -> list[Line]:
 
 
 def by_midnight(since: int, until: int, offset: Offset) -> Iterator[tuple[int, int]]:
-    """A stretch of time in pieces, none of which reaches beyond its local day."""
+    """Divide a stretch of time at local midnights."""
     while since < until:
         end = min(_next_midnight(since, offset), until)
         yield since, end
@@ -300,7 +301,7 @@ def _ms(offset: timedelta) -> int:
 
 
 def _next_midnight(moment: int, offset: Offset) -> int:
-    """The first moment of the next local day, also where clocks change in between."""
+    """The start of the next local day, also where clocks change in between."""
     ahead = _ms(offset(moment))
     day = (moment + ahead) // DAY
     likely = (day + 1) * DAY - ahead
@@ -338,7 +339,7 @@ def _agents(states: list[State], now: int) -> Table:
 
 
 def _names(states: Iterable[State], lines: Iterable[AgentLine]) -> dict[str, str]:
-    """By type and number, as in their sessions; with the beginning of the id where two are called the same."""
+    """The agents' names as in their sessions, with a prefix of the id where two are equal."""
     names: dict[str, str] = {}
     for state in states:
         names = agent_names(state.agents.values()) | names
@@ -351,7 +352,7 @@ def _add_agent(line: AgentLine, state: State, agent: AgentState, stop: int) -> N
         line.agents.append(agent.id)
     line.runs += len(agent.runs)
     line.running_ms += sum(max((stop if run.until is None else run.until) - run.since, 0) for run in agent.runs)
-    if agent is agents.find(state, agent.id):  # two of one name share what was measured under it
+    if agent is agents.find(state, agent.id):  # two agents with one id share its measurements
         line.tokens += agent.tokens if agent.tokens is not None else state.by_agent.get(agent.id, 0)
     line.failures += len(agent.failed_attempts)
 
@@ -363,7 +364,7 @@ _FORMULA = tuple("=+-@")
 
 
 def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line | AgentLine] = Line) -> str:
-    """The lines of a table of hours; the first column is what they are by."""
+    """A table of hours as CSV; the first column is the grouping."""
     import csv
     import io
 
@@ -378,6 +379,6 @@ def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line
 
 
 def cell(value: str | None) -> str:
-    """A text on one line, which no spreadsheet takes for a formula and no terminal for a command."""
+    """A text on one line that is neither a spreadsheet formula nor a terminal sequence."""
     text = one_line(value or "")
     return f"'{text}" if text[:1] in _FORMULA else text
