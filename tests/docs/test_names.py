@@ -1,0 +1,62 @@
+"""Files, packages and dotted names of the code that pages mention exist."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = sorted(path.name for path in (ROOT / "src/holdfast").iterdir() if (path / "__init__.py").exists())
+TRACKED = subprocess.run(
+    ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+).stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
+PAGES = [name for name in TRACKED if name in ("README.md", "CONTRIBUTING.md") or re.fullmatch(r"docs/.*\.md", name)]
+CODE = re.compile(r"`([^`\n]+)`")
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|sql)")
+PACKAGE = re.compile(rf"(?:(?:{'|'.join(PACKAGES)}|tests|bench)/)(?:[\w-]+/)*")
+DOTTED = re.compile(r"(?:holdfast|tests)(?:\.\w+)+")
+# Files that Holdfast writes into a home, or that a reader of the page writes.
+WRITTEN = {"ask.py"}
+
+
+def mentioned(page: str, pattern: re.Pattern[str]) -> list[str]:
+    text = FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    return [word for word in CODE.findall(text) if pattern.fullmatch(word) and "NAME" not in word]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_mentioned_files_exist(page: str) -> None:
+    """A path is relative to the repository or to the package; a bare name is that of some file."""
+    files = {name for path in TRACKED for name in (path, path.removeprefix("src/holdfast/"))}
+    names = {path.rpartition("/")[2] for path in TRACKED} | WRITTEN
+    assert [name for name in mentioned(page, FILE) if name not in (files if "/" in name else names)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_mentioned_packages_exist(page: str) -> None:
+    """A directory that starts with one of our packages is a directory of the repository or the package."""
+    missing = [
+        name
+        for name in mentioned(page, PACKAGE)
+        if not any(path.startswith((name, f"src/holdfast/{name}")) or name == "bench/results/" for path in TRACKED)
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_mentioned_names_exist(page: str) -> None:
+    """A dotted name is a module, or an attribute of one."""
+    missing = []
+    for name in mentioned(page, DOTTED):
+        module, _, attribute = name.rpartition(".")
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            if not hasattr(importlib.import_module(module), attribute):
+                missing.append(name)
+    assert missing == []
