@@ -18,8 +18,7 @@ from holdfast.core.errors import Invalid
 from holdfast.sessions.start import new_id
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, assert_sound, note, put, started
-from holdfast.store.conformance.chains import Chains
-from holdfast.store.conformance.streams import Streaming
+from holdfast.store.conformance.log import Chains, Streaming
 from holdfast.store.postgres import PostgresStore, admin
 from tests.postgres import test_postgres_conformance
 from tests.support.postgres.server import Server

@@ -11,7 +11,7 @@ from holdfast.core.errors import Damaged
 from holdfast.core.events import EventErased
 from holdfast.store.checks import flaws
 from holdfast.store.conformance import BEN, OTHER, SESSION, Ticks, assert_sound, everything, note, put, started, take
-from holdfast.store.conformance.streams import chain
+from holdfast.store.conformance.log import chain
 from holdfast.store.sqlite import SqliteStore, page_scan, schema
 
 KEPT = {"mine/1": b"kept", "vault/1/cursor": b"far"}

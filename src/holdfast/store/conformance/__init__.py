@@ -11,12 +11,9 @@ what it keeps. `self.place` is a directory of the test's own. A kind of store th
 
 from __future__ import annotations
 
-from holdfast.store.conformance.carry import Carrying
-from holdfast.store.conformance.chains import Chains
-from holdfast.store.conformance.changes import Noticing
 from holdfast.store.conformance.clocks import Clocks
-from holdfast.store.conformance.copies import Copying
-from holdfast.store.conformance.durability import Durability
+from holdfast.store.conformance.copies import Carrying, Copying
+from holdfast.store.conformance.erasing import Withdrawing
 from holdfast.store.conformance.fixtures import (
     ANNA,
     BEN,
@@ -37,12 +34,9 @@ from holdfast.store.conformance.fixtures import (
     started,
     take,
 )
-from holdfast.store.conformance.installations import Installations
-from holdfast.store.conformance.listings import ListingConformance
-from holdfast.store.conformance.local_state import Remembering
-from holdfast.store.conformance.receive import Receiving
-from holdfast.store.conformance.streams import Streaming
-from holdfast.store.conformance.withdraw import Withdrawing
+from holdfast.store.conformance.listings import Installations, ListingConformance, Remembering
+from holdfast.store.conformance.log import Chains, Receiving, Streaming
+from holdfast.store.conformance.transactions import Durability, Noticing
 
 __all__ = [
     "ANNA", "BEN", "CARO", "DAY", "OTHER", "PROJECT", "SESSION", "START", "THIRD", "StoreConformance", "Ticks",

@@ -1,8 +1,10 @@
-"""Listings, search, and what belongs to this machine alone."""
+"""Listings and search, and the local state: of one machine, or of several machines on one store."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from holdfast.core.events import (
     AliasGiven,
@@ -11,11 +13,14 @@ from holdfast.core.events import (
     SessionAborted,
     SessionArchived,
     SessionCompleted,
+    SessionDeleted,
     SessionEdited,
     SessionPaused,
 )
 from holdfast.core.times import parse_time
+from holdfast.store import origin
 from holdfast.store.conformance.fixtures import (
+    BEN,
     DAY,
     OTHER,
     PROJECT,
@@ -23,12 +28,17 @@ from holdfast.store.conformance.fixtures import (
     START,
     THIRD,
     StoreFixture,
+    Ticks,
     assert_sound,
+    draft,
+    everything,
     note,
     put,
     started,
 )
-from holdfast.store.interface import Filter, Store
+from holdfast.store.interface import UNSEEN, Filter, Store
+
+# ── listings and search ──────────────────────────────────────────────────────────────────────────────────
 
 
 class ListingConformance(StoreFixture):
@@ -236,3 +246,221 @@ class ListingConformance(StoreFixture):
         put(store, OTHER, started("Other"), at=START + 5)
         assert store.latest_time() == START + 5
         assert self.reopened(store).latest_time() == START + 5
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+NAMES = [
+    "vault/a", "vault/a/", "vault/a/1", "vault/a/10", "vault/a/2", "vault/ab", "vault/a%", "vault/a_", "vault/A",
+    "vault/aé", "vault/a日本", "vault/a\U0010fffd", "vault/a\U0010ffff/x", "vault/a\0b", "vault", "", "clock",
+    "place", "aside:1", "' OR 1=1 --", "*", "vault/[a]",
+]  # fmt: skip
+
+
+def keep(store: Store, **values: bytes | None) -> None:
+    with store.transaction() as transaction:
+        for name, value in values.items():
+            transaction.remember(name, value)
+
+
+class Remembering(StoreFixture):
+    def test_nothing_is_remembered_at_first(self) -> None:
+        """A name that nobody kept anything under gives nothing, in a transaction and outside."""
+        store = self.store()
+        assert store.remembered("cursor") is None
+        assert store.remembered_under("") == {}
+        with store.transaction() as transaction:
+            assert transaction.remembered("cursor") is None
+            transaction.remember("cursor", None)
+
+    def test_what_is_remembered_stays_until_it_is_replaced_or_forgotten(self) -> None:
+        """Over closing, for another connection, empty bytes and large ones; the last word counts."""
+        store, other = self.store(), self.store()
+        large = bytes(range(256)) * 20_000
+        keep(store, one=b"1", empty=b"", large=large)
+        assert other.remembered_under("") == {"empty": b"", "large": large, "one": b"1"}
+        keep(other, one=b"\0two", empty=None)
+        assert (store.remembered("one"), store.remembered("empty")) == (b"\0two", None)
+        store = self.reopened(store)
+        assert store.remembered_under("") == {"large": large, "one": b"\0two"}
+        assert_sound(store)
+
+    def test_a_transaction_sees_what_it_keeps_and_others_only_afterwards(self) -> None:
+        """Within the block the new value counts; elsewhere the old one, until the block is left."""
+        store, other = self.store(), self.store()
+        keep(store, one=b"1")
+        with store.transaction() as transaction:
+            transaction.remember("one", b"2")
+            transaction.remember("two", b"3")
+            assert (transaction.remembered("one"), transaction.remembered("two")) == (b"2", b"3")
+            assert (other.remembered("one"), other.remembered("two")) == (b"1", None)
+            transaction.remember("two", None)
+            assert transaction.remembered("two") is None
+        assert (other.remembered("one"), other.remembered("two")) == (b"2", None)
+
+    def test_it_stands_or_falls_with_the_events_around_it(self) -> None:
+        """A block that an exception leaves has kept nothing, forgotten nothing, and recorded nothing."""
+        store = self.store()
+        keep(store, old=b"stays", other=b"stays too")
+        put(store, SESSION, started())
+        with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
+            transaction.remember("new", b"x")
+            transaction.record(SESSION, draft(note("x")))
+            transaction.remember("old", b"changed")
+            transaction.remember("other", None)
+            raise RuntimeError
+        assert store.remembered_under("") == {"old": b"stays", "other": b"stays too"}
+        with store.transaction() as transaction:
+            assert transaction.remembered("new") is None
+            transaction.record(SESSION, draft(note("y")))
+            transaction.remember("new", b"y")
+        store = self.reopened(store)
+        assert store.remembered("new") == b"y"
+        assert len(list(store.events(SESSION))) == 2
+
+    def test_names_are_listed_by_how_they_begin_whatever_is_in_them(self) -> None:
+        """Exactly the names with the prefix, in their order; wildcards, quotes and NUL are letters like others."""
+        store = self.store()
+        keep(store, **{name: name.encode() for name in NAMES})
+        for prefix in [*NAMES, "vault/", "vault/a\U0010ffff", "v", "nobody", "aside", "vault/a/1"]:
+            due = sorted((name for name in NAMES if name.startswith(prefix)), key=str.encode)
+            assert list(store.remembered_under(prefix).items()) == [(name, name.encode()) for name in due], prefix
+        for name in NAMES:
+            assert store.remembered(name) == name.encode()
+        put(store, SESSION, started())
+        assert_sound(store)
+
+    def test_a_backup_says_nothing_of_remotes(self) -> None:
+        """Restored elsewhere or opened as it is, a copy has no names under `vault/`, nor their bytes."""
+        store = self.store()
+        put(store, SESSION, started())
+        keep(store, **{"vault/1/cursor": b"how far we asked", "vault/1/more": b"x" * 9000, "mine": b"kept"})
+        with store.transaction() as transaction:
+            origin.record_own(transaction, SESSION, "the vault it came from", "its writer")
+        path = self.place / "copy.backup"
+        store.backup(str(path))
+        assert b"how far we asked" not in path.read_bytes()
+        assert b"the vault it came from" not in path.read_bytes()
+        fresh = self.store("fresh")
+        assert fresh.restore(str(path)).events == 1
+        assert origin.owned(fresh, SESSION) == origin.Owned()
+        assert fresh.remembered_under("vault/") == {}
+        assert fresh.remembered("mine") is None
+        assert fresh.remembered(UNSEEN) == b"0"
+        assert store.remembered("vault/1/cursor") == b"how far we asked"
+
+    def test_repairing_and_erasing_forget_nothing_while_the_log_is_whole(self) -> None:
+        """Without damage every name is still there after a repair, and after a session was deleted for good."""
+        from holdfast.core.events import SessionDeleted
+
+        store = self.store()
+        put(store, SESSION, started())
+        put(store, OTHER, started("Other"))
+        keep(store, **{"vault/1/cursor": b"2", "mine": b"kept"})
+        store.repair()
+        store.erase(OTHER, draft(SessionDeleted()))
+        assert store.remembered_under("") == {"mine": b"kept", "vault/1/cursor": b"2"}
+
+
+# ── several installations ────────────────────────────────────────────────────────────────────────────────
+
+
+SHOP = ProjectFacts(id="p1", name="shop", path="/home/me/shop", remote="github.com/x/shop", roots=("r1",))
+
+
+class Installations(StoreFixture):
+    @pytest.fixture
+    def two(self) -> tuple[Store, Store]:
+        """One store, opened by two installations."""
+        if not self.shared:
+            pytest.skip("a store of this kind is of one installation")
+        return self.store(here="laptop"), self.store(here="desk", writer=BEN)
+
+    def test_sessions_are_shared(self, two: tuple[Store, Store]) -> None:
+        """What one records, the other shows, finds, searches and goes on from."""
+        laptop, desk = two
+        put(laptop, SESSION, started(aliases={"craft": "alias-one"}), note("blue paint"))
+        assert [row.id for row in desk.rows(Filter(search="blue"))] == desk.find("alias-one") == [SESSION]
+        put(desk, SESSION, note("from the desk"))
+        assert everything(laptop) == everything(desk)
+        assert [event.writer for event in laptop.events(SESSION)][-1] == BEN
+        assert [arrival.event for arrival in laptop.arrived(0, 10)] == [
+            arrival.event for arrival in desk.arrived(0, 10)
+        ]
+        assert_sound(laptop)
+        assert_sound(desk)
+
+    def test_each_has_work_trees_of_its_own(self, two: tuple[Store, Store]) -> None:
+        """The same path is another place on another machine; only a deleted session is left by all."""
+        laptop, desk = two
+        put(laptop, SESSION, started())
+        put(laptop, OTHER, started("Other"))
+        for store, session in ((laptop, SESSION), (desk, OTHER)):
+            with store.transaction() as transaction:
+                transaction.set_current("/home/me/shop", session)
+        assert (laptop.current("/home/me/shop"), desk.current("/home/me/shop")) == (SESSION, OTHER)
+        assert (laptop.places(SESSION), laptop.places(OTHER)) == (["/home/me/shop"], [])
+        assert desk.local_state().places == {"/home/me/shop": OTHER}
+        with desk.transaction() as transaction:
+            transaction.set_current("/home/me/shop", None)
+        assert laptop.current("/home/me/shop") == SESSION
+        with desk.transaction() as transaction:
+            transaction.set_current("/home/me/shop", SESSION)
+        desk.erase(SESSION, draft(SessionDeleted()))
+        assert laptop.current("/home/me/shop") is None
+        assert desk.current("/home/me/shop") is None
+
+    def test_each_has_a_memory_of_its_own(self, two: tuple[Store, Store]) -> None:
+        """Names of one are not there for the other, nor is what stands beside the log changed for it."""
+        laptop, desk = two
+        before = desk.local_state_version()
+        with laptop.transaction() as transaction:
+            transaction.remember("cursor", b"1")
+        assert (desk.remembered("cursor"), desk.remembered_under("")) == (None, {})
+        assert desk.local_state_version() == before
+        with desk.transaction() as transaction:
+            assert transaction.remembered("cursor") is None
+            transaction.remember("cursor", b"2")
+        with desk.transaction() as transaction:
+            transaction.remember("cursor", None)
+        assert laptop.remembered("cursor") == b"1"
+
+    def test_paths_are_evidence_on_their_own_machine_and_repositories_everywhere(
+        self, two: tuple[Store, Store]
+    ) -> None:
+        """A project is found by remote and root commit on both, by a path only where that path is."""
+        laptop, desk = two
+        put(laptop, SESSION, started(project=SHOP))
+        with laptop.transaction() as transaction:
+            transaction.remember_project(SHOP)
+        assert laptop.projects_with("path", "/home/me/shop") == ["p1"]
+        assert desk.projects_with("path", "/home/me/shop") == []
+        for store in two:
+            assert store.projects_with("remote", "github.com/x/shop") == store.projects_with("root", "r1") == ["p1"]
+        assert desk.evidence("p1") == [("remote", "github.com/x/shop"), ("root", "r1")]
+        assert ("path", "/home/me/shop") in laptop.local_state().projects[0].evidence
+        assert ("path", "/home/me/shop") not in desk.local_state().projects[0].evidence
+
+    def test_what_one_says_after_the_other_comes_after_it_in_the_log(self, two: tuple[Store, Store]) -> None:
+        """Within a session, whatever their clocks say."""
+        laptop, desk = two
+        ahead = self.store(here="ahead", wall=Ticks(Ticks().micros * 2))
+        first = put(ahead, SESSION, started())[0]
+        made = [put(store, SESSION, note(str(number)))[0] for number, store in enumerate((desk, laptop, desk))]
+        assert list(laptop.events(SESSION)) == [first, *made]
+        assert_sound(desk)
+
+    def test_both_may_write_at_once(self, two: tuple[Store, Store]) -> None:
+        """To different sessions: nobody waits for the other's transaction, and each sees only what is done."""
+        laptop, desk = two
+        with laptop.transaction() as transaction:
+            transaction.record(SESSION, draft(started()))
+            put(desk, OTHER, started("Other"))
+            assert desk.state(SESSION) is None
+            place = desk.latest_place()
+        assert {arrival.event.session for arrival in desk.arrived(0, 10)} == {SESSION, OTHER}
+        assert SESSION in {arrival.event.session for arrival in desk.arrived(place, 10)}, (
+            "nothing slips in behind a cursor"
+        )
+        assert_sound(laptop)
