@@ -17,7 +17,7 @@ from holdfast import Keeper
 from holdfast.cli import hooking
 from holdfast.cli.entry import words_of
 from holdfast.conversations.adapters import index
-from holdfast.keeper.hook_process import answered
+from holdfast.keeper.hook_process import answer_hook
 from holdfast.machine import error_log
 from holdfast.workspace import spool
 
@@ -220,7 +220,7 @@ def test_an_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> 
     path = spool.add_payload(str(hooks.home), "claude", "user", 1, given)
     hooks.taken_in().close()
     assert not os.path.exists(path)
-    reply = answered(str(hooks.home), os.path.basename(path), store=None, payload=given)
+    reply = answer_hook(str(hooks.home), os.path.basename(path), store=None, payload=given)
     assert reply is not None
     assert "Add login" in reply.stdout
 

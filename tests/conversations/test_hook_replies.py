@@ -13,7 +13,7 @@ from holdfast.conversations.adapters.base import HookAnswer
 from holdfast.conversations.hooks.reply import answer
 from holdfast.conversations.ingest.payload import read
 from holdfast.core.times import MINUTE
-from holdfast.keeper.hook_process import answered
+from holdfast.keeper.hook_process import answer_hook
 from holdfast.workspace.settings import change, find_setting
 from tests.support.agents_speaking import Speaking
 
@@ -205,4 +205,4 @@ def test_a_hook_of_another_programs_settings_is_not_answered(agents: Speaking) -
     with agents.keeper() as keeper:
         keeper.start("Add OAuth")
     path = agents.say("SessionStart", source="startup", transcript_path="/home/anna/.copilot/session-state/x/events")
-    assert answered(str(agents.home), path.name, store=None) is None
+    assert answer_hook(str(agents.home), path.name, store=None) is None

@@ -173,7 +173,7 @@ def test_verbs_give_the_session_back_and_documents_are_the_contracts(keeper: Kee
         before = len(keeper.events(session.id))
         assert session.document().status == "paused"
         session.briefing()
-        session.ground()
+        session.check_resume()
         keeper.history()
         assert len(keeper.events(session.id)) == before
 

@@ -56,7 +56,7 @@ def test_who_is_above_the_rules_is_warned(desk: Desk, team: Team, postgres: Serv
         admin.admit_to_vault(own, admin.make_vault(own, team.vault), "postgres")
     found = _examined(desk)
     assert found["server"].status == "warning"
-    assert "postgres is above all rules" in found["server"].detail
+    assert "postgres is a superuser" in found["server"].detail
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk, mon
     own.start()
     _forget_that_it_is_away(desk)
     monkeypatch.setattr(server_outage, "HOOK_PATIENCE", LONGEST)
-    said = hook_process.answered(
+    said = hook_process.answer_hook(
         str(desk.home), "claude.user.1.1", store=desk.url,
         payload=b'{"session_id": "t", "hook_event_name": "SessionStart", "source": "startup", "cwd": "%s"}'
         % str(desk.project).encode(),
@@ -188,12 +188,12 @@ def test_a_server_falls_silent_in_the_middle(
         desk.ran(number)
     for answers in (1, 3, 9):
         line.freeze_when(_Answering(answers))
-        hook_process.drained(str(desk.home), store=desk.url)
+        hook_process.drain_spool(str(desk.home), store=desk.url)
         assert line.happened.is_set()
         assert server_outage.is_away(str(desk.home), desk.url)
         line.thaw()
         _forget_that_it_is_away(desk)
-    hook_process.drained(str(desk.home), store=desk.url)
+    hook_process.drain_spool(str(desk.home), store=desk.url)
     assert desk.commands() == _every(0, 1, 2)
     assert (desk.waiting(), desk.unread()) == (0, [])
 
@@ -230,11 +230,11 @@ def test_cut_off_anywhere_while_taking_in(desk: Desk, team: Team, line: Cutter, 
         desk.ran(number)
         expected.append(number)
         line.cut_when(_Writing(number), after=after)
-        hook_process.drained(str(desk.home), store=desk.url)
+        hook_process.drain_spool(str(desk.home), store=desk.url)
         _forget_that_it_is_away(desk)
         happened = line.happened.wait(0.2)
         line.spare()
-        hook_process.drained(str(desk.home), store=desk.url)
+        hook_process.drain_spool(str(desk.home), store=desk.url)
         if not happened:
             break
     assert 1 < number < 57
@@ -272,7 +272,7 @@ def test_two_machines_take_in_at_once(team: Team, tmp_path: Path) -> None:
 
     def take_in(desk: Desk) -> None:
         together.wait()
-        hook_process.drained(str(desk.home), store=desk.url)
+        hook_process.drain_spool(str(desk.home), store=desk.url)
 
     threads = [threading.Thread(target=take_in, args=(desk,)) for desk in desks]
     for thread in threads:

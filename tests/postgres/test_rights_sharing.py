@@ -116,7 +116,7 @@ def test_what_a_dismissed_person_left_is_handed_over(team: Team) -> None:
     team.line("postgres").execute(shared.format(**team.words))
     with pytest.raises(NotFound, match="not a member"):
         admin.hand_over(where, fred, team.role("gina"))
-    with pytest.raises(Conflict, match="is a member"):
+    with pytest.raises(Conflict, match="is still a member"):
         admin.hand_over(where, bob, team.role("carl"))
     with pytest.raises(Refused):
         admin.hand_over(team.address("bob", "shop"), fred, bob)

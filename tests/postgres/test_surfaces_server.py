@@ -120,8 +120,8 @@ def test_the_dashboard_shows_what_others_do(
     here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page is sent what was noted on another machine, also after the server was away; its version follows."""
-    monkeypatch.setattr(web_live, "_OFTEN", 600.0)
-    monkeypatch.setattr(web_live, "_AGAIN", 0.05)
+    monkeypatch.setattr(web_live, "_REDRAW_AFTER", 600.0)
+    monkeypatch.setattr(web_live, "_RETRY_AFTER", 0.05)
     with there.keeper() as keeper:
         session = keeper.start("Build the shop")
         asked = PageRequest({"id": session.id})

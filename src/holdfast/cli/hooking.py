@@ -175,31 +175,31 @@ def _print(stream: TextIO, text: str) -> None:
 
 def _answer(home: str, name: str, payload: bytes) -> Reply | None:
     import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
-    from holdfast.keeper.hook_process import answered
+    from holdfast.keeper.hook_process import answer_hook
 
-    return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
+    return answer_hook(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
 
 
 def _drain(home: str, script_format: str = "") -> int:
     """`script_format` is that of the calling script; the first version did not pass it."""
     import holdfast.cli.quick  # noqa: F401
-    from holdfast.keeper.hook_process import drained
+    from holdfast.keeper.hook_process import drain_spool
     from holdfast.workspace import spool
     from holdfast.workspace.agent_dirs import AgentDirs
 
     if script_format != spool.FORMAT:
         _renew_scripts(home)
     places = AgentDirs(os.path.expanduser("~"), os.curdir, os.environ, sys.platform)
-    drained(home, store=os.environ.get("HOLDFAST_STORE") or None, places=places)
+    drain_spool(home, store=os.environ.get("HOLDFAST_STORE") or None, places=places)
     return 0
 
 
 def _add_trailer(home: str, path: str) -> int:
     """Name the session in the message of the commit that is being made."""
     import holdfast.cli.quick  # noqa: F401
-    from holdfast.keeper.hook_process import named_in_commit
+    from holdfast.keeper.hook_process import name_session_in_commit
 
-    named_in_commit(home, path, store=os.environ.get("HOLDFAST_STORE") or None)
+    name_session_in_commit(home, path, store=os.environ.get("HOLDFAST_STORE") or None)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The process that syncs after something was recorded: it waits its turn, takes the mark away and syncs."""
+"""The process that syncs after something was recorded."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.sync.background import INTERVAL, LAST, MARK, STORE, age_of
 
 
 def run(home: str) -> None:
-    """The process: wait, take the mark away, sync. Says nothing, whatever happens."""
-    store = os.environ.pop(STORE, None)  # no program that it starts needs to know
+    """Wait for the interval to pass, remove the mark, and sync. Errors go to the error log."""
+    store = os.environ.pop(STORE, None)  # it may hold a password, which no child process needs
     last = os.path.join(home, LAST)
     age = age_of(last)
     if age is not None and age < INTERVAL:
@@ -35,8 +35,8 @@ def run(home: str) -> None:
             ws.environ = dict(os.environ)
             sync(ws, patient=False, begun=begun)
     except Busy:
-        return  # whoever is at it takes its time; the mark stands
+        return  # another sync is running; the mark stays
     except HoldfastError as error:
         error_log.note(home, "sync", error.message)
-    except Exception as error:  # noqa: BLE001 (nobody is there to see it; the log is)
+    except Exception as error:  # noqa: BLE001 (nobody watches this process: the log gets it)
         error_log.note(home, "sync", f"{type(error).__name__}: {error}")

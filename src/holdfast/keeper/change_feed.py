@@ -1,4 +1,4 @@
-"""Tell long-running programs of every change within a moment, from the file system or from the server."""
+"""Tells long-running programs about every change within a moment, from the file system or from the server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from holdfast.store.interface import ChangeListener, Store
     from holdfast.workspace.workspace import Workspace
 
-POLL_INTERVAL: Final = 0.5  # seconds between two looks where nothing tells of changes
-_DEBOUNCE_MS: Final = 100  # milliseconds without a change after which changes are told; also how often it wakes
-_MAX_BATCH_MS: Final = 200  # milliseconds that changes are gathered for
+POLL_INTERVAL: Final = 0.5  # seconds between two looks where nothing notifies of changes
+LOOK_INTERVAL: Final = 2.0  # seconds between two looks where something does
+SERVER_TIMEOUT: Final = 5.0  # seconds that a server may be silent before another connection is tried
+_DEBOUNCE_MS: Final = 100  # without a change, before changes are reported; also how often the watch wakes
+_MAX_BATCH_MS: Final = 200  # for collecting changes
+_PORTION: Final = 1_000  # events that are read at once
 
 
 class AnyEvent:
@@ -35,7 +38,7 @@ class AnyEvent:
         return any(event.is_set() for event in self._events)
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was set meanwhile. The first of them is waited for, the other looked at in short steps."""
+        """Whether it was set meanwhile. Waits for the first event, and looks at the other one in short steps."""
         step = _DEBOUNCE_MS / 1000
         for _ in range(max(1, int(seconds / step))):
             if self.is_set():
@@ -45,13 +48,13 @@ class AnyEvent:
 
 
 class FolderWatch:
-    """Hears of changes in folders that are there. Where nothing tells of them, it says so twice a second."""
+    """Watches existing folders for changes. Where the system notifies of none, it reports one twice a second."""
 
     def __init__(self, folders: dict[str, int]) -> None:
         self.folders = folders
         self._notify: RustNotify | None = None
         if folders:
-            with contextlib.suppress(ImportError, OSError, RuntimeError):  # not to be had, or too much asked for
+            with contextlib.suppress(ImportError, OSError, RuntimeError):  # not installed, or no more watches left
                 from watchfiles._rust_notify import RustNotify
 
                 self._notify = RustNotify(
@@ -60,7 +63,7 @@ class FolderWatch:
                 )  # fmt: skip
 
     def wait(self, awake: AnyEvent, longest: float) -> list[str]:
-        """Wait; the paths where something changed, or just anywhere if that cannot be known."""
+        """Wait for changes; returns the paths that changed, or an empty one where those are unknown."""
         if self._notify is None:
             return [""] if not awake.wait(POLL_INTERVAL) else []
         changes = self._notify.watch(_MAX_BATCH_MS, _DEBOUNCE_MS, int(longest * 1000), awake)
@@ -72,7 +75,7 @@ class FolderWatch:
 
 
 class StoreListener:
-    """Listens to a store that tells of changes by itself, in a thread; `news` is set when it did."""
+    """Listens in a thread to a store that notifies of changes; then sets `changed`."""
 
     def __init__(self) -> None:
         self.changed = threading.Event()
@@ -81,22 +84,22 @@ class StoreListener:
         self._tried = False
 
     def listen_to(self, store: Store) -> None:
-        """Listen to this store, if it can be listened to; asked once."""
+        """Listen to this store if it can notify. Does something only on the first call."""
         if self._tried:
             return
         self._tried = True
-        listening = store.listen()
-        if listening is not None:
-            self._thread = threading.Thread(target=self._run, args=(listening,), name="line", daemon=True)
+        listener = store.listen()
+        if listener is not None:
+            self._thread = threading.Thread(target=self._run, args=(listener,), name="listener", daemon=True)
             self._thread.start()
 
-    def _run(self, listening: ChangeListener) -> None:
+    def _run(self, listener: ChangeListener) -> None:
         try:
             while not self._stopped.is_set():
-                if listening.wait(POLL_INTERVAL):
+                if listener.wait(POLL_INTERVAL):
                     self.changed.set()
         finally:
-            listening.close()
+            listener.close()
 
     def close(self) -> None:
         self._stopped.set()
@@ -104,52 +107,47 @@ class StoreListener:
             self._thread.join(timeout=2 * POLL_INTERVAL)
 
 
-SERVER_TIMEOUT: Final = 5.0  # seconds that a server may take to say something: then it is asked on another line
-LOOK_INTERVAL: Final = 2.0  # seconds between two looks where something tells of changes
-_PORTION: Final = 1_000  # events that are read in one go
-
-
 class Changes(NamedTuple):
-    """What changed since the last one that was told."""
+    """What changed since the last report."""
 
-    # Events up to this place, in the order of their arrival, are told of.
+    # Events up to this place, in the order of their arrival, are reported.
     place: int
-    # Whose events arrived.
+    # The sessions whose events arrived.
     sessions: frozenset[str]
-    # Something else than events changed: which work tree is at what, remotes, what a sync left in memory.
+    # Whether something other than events changed: current sessions, remotes, what a sync left in memory.
     beyond: bool
 
 
 def state_fingerprint(ws: Workspace) -> str:
-    """What stands in the store, in a few letters: equal before and after a look, it is what was looked at."""
+    """A short fingerprint of everything in the store: if it is the same before and after reading, nothing changed."""
     store = ws.existing_store()
     place = 0 if store is None else store.latest_place()
-    known = f"{ws.address.stamp()} {_beside(ws, store)}"
+    known = f"{ws.address.stamp()} {_local_state_version(ws, store)}"
     return f"{place}.{hashlib.blake2b(known.encode(), digest_size=6).hexdigest()}"
 
 
 class ChangeFeed:
-    """Tells of changes, in its thread, from when the block is entered until it is left."""
+    """Reports changes, in its own thread, from when the block is entered until it is left."""
 
     def __init__(self, open_keeper: Callable[[], Workspace], on_change: Callable[[Changes], None]) -> None:
         self._open = open_keeper
         self._on_change = on_change
-        # The latest place told of. Whoever reads the store once the block is entered misses nothing.
+        # The latest place reported. Who reads the store after entering the block misses nothing.
         self.place = 0
         self._local_state = ""
         self._file: int | None = None
-        # It could not be read for a while: whoever tried meanwhile has only that to show.
+        # The store could not be read for a while: those who tried show an error until the next report.
         self._was_unreadable = False
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
+        self._thread = threading.Thread(target=self._follow, name="change-feed", daemon=True)
 
     def __enter__(self) -> Self:
-        # A store that cannot be read now is told of from its beginning, once it can.
+        # A store that cannot be read now is reported from its beginning, once it can.
         with contextlib.suppress(HoldfastError), self._open() as ws:
             ws.hurry = SERVER_TIMEOUT
             self._file = ws.address.stamp()
             store = ws.existing_store()
-            self._local_state = _beside(ws, store)
+            self._local_state = _local_state_version(ws, store)
             self.place = 0 if store is None else store.latest_place()
         self._thread.start()
         return self
@@ -171,7 +169,7 @@ class ChangeFeed:
                 self._stop.wait(POLL_INTERVAL)
 
     def _watch(self, ws: Workspace) -> None:
-        """For as long as the store and the settings are the same files: a repair replaces the store."""
+        """Report changes while the store and the settings stay the same files: a repair replaces the store."""
         opened = _opened(ws)
         trees = MirroredTrees(ws)
         watch, listener = FolderWatch({}), StoreListener()
@@ -187,9 +185,9 @@ class ChangeFeed:
                 folders = _existing(_folders(ws, trees))
                 if folders != watch.folders:
                     watch.close()
-                    watch, due = FolderWatch(folders), True  # before looking: nothing slips through in between
+                    watch, due = FolderWatch(folders), True  # before looking, so that nothing is missed in between
                 if due:
-                    # Before absorbing: what happens between that and telling is for the next round's files.
+                    # Before collecting: a change between that and the report is left to the next round.
                     examined = None if store is None else store.version()
                     _collect(ws, trees)
                     version = self._report(ws, store, version)
@@ -201,7 +199,7 @@ class ChangeFeed:
             listener.close()
 
     def _report(self, ws: Workspace, store: Store | None, version: int | None) -> int | None:
-        """Say what changed, if anything did; gives the version of the store that was looked at."""
+        """Report what changed, if anything did; returns the version of the store that was read."""
         if store is None:
             return None
         file = ws.address.stamp()
@@ -209,14 +207,14 @@ class ChangeFeed:
         place = store.latest_place() if replaced else self.place
         sessions = set(store.sessions() if replaced else ())
         while True:
-            # Before what arrived, or something could slip through; and anew after it, or it would be told twice.
-            now, local_state = store.version(), _beside(ws, store)
+            # Read before the arrivals, so that nothing is missed; and again after them, so that none is repeated.
+            now, local_state = store.version(), _local_state_version(ws, store)
             arrived = store.arrived(place, _PORTION)
             if not arrived:
                 break
             place = arrived[-1].place
             sessions.update(arrival.event.session for arrival in arrived)
-        # Without events, but changed by somebody: events were taken out, or what is derived was made anew.
+        # A new version without new events: events were withdrawn, or derived data was rebuilt.
         other_changes = (
             local_state != self._local_state
             or replaced
@@ -231,14 +229,14 @@ class ChangeFeed:
 
 def _collect(ws: Workspace, trees: MirroredTrees) -> None:
     for workspace in (ws, *trees.trees.values()):
-        # Whatever is wrong with what others left, the next command there says so; following goes on.
+        # The next command there reports errors; the feed goes on.
         with contextlib.suppress(Exception):
             workspace.collect()
         workspace.notices.clear()
 
 
 def _has_news(ws: Workspace, store: Store | None, version: int | None) -> bool:
-    """For file systems that do not tell of everything."""
+    """Polls what file systems may fail to notify of."""
     waits = spool.has_entries(ws.home.path, ws.spool_tag)
     return waits or (store is not None and store.version() != version)
 
@@ -250,12 +248,12 @@ def _folders(ws: Workspace, trees: MirroredTrees) -> Iterable[str]:
 
 
 def _is_store_file(ws: Workspace, path: str) -> bool:
-    """Whether it is a file of the store: whoever only reads the store touches these too."""
+    """Whether it is a file of the store: reading the store touches these too."""
     return ws.address.path is not None and path.startswith(ws.address.path)
 
 
 def _existing(folders: Iterable[str]) -> dict[str, int]:
-    """Those that are there, and which they are: one that was removed and made again is another."""
+    """The folders that exist, with their inodes: one that was removed and created again is another."""
     return {folder: number for folder in sorted(folders) if (number := _inode(folder)) is not None}
 
 
@@ -263,8 +261,8 @@ def _opened(ws: Workspace) -> tuple[int | None, tuple[int, ...]]:
     return ws.address.stamp(), _file_stamp(ws.home.config)
 
 
-def _beside(ws: Workspace, store: Store | None) -> str:
-    """What stands beside the events, in the store and in files."""
+def _local_state_version(ws: Workspace, store: Store | None) -> str:
+    """Differs after any change of what is not in the log, in the store and in files."""
     home = ws.home
     files = [_file_stamp(path) for path in (home.remotes, home.device, home.people, home.config)]
     return f"{'' if store is None else store.local_state_version()} {files}"

@@ -1,7 +1,7 @@
-"""The doctor: check everything that can be wrong with a home, name it, and repair what can be repaired.
+"""The doctor checks everything that can be wrong with a home, and repairs what can be repaired.
 
-Looking changes nothing and never fails: a check that cannot be made says so and why. Repairing sets damage aside,
-rebuilds from the log, and says what could not be saved.
+Checking changes nothing and never fails: a check that cannot be made reports why. Repairing sets damage aside,
+rebuilds from the log, and reports what could not be saved.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _STORE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 CheckFunction = Callable[["Workspace", Store | None], Check]
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def examine(ws: Workspace) -> list[Check]:
@@ -71,9 +71,9 @@ def _guarded(
         return Check(name, "failed", "not checked: the server went away")
     except HoldfastError as error:
         if store is None and opened is not None and error.message in opened.detail:
-            return Check(name, "warning", NOT_OPENED)  # the check of the store has told why
+            return Check(name, "warning", NOT_OPENED)  # the check of the store reports why
         return Check(name, "failed", error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
         return Check(name, "failed", f"it could not be checked ({store_checks.unexpected(ws, error)})", None)
 
 
@@ -102,7 +102,7 @@ def _modes(ws: Workspace, _: Store | None) -> Check:
 
 
 def _ours(ws: Workspace) -> list[str]:
-    """Everything in the home, and the store with what lies beside it; links are somebody's choice."""
+    """Everything in the home, and the store with what is next to it; links are left alone, as somebody made them."""
     paths: list[str] = []
     if os.path.isdir(ws.home.path) and not os.path.islink(ws.home.path):
         paths.append(ws.home.path)
@@ -122,9 +122,7 @@ def _starts(ws: Workspace, _: Store | None) -> Check:
     left = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
     if not left:
         return Check("starts", "ok", "no start was interrupted")
-    detail = (
-        "starts on a branch of their own were interrupted" if len(left) > 1 else "a start on a branch was interrupted"
-    )
+    detail = "several starts on a branch were interrupted" if len(left) > 1 else "a start on a branch was interrupted"
     return Check(
         "starts", "warning", f"{detail} ({', '.join(sorted(left)[:5])})", "The next holdfast start there undoes it."
     )
@@ -152,10 +150,10 @@ def _clock(ws: Workspace, _: Store | None) -> Check:
 
 
 def _space(ws: Workspace, _: Store | None) -> Check:
-    # With a store on a server, what hooks hand over waits here all the same.
+    # Even with a store on a server, the spool of hooks is here.
     free = disk.free_space(ws.address.path or ws.home.path)
     if free is None:
-        return Check("space", "ok", "the system does not say how much room is left")
+        return Check("space", "ok", "the system does not say how much space is left")
     detail = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
     if free >= 100 * MIB:
         return Check("space", "ok", detail)
@@ -165,7 +163,7 @@ def _space(ws: Workspace, _: Store | None) -> Check:
 def _writer(ws: Workspace, store: Store | None) -> Check:
     path = ws.home.binding(ws.address.key)
     if store is None or not os.path.lexists(path):
-        return Check("writer", "ok", "none yet: the first event makes one")
+        return Check("writer", "ok", "none yet: the first event creates one")
     try:
         bound = msgspec.json.decode(
             files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
@@ -197,7 +195,7 @@ def _errors(ws: Workspace, _: Store | None) -> Check:
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
     lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
-    ours = [line for line in lines if line and not line.startswith("{")]  # the others are told by `doctor_capture`
+    ours = [line for line in lines if line and not line.startswith("{")]  # `check_hook_errors` reports the others
     if not ours:
         return Check("errors", "ok", "nothing unexpected happened")
     last = " · ".join(ours[-_MAX_LINES:])
@@ -232,7 +230,7 @@ def _git(ws: Workspace, _: Store | None) -> Check:
 
     program = which("git")
     if program is None:
-        return Check("git", "warning", "there is no git: branches and projects are known by their path alone",
+        return Check("git", "warning", "git is not installed: projects are known by their paths alone",
                      "Install git.")  # fmt: skip
     notices: list[str] = []
     observe(ws.place, "", notices)
@@ -265,7 +263,7 @@ _IN_THE_STORE = (_writer, _agents)
 
 
 def repair(ws: Workspace) -> list[str]:
-    """Put right what can be; sentences say what was done and what could not be saved."""
+    """Repair what can be; returns sentences about what was done and what could not be saved."""
     report = [*store_checks.repair(ws)]
     for step in (
         _close_modes,
@@ -276,7 +274,7 @@ def repair(ws: Workspace) -> list[str]:
         try:
             report += step(ws)
         except (HoldfastError, OSError) as error:
-            report.append(f"Not everything could be tidied up: {error}.")
+            report.append(f"Not everything could be repaired: {error}.")
     return report
 
 
@@ -284,7 +282,7 @@ def _close_modes(ws: Workspace) -> Iterator[str]:
     for wide in files.find_loose_modes(_ours(ws)):
         os.chmod(wide.path, wide.mode & wide.wanted)
         now = wide.mode & wide.wanted
-        yield f"{wide.path} was open to others ({wide.mode:04o}) and is yours alone now ({now:04o})."
+        yield f"Others could open {wide.path} ({wide.mode:04o}); now only you can ({now:04o})."
 
 
 def _remove_leftovers(ws: Workspace) -> Iterator[str]:
@@ -292,4 +290,4 @@ def _remove_leftovers(ws: Workspace) -> Iterator[str]:
     for path in left:
         os.unlink(path)
     if left:
-        yield f"{count(len(left), 'temporary file')} that killed processes left behind: removed."
+        yield f"Removed {count(len(left), 'temporary file')} that killed processes left behind."

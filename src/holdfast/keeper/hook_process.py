@@ -1,4 +1,4 @@
-"""What the process of a hook does with a keeper: answer it, drain the spool, name the session in a commit."""
+"""What the process of a hook does with a keeper: answer the hook, drain the spool, name the session in a commit."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from holdfast.machine.wall import Wall
 from holdfast.workspace import server_outage, spool
 from holdfast.workspace.agent_dirs import AgentDirs
 
-_DRAIN_LOCK = "drain.lock"  # in the home: held by who takes in what waits
-_QUEUE_LOCK = "drain.next"  # held by who comes after them
-_MAX_WAIT = 60.0  # seconds to wait for who is at work
+_DRAIN_LOCK = "drain.lock"  # in the home: held by the process that drains
+_QUEUE_LOCK = "drain.next"  # held by the process that waits for it
+_MAX_WAIT = 60.0  # seconds
 _Result = TypeVar("_Result")
 
 
-def answered(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
-    """The reply to the payload handed over under this name; None when there is nothing to say."""
+def answer_hook(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
+    """The reply to the payload in the spool under this name; None when there is none."""
     asked = name.partition(".")[0]
     event = _read_event(home, name, asked, payload)
     if event is None or event.occasion is None or event.agent != asked or server_outage.is_away(home, store):
         return None
-    return _briefly(home, event.cwd, store, server_outage.HOOK_PATIENCE, lambda ws: _answered(ws, event, store))
+    return _briefly(home, event.cwd, store, server_outage.HOOK_PATIENCE, lambda ws: _answer(ws, event, store))
 
 
-def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
+def _answer(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
     home = ws.home.path
     ws.collect()
     if ws.turn_changed:
-        # The agent waits for this process: another one looks at the work tree before anything is changed there.
+        # The agent waits for this process: another one reads the work tree before anything is changed there.
         from holdfast.machine import background_process
 
         background_process.start("holdfast.cli.hooking", "drain", home)
@@ -51,7 +51,7 @@ def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
 
         notify(home, "Holdfast", response.say)
     if event.occasion == "prompt":
-        # From now on the next prompts can see for themselves that there is nothing to say.
+        # From now on, the hooks of further prompts can see in the cache that there is nothing to reply.
         name = view.native_name(event.agent, event.conversation)
         if not os.path.lexists(status_cache.conversation_path(home, name)):
             status_cache_writer.cache_conversation(ws, name, event.cwd or "", store=store or "")
@@ -59,8 +59,8 @@ def _answered(ws: Keeper, event: HookEvent, store: str | None) -> Reply | None:
 
 
 def status_of_conversation(home: str, name: str, directory: str, *, store: str) -> Mapping[str, Json] | None:
-    """What to show a conversation that asks for the first time, or after a long while. Raises `Unreachable` while the
-    server is away; that was noted.
+    """The status of a conversation that has none in the cache, or an old one. Raises `Unreachable`, after noting the
+    outage, while the server is away.
     """
     if server_outage.is_away(home, store):
         raise Unreachable("the server is away")
@@ -79,7 +79,7 @@ def status_of_conversation(home: str, name: str, directory: str, *, store: str) 
     return None
 
 
-def named_in_commit(home: str, path: str, *, store: str | None) -> None:
+def name_session_in_commit(home: str, path: str, *, store: str | None) -> None:
     """Name the session in the message of the commit that is being made in this directory."""
     if not server_outage.is_away(home, store):
         from holdfast.conversations.connect.git_trailer import add_trailer
@@ -87,18 +87,16 @@ def named_in_commit(home: str, path: str, *, store: str | None) -> None:
         _briefly(home, None, store, server_outage.HOOK_PATIENCE, lambda ws: add_trailer(ws, path))
 
 
-def drained(home: str, *, store: str | None, places: AgentDirs | None = None) -> None:
-    """Take in what waits, for nobody in particular; where a turn began or ended, compare the work tree and read the
-    transcript.
-    """
+def drain_spool(home: str, *, store: str | None, places: AgentDirs | None = None) -> None:
+    """Drain the spool; where a turn began or ended, compare the work tree and read the transcript."""
     if not server_outage.is_on_a_server(store):
-        _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drained(ws, places))
+        _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drain(ws, places))
     elif not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
         with suppress(Busy):
-            _in_turn(home, store, places)
+            _drain_in_turn(home, store, places)
 
 
-def _drained(ws: Keeper, places: AgentDirs | None) -> None:
+def _drain(ws: Keeper, places: AgentDirs | None) -> None:
     from holdfast.conversations.details import update_due
     from holdfast.sessions.changes.compare import compare_due
 
@@ -108,22 +106,22 @@ def _drained(ws: Keeper, places: AgentDirs | None) -> None:
         update_due(ws, places)
 
 
-def _in_turn(home: str, store: str | None, places: AgentDirs | None) -> None:
-    """A server may take its time, and hooks keep sending processes for what they left. One of them is at work and one
-    waits: begun later than that, it finds all that was left before it began. The others are not needed.
+def _drain_in_turn(home: str, store: str | None, places: AgentDirs | None) -> None:
+    """Drain to a server, which may take its time while hooks keep starting processes. One of them works and one
+    waits, which will drain what all others have left; those end at once.
     """
     with ExitStack() as waiting:
         waiting.enter_context(locked(os.path.join(home, _QUEUE_LOCK), patience=0, what="draining"))
         with locked(os.path.join(home, _DRAIN_LOCK), patience=_MAX_WAIT, what="draining"):
             waiting.close()
             if not server_outage.is_away(home, store, server_outage.BACKGROUND_PATIENCE):
-                _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drained(ws, places))
+                _briefly(home, None, store, server_outage.BACKGROUND_PATIENCE, lambda ws: _drain(ws, places))
 
 
 def _briefly(
     home: str, cwd: str | None, store: str | None, patience: float, do: Callable[[Keeper], _Result]
 ) -> _Result | None:
-    """Do something that is not worth a long wait. A server that is away is named once, by the first to notice."""
+    """Do something that is not worth a long wait. The first process to notice an outage of the server notes it."""
     try:
         with _keeper(home, cwd, store) as ws:
             ws.patience = ws.hurry = patience
@@ -138,7 +136,7 @@ def _briefly(
 
 
 def _read_event(home: str, name: str, asked: str, payload: bytes | None) -> HookEvent | None:
-    """What it says: from memory if possible, because somebody else may take in the file this very moment."""
+    """Parse the payload, from memory if possible: another process may drain the file at any moment."""
     if payload is not None:
         fields = decoded(payload) if asked in index.NAMES else None
         return None if fields is None else index.load_adapter(asked).parse(fields)

@@ -1,5 +1,5 @@
 """The keeper: opened for a project, it starts, finds and lists sessions. It never prints and never reads the
-environment; the surface tells it home, store, actor and clock.
+environment: surfaces pass in home, store, actor and clock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.sync.sync import SyncResult
     from holdfast.workspace.followers import Check
 
-_NOT_YET = ProjectFacts(id="", name="")  # found once the session really starts
+_UNKNOWN_PROJECT = ProjectFacts(id="", name="")  # replaced when the session starts
 
 
 class Keeper(Workspace):
@@ -41,9 +41,9 @@ class Keeper(Workspace):
         return mirrors_of(self)
 
     def compare(self) -> None:
-        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done.
+        """Record what was changed in this work tree, if an agent's turn began or ended since the last time.
 
-        Where it is known where agents keep their things, their transcripts are read too.
+        If the directories of agents are known, their transcripts are read too.
         """
         from holdfast.sessions.changes.compare import compare_due
 
@@ -62,19 +62,19 @@ class Keeper(Workspace):
         return why(self, what)
 
     def sync(self, remote: str | None = None) -> SyncResult:
-        """Exchange what is missing with every remote, or with this one; says what came of it, and what failed."""
+        """Exchange what is missing with every remote, or the one given; returns what was done and what failed."""
         from holdfast.sync.sync import sync
 
         return sync(self, remote)
 
     def send_soon(self) -> None:
-        """Let what could not be sent when it was recorded be tried again."""
+        """Retry to send what could not be sent when it was recorded."""
         for follower in self.followers:
             if isinstance(follower, SyncFollower):
                 follower.send_soon(self)
 
     def path_of(self, state: State) -> str | None:
-        """Where the project of a session is on this device; None where it is not, or nobody knows."""
+        """Where the project of a session is on this device; None if it is not here or unknown."""
         from holdfast.sessions import work_trees
 
         return work_trees.path_here(self, state)
@@ -82,14 +82,14 @@ class Keeper(Workspace):
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def current(self, *, at: int | None = None) -> SessionHandle | None:
-        """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then.
+        """The current session of this work tree, if unfinished; `at` a moment, the one that was worked on then.
 
-        For a command that runs in a conversation, it is that conversation's session.
+        For a command in a conversation, it is that conversation's session.
         """
         return self._handle(history.current_session(self, at=at))
 
     def open_sessions(self) -> list[SessionHandle]:
-        """The unfinished sessions of this work tree that nobody put away and that are not over, latest first."""
+        """The unfinished sessions of this work tree that are neither archived nor over, latest first."""
         return [SessionHandle(self, state.session) for state in work_trees.open_sessions(self)]
 
     def session(self, reference: str = "@", *, at: int | None = None) -> SessionHandle:
@@ -124,10 +124,10 @@ class Keeper(Workspace):
         archived: bool | None = None,
         aliases: bool = True,
     ) -> list[Row]:
-        """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment.
+        """Sessions, newest first, of this project or of all; now, or as they were at a moment.
 
-        `before` is the id of the last row shown, to go on after it; `project` a project's name. Without `aliases` no
-        session is looked at.
+        `before` is the id of the last row shown, to continue after it; `project` is a project's name. Without
+        `aliases` no session is loaded.
         """
         return history.history(
             self, limit=limit, search=search, status=status, since=since, all_projects=all_projects, at=at,
@@ -135,7 +135,7 @@ class Keeper(Workspace):
         )  # fmt: skip
 
     def project_names(self) -> list[str]:
-        """The names of the projects that there are sessions of."""
+        """The names of the projects that have sessions."""
         store = self.existing_store()
         return [] if store is None else list(dict.fromkeys(project.name for project in store.projects()))
 
@@ -164,7 +164,7 @@ class Keeper(Workspace):
             person=lambda session: overlaps.person_of(store, session),
         )  # fmt: skip
 
-    # ── starting, and putting away ───────────────────────────────────────────────────────────────────────
+    # ── starting, archiving, deleting ────────────────────────────────────────────────────────────────────
 
     def start(
         self,
@@ -182,9 +182,9 @@ class Keeper(Workspace):
         gathers: bool = True,
         at: int | None = None,
     ) -> SessionHandle:
-        """Begin a session and make it current here. Refused while another one is current, unless `replace`.
+        """Start a session and make it current here. Refused while another one is current, unless `replace`.
 
-        Conversations that begin here join it, unless an agent begins it for itself: then it `gathers` nothing.
+        Conversations that begin here join it, unless an agent starts it for itself: then it `gathers` nothing.
         """
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.start import start
@@ -192,7 +192,7 @@ class Keeper(Workspace):
         earlier = None if continues is None else self.session(continues).id
         gathers = gathers and self.conversation is None
         wanted = SessionStarted(
-            goal=goal, project=_NOT_YET, device=self.device(), mode=mode, model=model, scope=scope, task=task,
+            goal=goal, project=_UNKNOWN_PROJECT, device=self.device(), mode=mode, model=model, scope=scope, task=task,
             feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier, timer=self.settings.timer,
             gathers=gathers,
         )  # fmt: skip
@@ -219,7 +219,7 @@ class Keeper(Workspace):
         return handle
 
     def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
-        """Erase a session: nothing of its text is left in any file of the home. Gives its id.
+        """Erase a session, so that none of its text is left in any file of the home; returns its id.
 
         An unfinished session is refused unless `force`.
         """
@@ -228,14 +228,14 @@ class Keeper(Workspace):
         return delete(self, self.session(reference).id, force=force, at=at)
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
-        """Check everything, after repairing it if asked to; says what is so, and what was done."""
+        """Check everything, after repairing it if asked to; returns the checks, and what was done."""
         from holdfast.keeper import doctor
 
         done = doctor.repair(self) if repair else []
         return doctor.examine(self), done
 
     def backup(self, path: str) -> tuple[NotCopied, ...]:
-        """Write everything into a file; says which sessions of others are not in it, because they are damaged."""
+        """Write everything to a file; returns which sessions of others are not in it, because they are damaged."""
         self.collect()
         store = self.existing_store()
         if store is None:
@@ -243,9 +243,9 @@ class Keeper(Workspace):
         return store.backup(path)
 
     def restore(self, path: str, *, erase: bool = False) -> CopyResult:
-        """Unite with a backup; says how many events were new, and which sessions were left as they are.
+        """Add the events of a backup; returns how many were new, and which sessions were left as they are.
 
-        What the backup deletes or erases of what is here is left, unless `erase`.
+        The backup deletes or erases nothing that is here, unless `erase`.
         """
         from holdfast.keeper.restore import restore
 

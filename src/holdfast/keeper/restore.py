@@ -1,4 +1,4 @@
-"""Restores a backup: what it has and the store lacks is added, but for what its author had no right to erase."""
+"""Restores a backup: decides which of its sessions may be united with those in the store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _DECIDING: Final = _ERASING.union(*SESSION.values())
 
 
 def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
-    """Unite with a backup; says how many events were new, and which sessions were left as they are.
+    """Add the events of a backup; returns how many were new, and which sessions were left as they are.
 
-    Whoever made the file could have written anything in anybody's name. So what it deletes, erases or displaces of
-    what is here is obeyed only when a person says so (`erase`), and so is what it says for this person's devices.
+    Whoever made the file could have written anything in anybody's name. So it deletes, erases or displaces events, or
+    adds events of this person's devices, only if the person agrees (`erase`).
     """
     new = ws.store().restore(path, lambda session, events: _refusal(ws, session, events, erase=erase))
     if new.events:
@@ -41,7 +41,7 @@ def restore(ws: Workspace, path: str, *, erase: bool = False) -> CopyResult:
 
 
 def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: bool) -> str | None:
-    """Why a session is left as it is; None when the backup's events are taken in."""
+    """Why a session is left as it is; None when the backup's events are added."""
     events = list(events)
     here = {event.hash: event for event in ws.store().events(session)}
     if not _has_in_common(here, events):
@@ -52,7 +52,7 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
     beyond = sorted(event.seq for event in new if event.writer == own and event.seq > last)
     if beyond and beyond[-1] != last + len(beyond):
         return _NUMBERS
-    # Where devices synchronise, what one of them said comes from there: a guest could have made the file.
+    # Devices that sync get each other's events that way: a guest could have made the file.
     if not erase and os.path.lexists(ws.home.remotes) and any(_is_ours(ws, event.writer) for event in new):
         return SPEAKS
     if not erase and _displaces(here, events):
@@ -74,9 +74,9 @@ def _refusal(ws: Workspace, session: str, events: Iterable[Event], *, erase: boo
 
 
 def refuses_copy(store: Store, is_ours: Callable[[str], bool]) -> RefusalCheck:
-    """Why a session of another store's file is not united with the one of its id in this store.
+    """Returns a check of why a session of another store's file is not united with the one in this store.
 
-    As with a backup, anybody could have written the file. Only what `is_ours`, by its writer, decides over a session.
+    As with a backup, anybody could have written the file. Only events whose writer `is_ours` decide over a session.
     """
 
     def refuses(session: str, events: Iterable[Event]) -> str | None:
@@ -101,7 +101,7 @@ def _has_in_common(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
 
 
 def _displaces(here: Mapping[str, Event], events: Iterable[Event]) -> bool:
-    """Whether one of these would count in the place of what is recorded here under its key."""
+    """Whether one of these would replace the event recorded here under its key."""
     keyed = {event.key: event for event in here.values() if event.key is not None}
     for event in events:
         known = None if event.key is None else keyed.get(event.key)

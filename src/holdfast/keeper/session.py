@@ -39,37 +39,37 @@ if TYPE_CHECKING:
 
 
 class ContinuedSession(NamedTuple):
-    """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
+    """The session to work in: the one asked for, or a new one that continues it, with a message about that."""
 
     session: SessionHandle
     resumed: ResumeResult
-    said: str | None = None
+    message: str | None = None
 
 
 class SessionHandle(Work):
-    """One session, by its id. Nothing is kept in here: every question is answered from the store.
+    """One session, by its id. It holds no state: every question is answered from the store.
 
-    Verbs record and give the session back; `document` shows what it has become.
+    Verbs record and return the handle; `document` shows the result.
     """
 
     def __init__(self, keeper: Keeper, session: str) -> None:
         super().__init__(keeper, session)
         self.keeper = keeper
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
     def briefing(self, *, reader: str = "agent", max_chars: int = 10_000, at: int | None = None) -> str:
-        """The text that lets a person or an agent go on where the session stopped."""
+        """The text that lets a person or an agent continue where the session stopped."""
         from holdfast.sessions.briefing import brief
 
         return brief(self.keeper, self.id, reader=reader, max_chars=max_chars, at=at)
 
     def other_names(self) -> tuple[str, ...]:
-        """The names that it has besides the ids of the formats, by which commands find it too."""
+        """The names, besides its ids in formats, by which commands find the session."""
         return view.other_names(self.state())
 
     def guests(self) -> frozenset[str]:
-        """Under which writers guests of the session write, other than this device."""
+        """The writers of the session's guests, other than this device."""
         from holdfast.store import origin
 
         return origin.guests(self.keeper.store(), self.id)
@@ -79,17 +79,17 @@ class SessionHandle(Work):
         from holdfast.sessions import report
 
         if form not in ("md", "html"):
-            raise Invalid(f"there is no report in {shorten(form, 40)!a}", hint="It is md or html.")
+            raise Invalid(f"unknown report format {shorten(form, 40)!a}", hint="It is md or html.")
         return (report.html if form == "html" else report.markdown)(self.document(at=at))
 
     def conflicts(self, *, at: int | None = None) -> list[ShownConflict]:
-        """What devices said without knowing of each other: every value, whose it is, and which one stands."""
+        """Values that devices set without knowing of each other: each value, whose it is, and which one counts."""
         from holdfast.sessions.conflicts import listed
 
         return listed(self.keeper, self.id, at=at)
 
-    def ground(self) -> ResumeResult:
-        """What became of the agents and files of the session, without recording anything."""
+    def check_resume(self) -> ResumeResult:
+        """What became of the agents and files of the session; records nothing."""
         from holdfast.sessions.resume import look
 
         return look(self.state(), self.keeper.place.root)
@@ -102,11 +102,11 @@ class SessionHandle(Work):
     def resume(
         self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
     ) -> ResumeResult:
-        """Go on here: settle what a crash left behind, and make the session current. Conversations that begin here
+        """Continue here: settle what a crash left behind, and make the session current. Conversations that begin here
         join it, unless an agent resumes it for itself: then it `gathers` nothing more.
 
-        With `device`, that device's values stand wherever devices disagree. Refused where this place differs from
-        what another device left so much that going on is not safe, unless `force`.
+        With `device`, that device's values win wherever devices disagree. Refused, unless `force`, where this place
+        differs so much from what another device left that continuing is not safe.
         """
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.resume import resume
@@ -117,33 +117,33 @@ class SessionHandle(Work):
         return resumed
 
     def go_on(self, *, at: int | None = None) -> Self:
-        """End its pause, and no more: it neither becomes current nor gathers what begins here."""
+        """End its pause, and no more: it does not become current, nor gather what begins here."""
         return self._record(SessionResumed(gathers=False), at=at)
 
     def take_up(
         self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
     ) -> ContinuedSession:
-        """Resume it; where it has ended, begin a session that continues it, with its open tasks."""
+        """Resume the session; if it has ended, start one that continues it, with its open tasks."""
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.resume import take_up
 
         gathers = gathers and self.keeper.conversation is None
-        session, resumed, said = take_up(self.keeper, self.id, device=device, force=force, gathers=gathers, at=at)
+        session, resumed, message = take_up(self.keeper, self.id, device=device, force=force, gathers=gathers, at=at)
         note_beginning(self.keeper, at)
-        return ContinuedSession(SessionHandle(self.keeper, session), resumed, said)
+        return ContinuedSession(SessionHandle(self.keeper, session), resumed, message)
 
     def import_plan(self, plan: ImportedPlan, *, at: int | None = None) -> Self:
         """Add the phases and tasks of a plan; what is there already stays as it is."""
         return self._record_with(plan.missing_from, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:
-        """Let one value of a conflict stand, by the number `conflicts` gives it."""
+        """Choose one value of a conflict, by the number that `conflicts` gives it."""
         from holdfast.sessions.conflicts import resolve
 
         return resolve(self.keeper, self.id, conflict, take, at=at)
 
     def fork(self, *, gathers: bool = True, at: int | None = None) -> SessionHandle:
-        """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
+        """Start a session that continues from here, current in this work tree; this one stays as it is."""
         from holdfast.sessions.changes.tree_state import note_beginning
         from holdfast.sessions.fork import fork
 
@@ -168,7 +168,7 @@ class SessionHandle(Work):
     def stop(
         self, *, keep: bool = False, discard: bool = False, reason: str | None = None, at: int | None = None
     ) -> StopResult:
-        """Complete the session; keep or discard its branch where it has one, and say what became of it."""
+        """Complete the session; keep or discard its branch, if it has one; returns what became of it."""
         from holdfast.sessions.stop import stop
 
         return stop(self.keeper, self.id, keep=keep, discard=discard, reason=reason, at=at)
@@ -203,7 +203,7 @@ class SessionHandle(Work):
         at: int | None = None,
     ) -> Self:
         if mode is not None and mode not in MODES:
-            raise Invalid(f"there is no mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+            raise Invalid(f"unknown mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
         for name, value in (("goal", goal), ("scope", scope), ("summary", summary), ("model", model)):
             if value is not None:
                 check_text(value, f"the {name}")
@@ -215,7 +215,7 @@ class SessionHandle(Work):
             cost_usd=None if cost_usd is None else number(cost_usd, "the cost", 0, 1e9),
         )  # fmt: skip
         if edited == SessionEdited():
-            raise Invalid("nothing was given to change", hint="For instance: holdfast edit --progress 0.5")
+            raise Invalid("nothing was given to change", hint="For example: holdfast edit --progress 0.5")
         return self._record(edited, at=at)
 
     def note(self, words: str, *, at: int | None = None) -> Self:
@@ -223,10 +223,10 @@ class SessionHandle(Work):
 
     def message(self, role: str = "user", *, at: int | None = None) -> Self:
         if role not in ("user", "assistant"):
-            raise Invalid(f"{shorten(role, 40)!a} is not a role", hint="It is user or assistant.")
+            raise Invalid(f"unknown role {shorten(role, 40)!a}", hint="It is user or assistant.")
 
         def build(state: State) -> list[EventData]:
-            # Whoever writes is at work.
+            # A person who writes is at work.
             resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
             ended = [SessionResumed(gathers=False)] if resumes else []
             return [*ended, MessageExchanged(role=role)]
@@ -234,12 +234,12 @@ class SessionHandle(Work):
         return self._record_with(build, at=at)
 
     def away(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
-        """A pause nobody recorded at the time."""
+        """Record a pause afterwards."""
         correction = AwayRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the pause", at=at)
 
     def worked(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
-        """Work that was counted as a pause: the opposite of `away`. Of the two, what is said later counts."""
+        """Record work that was counted as a pause: the opposite of `away`. Of the two, the later one counts."""
         correction = WorkedRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the work", at=at)
 

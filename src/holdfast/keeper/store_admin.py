@@ -1,6 +1,6 @@
-"""The store itself: what it is, setting one up, its members, shares of sessions, and moving a store.
+"""The store itself: what it is, setting one up, its members, shares of sessions, and copying a store.
 
-A store on a server is a team's: it has a vault, people and rights. A file is one person's, and has none of these.
+A store on a server belongs to a team and has vaults, members and rights. A file belongs to one person.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 HOME_STORE: Final = "home"  # the word for the home's own store, where a URL is expected
 _MAX_VAULT_LENGTH: Final = 63  # characters of a vault's name
-_OWNER: Final = "Only whoever owns the tables does this: the role that ran holdfast store init."
+_OWNER: Final = "Only the owner of the tables can do this: the role that ran holdfast store init."
 _SETTER: Final = (
-    "The role needs CREATE on the database, and CREATEROLE; or somebody who may makes the role holdfast_member first."
+    "The role needs CREATE on the database, and CREATEROLE unless somebody has created the role holdfast_member."
 )
-_MOVE: Final = "For a team, sessions live on a server: holdfast store init URL, then holdfast store copy home URL."
+_MOVE: Final = "Teams keep sessions on a server: holdfast store init URL, then holdfast store copy home URL."
 
 
 class StoreStatus(NamedTuple):
-    """What a store is. Of a file, what only a server has is None; sizes of a server are those of all its vaults."""
+    """What a store is. For a file, what only servers have is None; sizes of a server cover all its vaults."""
 
     address: Address
     there: bool
@@ -66,14 +66,16 @@ class StoreStatus(NamedTuple):
                 " Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name"
             )
         if not self.local and self.encrypted is False:
-            warnings.append("The line to the server is not encrypted: whoever is on the way reads along (sslmode).")
+            warnings.append("The connection to the server is not encrypted: it can be read on the way (sslmode).")
         elif not self.local and self.proven is False:
-            warnings.append("The line is encrypted, but the server need not prove who it is (sslmode=verify-full).")
+            warnings.append(
+                "The connection is encrypted, but the server need not prove who it is (sslmode=verify-full)."
+            )
         return warnings
 
 
 def show(ws: Workspace) -> StoreStatus:
-    """What the store in use is. Looking makes none."""
+    """What the store in use is. Creates none."""
     where = ws.address
     store = ws.existing_store()
     if store is None:
@@ -87,13 +89,12 @@ def show(ws: Workspace) -> StoreStatus:
             bytes=_size(where.path),
         )  # fmt: skip
     from holdfast.store.postgres import members
-    from holdfast.store.postgres import members as postgres_shares
 
     served = _server_store(ws, "")
     server = members.server_info(served)
     return StoreStatus(
         where, there=True, version=server.version, sessions=sessions, events=server.events, bytes=server.bytes,
-        server=server.server, vault=server.vault, person=server.person, people=tuple(postgres_shares.people(served)),
+        server=server.server, vault=server.vault, person=server.person, people=tuple(members.people(served)),
         partitions=server.partitions, above=server.above, local=server.local, encrypted=server.encrypted,
         proven=server.proven,
     )  # fmt: skip
@@ -112,7 +113,7 @@ def _size(path: str) -> int:
 
 
 class SetUpResult(NamedTuple):
-    """What setting up a store did, in sentences; nothing when all of it was there."""
+    """What setting up a store did, in sentences; none when everything was there."""
 
     address: Address
     vault: str | None
@@ -122,12 +123,12 @@ class SetUpResult(NamedTuple):
 def init(
     home: Home, url: str, *, vault: str | None = None, admit: Sequence[str] = (), partitions: int | None = None
 ) -> SetUpResult:
-    """Make the store that a URL names, or bring it up to date. Doing it again does no harm."""
+    """Create or upgrade the store that a URL names. Doing it again does no harm."""
     where = address(url)
     if isinstance(where, SqliteAddress):
         if vault is not None or admit or partitions is not None:
             raise Refused(
-                "a store that is a file has neither vaults nor people nor partitions",
+                "a store in a file has no vaults, members or partitions",
                 hint="Those need a server: postgresql://USER@HOST/DATABASE", file=where.path,
             )  # fmt: skip
         there = where.is_there()
@@ -143,7 +144,7 @@ def init(
 
 
 def _of_vault(where: PostgresAddress, vault: str | None) -> PostgresAddress:
-    """The address with the vault in it, by which members say which they mean."""
+    """The address with the vault in it."""
     if vault is None:
         return where
     if not vault.strip() or not vault.isprintable() or len(vault) > _MAX_VAULT_LENGTH:
@@ -163,8 +164,8 @@ def for_others(where: PostgresAddress) -> str:
 
 
 def admit(ws: Workspace, person: str) -> bool:
-    """Let a person into the vault; False when they were in it."""
-    where = _server(ws, "takes in nobody")
+    """Admit a person to the vault; False when they are in it already."""
+    where = _server(ws, "it has no members")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
@@ -172,11 +173,11 @@ def admit(ws: Workspace, person: str) -> bool:
 
 
 def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
-    """They see nothing of the vault any more; what they made stays in it, or is given to another member.
+    """Remove a person from the vault. Their sessions stay in it, or are given to another member.
 
-    Gives how many sessions were handed over. Those of somebody who was dismissed before can be handed over still.
+    Returns how many sessions were handed over; those of somebody dismissed before still can be.
     """
-    where = _server(ws, "has nobody to dismiss")
+    where = _server(ws, "it has no members")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
@@ -186,25 +187,25 @@ def dismiss(ws: Workspace, person: str, to: str | None = None) -> int:
 
 
 def partition(ws: Workspace, parts: int) -> int:
-    """Divide the log into so many parts; gives how many there were."""
-    where = _server(ws, "is not divided")
+    """Divide the log into so many partitions; returns how many there were."""
+    where = _server(ws, "it has no partitions")
     from holdfast.store.postgres import admin
 
     with _refused(_OWNER):
         return admin.divide(where, parts)
 
 
-def _server(ws: Workspace, otherwise: str) -> PostgresAddress:
+def _server(ws: Workspace, lacks: str) -> PostgresAddress:
     where = ws.address
     if isinstance(where, SqliteAddress):
-        raise Refused(f"this store is a file of one person, and {otherwise}", hint=_MOVE, file=where.path)
+        raise Refused(f"this store is a file of one person: {lacks}", hint=_MOVE, file=where.path)
     _need_driver()
     return where
 
 
 @contextlib.contextmanager
 def _refused(hint: str) -> Iterator[None]:
-    """What a database does not allow, it says in the same words to whoever sets it up and to whoever works in it."""
+    """The database refuses in the same words to who sets it up and who works in it: add the right hint."""
     try:
         yield
     except Refused as error:
@@ -231,7 +232,7 @@ class StoreShares(NamedTuple):
 
 def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) -> StoreShares:
     """Let another member, or every member, read a session, or write to it too."""
-    store = _server_store(ws, "is shared with nobody")
+    store = _server_store(ws, "it has no members to share with")
     from holdfast.store.postgres import members
 
     session = history.find(ws, reference)
@@ -241,7 +242,7 @@ def share(ws: Workspace, reference: str, person: str | None, *, writes: bool) ->
 
 def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
     """Take a share back. What was read by then stays read."""
-    store = _server_store(ws, "is shared with nobody")
+    store = _server_store(ws, "it has no members to share with")
     from holdfast.store.postgres import members
 
     session = history.find(ws, reference)
@@ -249,8 +250,8 @@ def unshare(ws: Workspace, reference: str, person: str | None) -> StoreShares:
     return StoreShares(session, document(ws, session).goal, members.shares(store, session))
 
 
-def _server_store(ws: Workspace, otherwise: str) -> PostgresStore:
-    _server(ws, otherwise)
+def _server_store(ws: Workspace, lacks: str) -> PostgresStore:
+    _server(ws, lacks)
     store = ws.store()
     from holdfast.store.postgres import PostgresStore
 
@@ -258,7 +259,7 @@ def _server_store(ws: Workspace, otherwise: str) -> PostgresStore:
     return store
 
 
-# ── moving house ─────────────────────────────────────────────────────────────────────────────────────────
+# ── copying ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class MoveResult(NamedTuple):
@@ -270,7 +271,7 @@ class MoveResult(NamedTuple):
 def copy(
     home: Home, source: str, target: str, on_progress: Callable[[Progress], None] = lambda _: None
 ) -> MoveResult:
-    """Copy everything of one store into another, and prove it. Cut off, it goes on when it is done again."""
+    """Copy everything of one store into another and verify it. If interrupted, doing it again continues it."""
     taken, given = named(home, source), named(home, target)
     # A file may be reached by two names.
     if taken.key == given.key or (taken.path and given.path and taken.is_there() and taken.stamp() == given.stamp()):
@@ -285,14 +286,14 @@ def copy(
         if taken.path is None or taken.path == home.store:
             # A server tells people apart, and the home's own store is one's own.
             return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress))
-        # Of anybody's words in a file, those are this home's that it wrote there itself.
+        # Anybody may have written the file: only this home's own stream in it is trusted.
         here = Home(home.path).known_writer(taken)
         refuses = refuses_copy(new, lambda writer: writer == here)
         return MoveResult(taken, given, store_copy.copy(old, new, on_progress=on_progress, refuses=refuses))
 
 
 def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: str) -> Refused | None:
-    """What to end with where sessions were left out: whoever sees the exit code alone must not take it for all."""
+    """The error to end with where sessions were left out, so that the exit code alone shows it."""
     if not left_out:
         return None
     partly = all(store_copy.OTHERS_DAMAGE in copied.reason for copied in left_out)
@@ -305,25 +306,22 @@ def incomplete(left_out: Sequence[NotCopied], done: str, again: str, *, file: st
 
 
 def _remedy(reasons: Sequence[str], again: str) -> str:
-    """What to ask for, and whom, so that nothing is left out the next time."""
-    asked = []
+    """What to do so that nothing is left out the next time."""
     if any(store_copy.OWNER_REPAIRS in reason for reason in reasons):
-        asked.append("to repair it, with holdfast doctor --repair")
-    if asked:
-        return f"Ask the owner {' or '.join(asked)}; then {again}."
+        return f"Ask the owner to repair it, with holdfast doctor --repair; then {again}."
     if any(store_copy.OTHERS_DAMAGE in reason for reason in reasons):
-        return "What others put there and is not in it is named by holdfast doctor, and set aside with --repair."
+        return "holdfast doctor names the events of others that are left out; --repair sets them aside."
     return "Each is named with its reason; what is here was not changed."
 
 
 def named(home: Home, word: str) -> Address:
-    """The store that a word means: a URL, or `home` for the home's own."""
+    """The address that a word means: a URL, or `home` for the home's own store."""
     return SqliteAddress(home.store) if word == HOME_STORE else address(word)
 
 
 @contextlib.contextmanager
 def _opened(home: Home, where: Address) -> Iterator[Store]:
-    """A store by itself. This home has a writer for each: it must not be remembered across them."""
+    """A store by itself, with a `Home` of its own, which caches the writer of one store only."""
     own = Home(home.path)
     if not where.is_there():
         own.prepare()
@@ -338,7 +336,7 @@ def _opened(home: Home, where: Address) -> Iterator[Store]:
 
 
 def connected_agents(home: Home) -> list[str]:
-    """Agents whose hooks hold on to the store that was in use when they were connected."""
+    """Agents whose hooks keep using the store that was in use when they were connected."""
     from holdfast.conversations.connect.registry import Connections
 
     return sorted({connection.agent for connection in Connections(home.path).all()})

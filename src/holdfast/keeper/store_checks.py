@@ -1,7 +1,7 @@
-"""The doctor's checks of the store: whether it opens, whether everything in it fits together, and its repair.
+"""The doctor's checks of the store, and its repair: whether it opens, and whether everything in it fits together.
 
-A file has more that can go wrong with it than a database on a server, which has people who look after it; what is
-true of the log is checked of both in the same words.
+More can go wrong with a file than with a database on a server, which has its own administrators. Both are checked for
+the same damage to the log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def unexpected(ws: Workspace, error: Exception) -> str:
-    """What it was. Of what a server's driver says nobody knows whether it repeats the address."""
+    """The error; without its message for a server, whose driver might repeat the address."""
     name = type(error).__name__
     return name if ws.address.path is None else f"{name}: {error}"
 
@@ -39,12 +39,12 @@ def opened(ws: Workspace) -> tuple[Store | None, Check]:
         store = ws.existing_store()
     except HoldfastError as error:
         if ws.address.path is None:
-            # No repair of ours reaches a server that cannot be reached.
+            # Repairing cannot help with a server that cannot be reached.
             return None, Check("store", "failed", f"{ws.address.url}: {error.message}", error.hint)
         if isinstance(error, NotFound):
             return None, Check("store", "ok", NOTHING_STORED)
         return None, Check("store", "failed", error.message, error.hint or REPAIR_COMMAND)
-    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
         return None, Check("store", "failed", f"it cannot be opened ({unexpected(ws, error)})", REPAIR_COMMAND)
     shown = ws.address.path or ws.address.url
     if store is None:
@@ -70,9 +70,9 @@ def sqlite(_: Workspace, __: Store | None) -> Check:
 
 
 def server(store: Store | None) -> Iterator[Check]:
-    """Whether a server keeps people apart, and the way to it others out. Nothing about a server that is away."""
+    """Whether the server separates people, and the connection keeps others out. Nothing while the server is away."""
     if store is None:
-        return  # nor is what speaks with one loaded, which may not be installed
+        return  # without loading the driver, which may not be installed
     from holdfast.store.postgres import PostgresStore
 
     if not isinstance(store, PostgresStore):
@@ -88,12 +88,12 @@ def server(store: Store | None) -> Iterator[Check]:
     if info.above:
         yield Check(
             "server", "warning",
-            f"{who} is above all rules of the database: no row-level security keeps it from others' sessions",
+            f"{who} is a superuser or has BYPASSRLS: row-level security does not keep others' sessions from it",
             "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
         )  # fmt: skip
     elif not info.local and not info.encrypted:
         yield Check(
-            "server", "warning", "what travels to the server and back can be read on the way (no TLS)",
+            "server", "warning", "the connection to the server is not encrypted: it can be read on the way (no TLS)",
             "Let the server use TLS, and leave sslmode out of HOLDFAST_STORE.",
         )  # fmt: skip
     elif not info.local and not info.proven:
@@ -106,7 +106,7 @@ def server(store: Store | None) -> Iterator[Check]:
         yield Check("server", "ok", detail)
 
 
-# ── what stands in it ────────────────────────────────────────────────────────────────────────────────────
+# ── its content ──────────────────────────────────────────────────────────────────────────────────────────
 
 _SOUND: Final = {
     "file": "every page of the file can be read",
@@ -119,8 +119,8 @@ _SOUND: Final = {
     "copies": "no two copies of one home wrote at once",
     "clocks": "every event has a plausible clock",
 }
-WARNINGS: Final = ("aside", "copies", "clocks")  # nothing that a repair could put right
-_DERIVED: Final = ("listing", "search")  # of sessions on a server, its owner says them
+WARNINGS: Final = ("aside", "copies", "clocks")  # nothing that a repair could change
+_DERIVED: Final = ("listing", "search")  # on a server, the owner of a session is responsible for these
 _ON_A_SERVER: Final = {"file": "every table can be read"}
 
 
@@ -130,7 +130,7 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
             if opened.status == "ok":
                 yield Check(name, "ok", NOTHING_STORED)
             else:
-                # What to do about a server is said once; a file is repaired as a whole.
+                # For a server, the check of the store says what to do; a file is repaired as a whole.
                 yield Check(name, "warning", NOT_OPENED, None if ws.address.path is None else opened.fix)
         return
     path = ws.address.path
@@ -142,7 +142,7 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
             damage.setdefault(finding.check, []).append(finding)
     except Unreachable as error:
         away = error
-    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+    except Exception as error:  # noqa: BLE001 (a doctor that crashes helps nobody)
         damage["file"].append(Damage("file", f"the check broke off ({unexpected(ws, error)})"))
     for name, findings in damage.items():
         theirs = (
@@ -151,7 +151,9 @@ def within(ws: Workspace, store: Store | None, opened: Check) -> Iterator[Check]
             and not any(store.may_repair(finding.session or "") for finding in findings)
         )
         if findings and theirs:
-            yield Check(name, "warning", _listed(findings), "Somebody else shares these: it is for them to mend.")
+            yield Check(
+                name, "warning", _listed(findings), "Somebody else shares these: it is up to them to repair them."
+            )
         elif findings:
             yield Check(name, "warning" if name in WARNINGS else "failed", _listed(findings), _remedy(ws, name))
         elif away is not None and name == "file":
@@ -174,7 +176,7 @@ def _remedy(ws: Workspace, name: str) -> str:
         return f"holdfast restore FILE adds what a backup has.{remedy}"
     if name == "clocks":
         return (
-            "Nothing is lost: such events are ordered by what they follow. Ask whose device it is to set its clock."
+            "Nothing is lost: such events are ordered by what they follow. Ask the device's owner to set the clock."
         )
     return COPIED_HOME_HINT if name == "copies" else REPAIR_COMMAND
 
@@ -191,7 +193,7 @@ def _listed(findings: Iterable[Damage]) -> str:
 
 
 def repair(ws: Workspace) -> Iterator[str]:
-    """Put right what can be; what was done is said in sentences."""
+    """Repair what can be; yields sentences about what was done."""
     path = ws.address.path
     if path is None:
         yield from _repair_on_server(ws)
@@ -211,7 +213,7 @@ def _repair_on_server(ws: Workspace) -> Iterator[str]:
                 _begin_anew(ws)
     except HoldfastError as error:
         yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
-    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be repaired)
         yield f"The store was not repaired ({unexpected(ws, error)})."
 
 
@@ -222,7 +224,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
     damage = _damage(ws)
     ws.close()
     if damage is not None and not damage:
-        return  # nor is it touched: where nothing can be written, that is no failure then
+        return  # without writing: a sound store that is read-only must not fail here
     before = (quarantine.entries(path), host.inode(path))
     try:
         yield from sqlite_repair.repair(path)
@@ -232,7 +234,7 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
             yield f"States, listings and search of {several} were wrong and are rebuilt from the log."
     except HoldfastError as error:
         yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
-    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be repaired)
         yield f"The store was not repaired ({unexpected(ws, error)})."
     finally:
         if (quarantine.entries(path), host.inode(path)) != before:
@@ -240,16 +242,16 @@ def _repair_file(ws: Workspace, path: str) -> Iterator[str]:
 
 
 def _damage(ws: Workspace) -> list[Damage] | None:
-    """What a repair has to put right; None when the store cannot even be looked at."""
+    """What a repair has to repair; None when the store cannot even be checked."""
     try:
         store = ws.existing_store()
         return [item for item in store.check() if item.check not in WARNINGS] if store is not None else []
-    except Exception:  # noqa: BLE001 (it is repaired next)
+    except Exception:  # noqa: BLE001 (the repair follows)
         return None
 
 
 def _begin_anew(ws: Workspace) -> None:
-    """Events may be lost that others have seen: this writer's numbers must not be given out a second time."""
+    """Forget the writer: events that others have seen may be lost, and their numbers must not be used again."""
     path = ws.home.binding(ws.address.key)
     if os.path.lexists(path):
         os.unlink(path)
