@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.conversations.adapters.base import HookAnswer, HookEvent
-from holdfast.conversations.adapters.cline.hooks import AGENT, words_of
+from holdfast.conversations.adapters.cline.hooks import AGENT, person_words
 from holdfast.conversations.signals import (
     Active,
     AgentBegan,
@@ -137,7 +137,7 @@ def test_a_question_waits_for_the_person() -> None:
 )
 def test_what_the_person_wrote(prompt: str, words: str) -> None:
     """What Cline wraps around a prompt is taken off, and nothing else."""
-    assert words_of(prompt) == words
+    assert person_words(prompt) == words
     assert heard("prompt_submit", userPromptSubmit={"prompt": prompt}).signals == (Prompted(text=words),)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.cline.hooks import AGENT, EVENTS
-from holdfast.conversations.adapters.cline.settings import MANNERS, OURS, SETTINGS
+from holdfast.conversations.adapters.cline.settings import HOOKS, OURS, SETTINGS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -22,9 +22,9 @@ def test_a_file_for_each_event(places: AgentDirs) -> None:
     """Every event Cline knows has a file named after it, executable and recognisable as ours."""
     changes = SETTINGS.changes(places, "user", lambda manner: f"holdfast {manner}")
     top = os.path.join(places.home, "Documents", "Cline", "Hooks")
-    assert [change.path for change in changes] == [os.path.join(top, event) for event in MANNERS]
-    assert set(MANNERS) == EVENTS
-    for change, manner in zip(changes, MANNERS.values(), strict=True):
+    assert [change.path for change in changes] == [os.path.join(top, event) for event in HOOKS]
+    assert set(HOOKS) == EVENTS
+    for change, manner in zip(changes, HOOKS.values(), strict=True):
         assert change.executable
         assert change.content is not None
         assert OURS.encode() in change.content
@@ -37,7 +37,7 @@ def test_a_file_for_each_event(places: AgentDirs) -> None:
 
 def test_what_is_answered_is_asked() -> None:
     """Answers are waited for exactly where there can be one."""
-    assert {event for event, manner in MANNERS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX shell runs it")

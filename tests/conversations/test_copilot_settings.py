@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.conversations.adapters.copilot.hooks import AGENT
-from holdfast.conversations.adapters.copilot.settings import MANNERS, SETTINGS
+from holdfast.conversations.adapters.copilot.settings import HOOKS, SETTINGS
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
@@ -28,17 +28,17 @@ def test_a_file_of_its_own(places: AgentDirs) -> None:
     written = json.loads(user.content)
     assert written["version"] == 1
     assert written["hooks"]["Stop"] == [{"type": "command", "bash": "holdfast stir", "timeoutSec": 5}]
-    assert set(written["hooks"]) == set(MANNERS)
+    assert set(written["hooks"]) == set(HOOKS)
 
 
 def test_nothing_where_a_failure_would_refuse_somebodys_work() -> None:
     """Copilot denies what a failing hook stands before."""
-    assert not {"PreToolUse", "preToolUse", "PermissionRequest", "permissionRequest"} & set(MANNERS)
+    assert not {"PreToolUse", "preToolUse", "PermissionRequest", "permissionRequest"} & set(HOOKS)
 
 
 def test_what_is_answered_is_asked() -> None:
     """Answers are waited for exactly where there can be one."""
-    assert {event for event, manner in MANNERS.items() if manner == "ask"} == AGENT.asking
+    assert {event for event, manner in HOOKS.items() if manner == "ask"} == AGENT.asking
 
 
 def test_the_variable_moves_it(places: AgentDirs, tmp_path: Path) -> None:

@@ -86,19 +86,19 @@ def test_hooks_switched_off(tmp_path: Path) -> None:
 
 
 def test_trust(tmp_path: Path) -> None:
-    """A folder nobody has said to trust, or said not to, is named; the longest rule for it counts."""
+    """A folder that nobody has trusted, or that somebody distrusts, is named; the longest rule for it counts."""
     places = at(tmp_path)
     rules = tmp_path / "home" / ".gemini" / "trustedFolders.json"
     rules.parent.mkdir(parents=True)
-    assert "not been told to trust" in SETTINGS.obstacles(places, "user")[0]
+    assert "yet: start it there" in SETTINGS.obstacles(places, "user")[0]
     home, project = str(tmp_path / "home"), places.project
     for content, words in [
         ({home: "TRUST_FOLDER"}, None),
-        ({home: "TRUST_FOLDER", project: "DO_NOT_TRUST"}, "does not trust"),
+        ({home: "TRUST_FOLDER", project: "DO_NOT_TRUST"}, "/permissions trust"),
         ({f"{home}/other": "TRUST_PARENT"}, None),
-        ({f"{home}/sho": "TRUST_FOLDER"}, "not been told"),
+        ({f"{home}/sho": "TRUST_FOLDER"}, "yet: start it there"),
         ({home: "DO_NOT_TRUST", project: "TRUST_FOLDER"}, None),
-        ({"a\0b": "TRUST_FOLDER", "": "TRUST_FOLDER", home: 7}, "not been told"),
+        ({"a\0b": "TRUST_FOLDER", "": "TRUST_FOLDER", home: 7}, "yet: start it there"),
     ]:
         rules.write_text(json.dumps(content))
         found = SETTINGS.obstacles(places, "user")

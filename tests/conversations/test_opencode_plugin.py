@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.conversations.adapters.opencode.hooks import AGENT
-from holdfast.conversations.adapters.opencode.settings import written
+from holdfast.conversations.adapters.opencode.settings import render_plugin
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="node is not on the PATH")
@@ -59,7 +59,7 @@ class Bench:
         return f'"{sys.executable}" -I -S "{self.top / "record.py"}" "{self.heard}" {manner}'
 
     def run(self, scenario: str, command: Any = None) -> dict[str, Any]:
-        (self.top / "holdfast.mjs").write_bytes(written(command or self.command))
+        (self.top / "holdfast.mjs").write_bytes(render_plugin(command or self.command))
         (self.top / "driver.mjs").write_text(DRIVER.replace("SCENARIO", scenario), encoding="utf-8")
         assert NODE is not None
         done = subprocess.run(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.conversations.adapters.opencode.hooks import AGENT
-from holdfast.conversations.adapters.opencode.settings import SETTINGS, written
+from holdfast.conversations.adapters.opencode.settings import SETTINGS, render_plugin
 from holdfast.workspace.agent_dirs import AgentDirs
 
 PLACES = AgentDirs("/home/anna", "/home/anna/shop")
@@ -31,7 +31,7 @@ def test_the_plugin_is_one_file_of_its_own() -> None:
 @given(st.text(max_size=40))
 def test_command_lines_stay_text(line: str) -> None:
     """Whatever is in a command line, it is one string in the file, and the three are where they belong."""
-    file = written(lambda manner: f"{manner} {line}").decode()
+    file = render_plugin(lambda manner: f"{manner} {line}").decode()
     found = dict(re.findall(r"^const (TELL|STIR|ASK) = (.+)$", file, re.MULTILINE))
     assert {name: json.loads(text) for name, text in found.items()} == {
         "TELL": f"tell {line}", "STIR": f"stir {line}", "ASK": f"ask {line}",
@@ -41,7 +41,7 @@ def test_command_lines_stay_text(line: str) -> None:
 
 def test_it_asks_for_what_can_be_answered() -> None:
     """Every event that is answered stands in the plugin, and is asked for."""
-    file = written(str).decode()
+    file = render_plugin(str).decode()
     for event in AGENT.asking:
         assert f'"{event}"' in file
 

@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its settings, and the hooks that stand in them once it is connected."""
+"""Where Claude Code keeps its settings, and the hooks in them once it is connected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.conversations.connect.mcp_entry import NAME, Server
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
-# Before a tool only what begins or asks something: everything else is told after it.
+# Before a tool only what begins or asks something: everything else is reported after it.
 BEFORE: Final = "Task|Agent|AskUserQuestion|ExitPlanMode"
 HOOKS: Final[dict[str, Manner]] = {
     "SessionStart": "ask",
@@ -42,14 +42,14 @@ HOOKS: Final[dict[str, Manner]] = {
     "StopFailure": "stir",
     "SessionEnd": "stir",
 }
-# Seconds. Nothing takes so long unless the machine stands still; without it, Claude Code would wait for minutes.
-PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+# Seconds. Nothing takes so long unless the machine is stuck; without a timeout, Claude Code would wait for minutes.
+TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
 
 _MANAGED: Final = {
     "darwin": "/Library/Application Support/ClaudeCode",
     "win32": "C:\\Program Files\\ClaudeCode",
 }
-_MOST_FILES: Final = 100
+_MAX_FILES: Final = 100
 
 
 class ClaudeCodeSettings:
@@ -75,7 +75,7 @@ class ClaudeCodeSettings:
         )
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-        found = [
+        obstacles = [
             f"{path} sets disableAllHooks: remove it, or nothing is recorded."
             for path in _own_settings(places, scope)
             if settings_in(path).get("disableAllHooks") is True
@@ -83,12 +83,12 @@ class ClaudeCodeSettings:
         for path in _managed_settings(places):
             managed = settings_in(path)
             if managed.get("disableAllHooks") not in (None, False, "false"):
-                found.append(f"{path} disables all hooks: ask whoever manages this machine.")
+                obstacles.append(f"{path} disables all hooks: ask whoever manages this machine.")
             if managed.get("allowManagedHooksOnly") is True or _only_plugins(
                 managed.get("strictPluginOnlyCustomization")
             ):
-                found.append(f"{path} does not allow hooks of your own: ask whoever manages this machine.")
-        return tuple(found)
+                obstacles.append(f"{path} does not allow hooks of your own: ask whoever manages this machine.")
+        return tuple(obstacles)
 
 
 def settings(places: AgentDirs, scope: Scope) -> str:
@@ -104,7 +104,7 @@ def status_line(command: str) -> SettingsEntry:
 
 
 def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
-    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": PATIENCE[manner]}
+    hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": TIMEOUTS[manner]}
     group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})
 
@@ -114,7 +114,7 @@ def _home(places: AgentDirs) -> str:
 
 
 def _own_settings(places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-    # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
+    # Settings of all places are merged: each holds for the hooks of all others.
     local = places.in_project(".claude", "settings.local.json")
     both = (settings(places, "user"), settings(places, "project"), local)
     return both if scope == "user" else both[1:] + both[:1]
@@ -126,7 +126,7 @@ def _managed_settings(places: AgentDirs) -> list[str]:
     listed = [name for name in list_names(pieces) if name.endswith(".json")]
     return [
         os.path.join(root, "managed-settings.json"),
-        *(os.path.join(pieces, name) for name in listed[:_MOST_FILES]),
+        *(os.path.join(pieces, name) for name in listed[:_MAX_FILES]),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Where Claude Desktop looks for MCP servers. It has settings of a person only, and nothing else of ours in them."""
+"""Where Claude Desktop looks for MCP servers. It only has settings of the person, with nothing else of ours."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What Cline's tools mean, those of the terminal program and those of the extension before it, shared by its hooks
-and its store. Parameters come as they were given, or each of them as text.
+"""Cline's hooks and tools, of the terminal program and of the extension before it.
+
+The reader of its transcripts uses the tools as well. Parameters come as they were given, or each of them as text.
 """
 
 from __future__ import annotations
@@ -51,47 +52,48 @@ from holdfast.conversations.signals import (
 from holdfast.core.canonical import Json
 
 SUBAGENT: Final = "subagent"
-_MOST: Final = 100  # commands in one call
-_CODE: Final = re.compile(r"exited with code (\d{1,10})\b")
-_BLOCK: Final = re.compile(r"^-{3,} SEARCH\n(.*?)\n?={3,}\n(.*?)\n?\+{3,} REPLACE$", re.DOTALL | re.MULTILINE)
+_MAX_COMMANDS: Final = 100  # commands in one call
+_EXIT_CODE: Final = re.compile(r"exited with code (\d{1,10})\b")
+_DIFF_BLOCK: Final = re.compile(r"^-{3,} SEARCH\n(.*?)\n?={3,}\n(.*?)\n?\+{3,} REPLACE$", re.DOTALL | re.MULTILINE)
 
 
 def edits_file(call: ToolCall) -> tuple[AnySignal, ...]:
-    """A text exchanged for another; with nothing to exchange, a file written or lines put into one."""
+    """A text replaced by another; with nothing to replace, a file written or lines inserted into one."""
     if "old_text" in call.input and type(call.input["old_text"]) is str:
         return edits(call)
     if get_int(call.input, "insert_line") is not None:
         path = get_text(call.input, "path")
         return (Edited(agent=call.agent, path=path),) if path and call.failed is None else active(call)
-    said = (call.text or "")[:200]
-    given: dict[str, Json] = {"path": call.input.get("path"), "content": call.input.get("new_text")}
-    result: dict[str, Json] = {"type": "create"} if "created" in said else {}
-    return writes(call._replace(input=given, result=result))
+    message = (call.text or "")[:200]
+    arguments: dict[str, Json] = {"path": call.input.get("path"), "content": call.input.get("new_text")}
+    result: dict[str, Json] = {"type": "create"} if "created" in message else {}
+    return writes(call._replace(input=arguments, result=result))
 
 
 def replaces(call: ToolCall) -> tuple[AnySignal, ...]:
     """Blocks of text searched for and replaced, as the extension writes them."""
     diff = call.input.get("diff")
-    blocks = _BLOCK.findall(diff[:1_000_000]) if type(diff) is str else []
-    pairs: list[Json] = [{"old_text": old, "new_text": new} for old, new in blocks[:_MOST]]
+    blocks = _DIFF_BLOCK.findall(diff[:1_000_000]) if type(diff) is str else []
+    pairs: list[Json] = [{"old_text": old, "new_text": new} for old, new in blocks[:_MAX_COMMANDS]]
     return edits(call._replace(input={"path": call.input.get("path"), "edits": pairs}, result={}))
 
 
 def runs_each(call: ToolCall) -> tuple[AnySignal, ...]:
-    """Shell commands, one or several, each with its own end."""
-    commands = [name for name in _listed(call.input.get("commands", call.input.get("command"))) if name.strip()]
+    """Shell commands, one or several, each with its own result."""
+    listed = _list_commands(call.input.get("commands", call.input.get("command")))
+    commands = [command for command in listed if command.strip()]
     if not commands:
         return active(call)
-    ends = call.result.get("each")
-    told = ends if type(ends) is list else []
+    each = call.result.get("each")
+    results = each if type(each) is list else []
     return tuple(
         Ran(
             agent=call.agent,
             command=command,
-            code=_code(told[place] if place < len(told) else None, call.failed),
+            code=_exit_code(results[place] if place < len(results) else None, call.failed),
             took_ms=call.took_ms if len(commands) == 1 else None,
         )
-        for place, command in enumerate(commands[:_MOST])
+        for place, command in enumerate(commands[:_MAX_COMMANDS])
     )
 
 
@@ -132,35 +134,35 @@ BEFORE: Final[Table] = {
 }
 
 
-def given(value: Json) -> dict[str, Json]:
+def as_object(value: Json) -> dict[str, Json]:
     return value if type(value) is dict else {}
 
 
 def outcome(value: Json) -> Json:
-    """What came of a call: an object, several of them, or either as text."""
+    """The result of a call: an object, several of them, or either as text."""
     if type(value) is str and value.lstrip()[:1] in ("{", "["):
-        read = decode_any(value)
-        value = value if read is None else read
+        parsed = decode_any(value)
+        value = value if parsed is None else parsed
     return {"each": value} if type(value) is list else value
 
 
-def _listed(value: Json) -> list[str]:
+def _list_commands(value: Json) -> list[str]:
     if type(value) is str:
-        found = outcome(value)
-        value = found["each"] if type(found) is dict and "each" in found else [value]
+        parsed = outcome(value)
+        value = parsed["each"] if type(parsed) is dict and "each" in parsed else [value]
     if type(value) is not list:
         return []
-    named = [item.get("command") if type(item) is dict else item for item in value]
-    return [item for item in named if type(item) is str]
+    commands = [item.get("command") if type(item) is dict else item for item in value]
+    return [command for command in commands if type(command) is str]
 
 
-def _code(end: Json, failed: str | None) -> int:
-    told = given(end)
-    said = f"{get_text(told, 'error') or ''} {failed or ''}"
-    code = _CODE.search(said[:500])
+def _exit_code(result: Json, failed: str | None) -> int:
+    fields = as_object(result)
+    message = f"{get_text(fields, 'error') or ''} {failed or ''}"
+    code = _EXIT_CODE.search(message[:500])
     if code is not None:
         return int(code[1])
-    return 1 if failed is not None or told.get("success") is False else 0
+    return 1 if failed is not None or fields.get("success") is False else 0
 
 
 # The terminal program's words for the events that its files are named after.
@@ -201,13 +203,12 @@ class Cline:
 
     def parse(self, payload: Payload) -> HookEvent | None:
         context = get_object(payload, "sessionContext")
-        rooted = get_text(context, "rootSessionId")
-        root = get_conversation(context, "rootSessionId")
-        conversation = get_conversation(payload, "taskId") if rooted is None else root
+        has_root = get_text(context, "rootSessionId") is not None
+        conversation = get_conversation(context if has_root else payload, "rootSessionId" if has_root else "taskId")
         if conversation is None:
             return None
-        said = get_text(payload, "hookName") or ""
-        event = NAMES.get(said, said)[:MAX_ID_LENGTH]
+        name = get_text(payload, "hookName") or ""
+        event = NAMES.get(name, name)[:MAX_ID_LENGTH]
         known = event in EVENTS
         agent = get_text(payload, "agent_id") if get_text(payload, "parent_agent_id") else None
         return HookEvent(
@@ -218,8 +219,8 @@ class Cline:
             cwd=_cwd(payload),
             mark=_mark(event, payload),
             occasion=None if agent else _OCCASIONS.get(event),
-            # Only the terminal program can be asked for a conversation.
-            resume=resume(conversation) if rooted else None,
+            # Only the terminal program can reopen a conversation.
+            resume=resume(conversation) if has_root else None,
             rest=unknown_fields(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
         )
 
@@ -228,9 +229,9 @@ class Cline:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
             return Reply(reply_json({"errorMessage": answer.block}, cancel=True))
-        # There is no way to the person past the agent.
-        said = "\n\n".join(name for name in (answer.context, answer.say) if name)
-        return Reply(reply_json({"contextModification": said}, cancel=False))
+        # Only the agent can pass a message on to the person.
+        context = "\n\n".join(text for text in (answer.context, answer.say) if text)
+        return Reply(reply_json({"contextModification": context}, cancel=False))
 
 
 def resume(conversation: str) -> str | None:
@@ -238,8 +239,8 @@ def resume(conversation: str) -> str | None:
     return None if conversation.startswith("-") else f"cline --id {quote(conversation)}"
 
 
-def words_of(prompt: str) -> str:
-    """What the person wrote, without what Cline wraps around it."""
+def person_words(prompt: str) -> str:
+    """What the person wrote, without the tags that Cline wraps around it."""
     wrapped = _WRAPPED.search(prompt)
     return (wrapped[2] if wrapped else prompt).strip()
 
@@ -254,31 +255,31 @@ def tool_signals(
     failed: str | None,
     took_ms: int | None,
 ) -> tuple[AnySignal, ...]:
-    """What a finished call means, the list of to-dos included that the extension lets any tool carry along."""
-    found = signals_of(
+    """The signals of a finished call, and of the to-do list that the extension may add to any call."""
+    signals = signals_of(
         tool, parameters, outcome(result), agent=agent, call=call, failed=failed, took_ms=took_ms, table=AFTER
     )
-    ticked = get_text(given(parameters), "task_progress")
-    todos = checklist(ticked[:100_000]) if ticked else ()
-    return (*found, Planned(agent=agent, todos=todos)) if todos else found
+    progress = get_text(as_object(parameters), "task_progress")
+    todos = checklist(progress[:100_000]) if progress else ()
+    return (*signals, Planned(agent=agent, todos=todos)) if todos else signals
 
 
 def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     match event:
         case "TaskStart" | "TaskResume":
-            return _began(event, payload, agent)
+            return _begin_signals(event, payload, agent)
         case "UserPromptSubmit":
-            text = words_of(get_text(get_object(payload, "userPromptSubmit"), "prompt") or "")
-            return (Active(agent=agent),) if agent else (Prompted(text=text),)
+            prompt = person_words(get_text(get_object(payload, "userPromptSubmit"), "prompt") or "")
+            return (Active(agent=agent),) if agent else (Prompted(text=prompt),)
         case "PreToolUse" | "PostToolUse":
             return _tool(event, payload, agent)
         case "TaskComplete":
-            said = get_text(get_object(payload, "turn"), "outputText")
-            return (AgentEnded(agent=agent, type=SUBAGENT, summary=said),) if agent else (Replied(text=said),)
+            text = get_text(get_object(payload, "turn"), "outputText")
+            return (AgentEnded(agent=agent, type=SUBAGENT, summary=text),) if agent else (Replied(text=text),)
         case "TaskCancel":
-            why = get_text(payload, "reason") or "it was cancelled"
+            reason = get_text(payload, "reason") or "it was cancelled"
             # The person took the turn back.
-            return (AgentEnded(agent=agent, type=SUBAGENT, failed=why, stopped=True),) if agent else (Replied(),)
+            return (AgentEnded(agent=agent, type=SUBAGENT, failed=reason, stopped=True),) if agent else (Replied(),)
         case "TaskError":
             error = get_object(payload, "error")
             kind, message = get_text(error, "name"), get_text(error, "message")
@@ -292,35 +293,35 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
     return (Active(agent=agent),)
 
 
-def _began(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+def _begin_signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if agent is not None:
         return (AgentBegan(agent=agent, type=SUBAGENT),)
     opened = Opened(how="resume" if event == "TaskResume" else "startup")
     if payload.get("hookName") in EVENTS:
-        return (opened,)  # the extension tells the prompt by itself
-    # The terminal program begins a run for every prompt and keeps the words to itself.
+        return (opened,)  # the extension has an event of its own for prompts
+    # The terminal program begins a run for every prompt, and does not say its text.
     return opened, Prompted()
 
 
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if event == "PreToolUse":
-        told, classic = get_object(payload, "tool_call"), get_object(payload, "preToolUse")
-        tool = get_text(told, "name") or get_text(classic, "toolName") or ""
-        parameters = told.get("input", classic.get("parameters"))
-        return signals_of(tool, parameters, agent=agent, call=get_text(told, "id"), table=BEFORE)
-    told, classic = get_object(payload, "tool_result"), get_object(payload, "postToolUse")
-    result = told.get("output", classic.get("result"))
-    failed = get_text(told, "error")
+        call, classic = get_object(payload, "tool_call"), get_object(payload, "preToolUse")
+        tool = get_text(call, "name") or get_text(classic, "toolName") or ""
+        parameters = call.get("input", classic.get("parameters"))
+        return signals_of(tool, parameters, agent=agent, call=get_text(call, "id"), table=BEFORE)
+    call, classic = get_object(payload, "tool_result"), get_object(payload, "postToolUse")
+    result = call.get("output", classic.get("result"))
+    failed = get_text(call, "error")
     if failed is None and classic.get("success") is False:
         failed = result if type(result) is str and result.strip() else "it failed without a message"
     return tool_signals(
-        get_text(told, "name") or get_text(classic, "toolName") or "",
-        told.get("input", classic.get("parameters")),
+        get_text(call, "name") or get_text(classic, "toolName") or "",
+        call.get("input", classic.get("parameters")),
         result,
         agent=agent,
-        call=get_text(told, "id"),
+        call=get_text(call, "id"),
         failed=failed,
-        took_ms=get_int(told, "durationMs") if told else get_int(classic, "executionTimeMs"),
+        took_ms=get_int(call, "durationMs") if call else get_int(classic, "executionTimeMs"),
     )
 
 
@@ -340,7 +341,7 @@ def _cwd(payload: Payload) -> str | None:
 
 
 def _mark(event: str, payload: Payload) -> str:
-    """When it happened and to whom, which is the same in all files that hear of it."""
+    """When it happened and to whom, which is the same in all hook files that run for it."""
     call = get_text(get_object(payload, "tool_call", "tool_result"), "id") or ""
     parts = [event, get_text(payload, "taskId") or "", get_text(payload, "timestamp") or "", call]
     return ":".join(parts) if parts[2] and all(len(name) <= MAX_ID_LENGTH for name in parts) else ""

@@ -1,7 +1,6 @@
-"""Where Cline finds Holdfast: one file for each event, named after it, in the directory of its hooks. Both the
-terminal program and the extensions look there.
+"""Cline's hooks: one file for each event, named after it. Both the terminal program and the extensions use them.
 
-On Windows the files are PowerShell's and are called accordingly.
+On Windows the files are PowerShell scripts and named accordingly.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from holdfast.conversations.adapters.base import Scope
 from holdfast.conversations.connect.agent_settings import AgentSettings, Command, Manner, SettingsChange
 from holdfast.workspace.agent_dirs import AgentDirs
 
-MANNERS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, Manner]] = {
     "TaskStart": "ask",
     "TaskResume": "ask",
     "UserPromptSubmit": "ask",
@@ -25,7 +24,7 @@ MANNERS: Final[dict[str, Manner]] = {
     "TaskError": "stir",
     "SessionShutdown": "stir",
 }
-# Stands in every file of ours, and by it they are known.
+# In every file of ours, which is recognised by it.
 OURS: Final = "Holdfast keeps the session. `holdfast disconnect cline` takes this file away."
 
 
@@ -49,26 +48,26 @@ class ClineSettings:
                 content=_for_powershell(command(manner)) if windows else _for_shell(command(manner)),
                 executable=True,
             )
-            for event, manner in MANNERS.items()
+            for event, manner in HOOKS.items()
         )
 
     def server(self, *_: object, **__: object) -> None:
-        return None  # the editors it lives in keep its servers each in a place of their own
+        return None  # each editor that it runs in keeps servers in a place of its own
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-        found = []
+        obstacles = []
         if scope == "project" and os.path.isfile(places.in_project(".clinerules")):
-            found.append("`.clinerules` is a file here, so that no hooks can stand below it: connect for the user.")
+            obstacles.append("`.clinerules` is a file here, so hooks cannot be put below it: connect for the user.")
         if places.system == "win32":
-            found.append(
+            obstacles.append(
                 "Where PowerShell runs no scripts, Cline cannot run its hooks: allow them with "
                 "`Set-ExecutionPolicy -Scope CurrentUser RemoteSigned`."
             )
-        return tuple(found)
+        return tuple(obstacles)
 
 
 def directory(places: AgentDirs, scope: Scope) -> str:
-    """The directory of hooks of a scope: the ones that every version of Cline looks into."""
+    """The directory of a scope's hooks that every version of Cline reads."""
     if scope == "user":
         return places.in_home("Documents", "Cline", "Hooks")
     return places.in_project(".clinerules", "hooks")

@@ -1,5 +1,6 @@
-"""The files of Cline's conversations, as far as anything is made of them: a manifest, and the messages of the
-conversation and of each subagent. Each is one JSON document that is written anew with every message.
+"""Read Cline's conversations: a manifest, and the messages of the conversation and of each subagent.
+
+Each file is one JSON document that Cline rewrites with every message.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.conversations.adapters.clean_text import plain
-from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, resume, tool_signals, words_of
+from holdfast.conversations.adapters.cline.hooks import AFTER, SUBAGENT, person_words, resume, tool_signals
 from holdfast.conversations.adapters.fields import (
     DECODE_ERRORS,
     NULL,
@@ -37,8 +38,8 @@ from holdfast.workspace.agent_dirs import AgentDirs
 
 T = TypeVar("T")
 
-LARGEST: Final = 128 << 20  # bytes
-_READ: Final = json.JSONDecoder(strict=False)
+_MAX_SIZE: Final = 128 << 20  # bytes
+_LENIENT: Final = json.JSONDecoder(strict=False)
 
 
 class ClineUsage(msgspec.Struct, gc=False, rename="camel"):
@@ -57,13 +58,13 @@ class ClineUsage(msgspec.Struct, gc=False, rename="camel"):
         return int((self.input_tokens or 0) + (self.output_tokens or 0))
 
 
-class Facts(msgspec.Struct, gc=False, rename="camel"):
+class ClineFacts(msgspec.Struct, gc=False, rename="camel"):
     title: str | None = None
     total_cost: float | None = None
     aggregate_usage: ClineUsage | None = None
 
 
-class Manifest(msgspec.Struct, gc=False):
+class ClineManifest(msgspec.Struct, gc=False):
     started_at: str | None = None
     ended_at: str | None = None
     provider: str | None = None
@@ -75,7 +76,7 @@ class Manifest(msgspec.Struct, gc=False):
 
 
 class ClineBlock(msgspec.Struct, gc=False):
-    """A part of a message: text, a tool call, or what came of one."""
+    """A part of a message: text, a tool call, or the result of one."""
 
     type: str = ""
     text: str | None = None
@@ -87,7 +88,7 @@ class ClineBlock(msgspec.Struct, gc=False):
     content: msgspec.Raw = NULL
 
 
-class Model(msgspec.Struct, gc=False):
+class ClineModel(msgspec.Struct, gc=False):
     id: str | None = None
     provider: str | None = None
 
@@ -97,54 +98,50 @@ class ClineMessage(msgspec.Struct, gc=False):
     role: str = ""
     content: str | list[ClineBlock] | None = None
     ts: float | None = None
-    model: Model | None = msgspec.field(name="modelInfo", default=None)
+    model: ClineModel | None = msgspec.field(name="modelInfo", default=None)
     metrics: ClineUsage | None = None
 
 
-class Messages(msgspec.Struct, gc=False):
+class ClineMessages(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] = []
 
 
-MANIFEST: Final = msgspec.json.Decoder(decodable(Manifest))
-MESSAGES: Final = msgspec.json.Decoder(decodable(Messages))
+MANIFEST: Final = msgspec.json.Decoder(decodable(ClineManifest))
+MESSAGES: Final = msgspec.json.Decoder(decodable(ClineMessages))
 _MESSAGE: Final = msgspec.json.Decoder(decodable(ClineMessage))
-FACTS: Final = msgspec.json.Decoder(decodable(Facts))
+FACTS: Final = msgspec.json.Decoder(decodable(ClineFacts))
 
 
-def document(path: str, decoder: msgspec.json.Decoder[T], problems: ReadProblems) -> T | None:
-    """What a file holds; whatever stands behind its document is passed over."""
+def _read_document(path: str, decoder: msgspec.json.Decoder[T], problems: ReadProblems) -> T | None:
+    """The document in a file; whatever follows it is ignored."""
     name = os.path.basename(path)
-    trouble = ReadProblems()
-    content = read_whole(path, trouble, LARGEST)
-    if trouble:
-        problems.extend(trouble, f"{name} ")
+    own_problems = ReadProblems()
+    content = read_whole(path, own_problems, _MAX_SIZE)
+    if own_problems:
+        problems.extend(own_problems, f"{name} ")
         return None
     document = decode(decoder, content)
     if document is not None:
         return document
     try:
-        found, _ = _READ.raw_decode(content.replace(b"\0", b"").decode("utf-8", "replace").lstrip("\ufeff \t\r\n"))
-        return decoder.decode(msgspec.json.encode(found))
+        value, _ = _LENIENT.raw_decode(content.replace(b"\0", b"").decode("utf-8", "replace").lstrip("\ufeff \t\r\n"))
+        return decoder.decode(msgspec.json.encode(value))
     except DECODE_ERRORS:
         problems.add(f"{name} cannot be understood")
         return None
 
 
-def message(raw: msgspec.Raw) -> ClineMessage | None:
-    return decode(_MESSAGE, raw)
-
-
-def facts(manifest: Manifest) -> Facts:
-    return decode(FACTS, manifest.metadata) or Facts()
+def _facts(manifest: ClineManifest) -> ClineFacts:
+    return decode(FACTS, manifest.metadata) or ClineFacts()
 
 
 _CALLS_AGENT: Final = "spawn_agent"
 
 
 class ClineTranscriptBuilder:
-    def __init__(self, conversation: str, manifest: Manifest | None) -> None:
+    def __init__(self, conversation: str, manifest: ClineManifest | None) -> None:
         self.conversation = conversation
-        self._of = manifest or Manifest()
+        self._manifest = manifest or ClineManifest()
         self._signals: list[TimedSignal] = []
         self._signs: list[int] = []
         self._seen: set[str] = set()
@@ -156,7 +153,7 @@ class ClineTranscriptBuilder:
         self._prompts = 0
 
     def add(self, message: ClineMessage, number: int, agent: str | None = None) -> None:
-        """A message, in the order of its file; `agent` is the subagent whose file it is."""
+        """Add a message, in the order of its file; `agent` is the subagent whose file it is."""
         mark = message.id or f"{agent or ''}#{number}"
         at = parse_millis(message.ts)
         if at is None or mark in self._seen:
@@ -166,33 +163,33 @@ class ClineTranscriptBuilder:
         if agent is None:
             self._signs.append(at)
         if message.role == "assistant":
-            self._answer(message, at, mark, agent)
+            self._add_answer(message, at, mark, agent)
         elif message.role == "user":
-            self._asked(message, at, mark, agent)
+            self._add_user_message(message, at, mark, agent)
 
     def add_subagent(self, agent: str, messages: list[ClineMessage]) -> None:
-        """A subagent: its beginning, its end if it came to one, and what it did."""
+        """Add a subagent: its beginning, its end if it came to one, and what it did."""
         for number, message in enumerate(messages):
             self.add(message, number, agent)
         moments = [at for item in messages if (at := parse_millis(item.ts)) is not None]
         if not moments:
             return
-        asked = next((text for item in messages if item.role == "user" and (text := said(item))), None)
-        task = plain(words_of(asked), 500) if asked else None
+        prompt = next((text for item in messages if item.role == "user" and (text := _text(item))), None)
+        task = plain(person_words(prompt), 500) if prompt else None
         self._emit(min(moments), AgentBegan(agent=agent, type=SUBAGENT, task=task), f"{agent}.began")
         last = messages[-1]
-        if last.role == "assistant" and not any(block.type == "tool_use" for block in blocks(last)):
-            summary, used = said(last), last.metrics or ClineUsage()
+        if last.role == "assistant" and not any(block.type == "tool_use" for block in _blocks(last)):
+            summary, used = _text(last), last.metrics or ClineUsage()
             ended = AgentEnded(
                 agent=agent, type=SUBAGENT, task=task, tokens=used.context or None,
                 summary=plain(summary) if summary else None,
             )  # fmt: skip
             self._emit(max(moments), ended, f"{agent}.ended")
 
-    def _answer(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
+    def _add_answer(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
         used = message.metrics
         if used is not None:
-            # All that was sent is counted as one, from the cache or not.
+            # The input counts everything that was sent, from the cache or not.
             self._used[0] += max(int(used.input_tokens or 0) - used.cached, 0)
             self._used[1] += int(used.output_tokens or 0)
             self._used[2] += int(used.cache_read_tokens or 0)
@@ -202,24 +199,26 @@ class ClineTranscriptBuilder:
         model = message.model
         if agent is None and model is not None and model.id:
             self._model = f"{model.provider}/{model.id}" if model.provider else model.id
-        for block in blocks(message):
+        for block in _blocks(message):
             if block.type == "tool_use" and block.id and block.name:
                 self._calls[block.id] = block
 
-    def _asked(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
-        results = [block for block in blocks(message) if block.type == "tool_result"]
+    def _add_user_message(self, message: ClineMessage, at: int, mark: str, agent: str | None) -> None:
+        results = [block for block in _blocks(message) if block.type == "tool_result"]
         for place, block in enumerate(results):
             call = self._calls.pop(block.tool_use_id or "", None)
             if call is not None:
-                self._came(call, block, at, f"{mark}:{place}" if place else mark, agent)
-        text = said(message)
+                self._add_result(call, block, at, f"{mark}:{place}" if place else mark, agent)
+        text = _text(message)
         if agent is not None or results or not text:
             return
-        # What a conversation is about is said at its beginning; the rest is between a person and an agent.
-        self._emit(at, Prompted(text=plain(words_of(text), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark)
+        # The first prompt says what a conversation is about; the rest is between a person and an agent.
+        self._emit(
+            at, Prompted(text=plain(person_words(text), MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark
+        )
         self._prompts += 1
 
-    def _came(self, call: ClineBlock, block: ClineBlock, at: int, mark: str, agent: str | None) -> None:
+    def _add_result(self, call: ClineBlock, block: ClineBlock, at: int, mark: str, agent: str | None) -> None:
         tool = call.name or ""
         if tool == _CALLS_AGENT or (tool not in AFTER and not block.is_error):
             return  # subagents have files of their own
@@ -235,28 +234,30 @@ class ClineTranscriptBuilder:
         self._signals.append(TimedSignal(at, signal, mark))
 
     def finish(self) -> Transcript | None:
-        """What there is to tell; None when nobody said anything. The manifest alone tells beginning and end."""
-        of, known = self._of, facts(self._of)
-        began, ended = parse_timestamp(of.started_at), parse_timestamp(of.ended_at)
+        """The transcript; None when it has no messages and no beginning. The manifest alone has beginning and end."""
+        manifest, facts = self._manifest, _facts(self._manifest)
+        began, ended = parse_timestamp(manifest.started_at), parse_timestamp(manifest.ended_at)
         if not self._signs:
             if began is None:
                 return None
             self._signs = [began] if ended is None else [began, max(ended, began)]
-        if not self._prompts and of.prompt and began is not None:
-            self._emit(began, Prompted(text=plain(words_of(of.prompt), MAX_PROMPT_LENGTH)), "prompt")
+        if not self._prompts and manifest.prompt and began is not None:
+            self._emit(began, Prompted(text=plain(person_words(manifest.prompt), MAX_PROMPT_LENGTH)), "prompt")
         if self._context is not None:
             at, tokens, mark = self._context
             self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        self._signals.sort(key=lambda told: told.at)
-        model = f"{of.provider}/{of.model}" if of.provider and of.model else of.model
-        whole = known.aggregate_usage
+        self._signals.sort(key=lambda line: line.at)
+        model = manifest.model
+        if manifest.provider and model:
+            model = f"{manifest.provider}/{model}"
+        usage = facts.aggregate_usage
         return Transcript(
             agent="cline",
             conversation=self.conversation,
             began=min(self._signs),
-            ended=max([*self._signs, *(told.at for told in self._signals[-1:])]),
-            cwd=of.cwd or of.workspace_root,
-            title=known.title,
+            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
+            cwd=manifest.cwd or manifest.workspace_root,
+            title=facts.title,
             model=self._model or model,
             resume=resume(self.conversation),
             signals=self._signals,
@@ -266,18 +267,18 @@ class ClineTranscriptBuilder:
             cache_read_tokens=self._used[2],
             cache_write_tokens=self._used[3],
             messages=self._messages,
-            cost_usd=(whole.total_cost if whole is not None else None) or known.total_cost or None,
+            cost_usd=(usage.total_cost if usage is not None else None) or facts.total_cost or None,
         )
 
 
-def blocks(message: ClineMessage) -> list[ClineBlock]:
+def _blocks(message: ClineMessage) -> list[ClineBlock]:
     return message.content if type(message.content) is list else []
 
 
-def said(message: ClineMessage) -> str | None:
+def _text(message: ClineMessage) -> str | None:
     if type(message.content) is str:
         return message.content or None
-    return "\n".join(block.text for block in blocks(message) if block.type == "text" and block.text) or None
+    return "\n".join(block.text for block in _blocks(message) if block.type == "text" and block.text) or None
 
 
 _MESSAGES: Final = ".messages.json"
@@ -291,9 +292,9 @@ class ClineReader:
         for name in list_names(top):
             directory = os.path.join(top, name)
             stamps = [
-                f"{name}={found}"
+                f"{name}={own_stamp}"
                 for name in list_names(directory)
-                if name.endswith(".json") and (found := stamp(os.path.join(directory, name))) is not None
+                if name.endswith(".json") and (own_stamp := stamp(os.path.join(directory, name))) is not None
             ]
             if stamps:
                 yield TranscriptSource(directory, ";".join(stamps))
@@ -302,33 +303,33 @@ class ClineReader:
         name = os.path.basename(source.path)
         problems = ReadProblems()
         manifest_path = os.path.join(source.path, f"{name}.json")
-        manifest = document(manifest_path, MANIFEST, problems) if stamp(manifest_path) is not None else None
+        manifest = _read_document(manifest_path, MANIFEST, problems) if stamp(manifest_path) is not None else None
         builder = ClineTranscriptBuilder(name, manifest)
-        for number, item in enumerate(_heard(os.path.join(source.path, name + _MESSAGES), problems)):
+        for number, item in enumerate(_read_messages(os.path.join(source.path, name + _MESSAGES), problems)):
             builder.add(item, number)
         for other in list_names(source.path):
             if other.endswith(_MESSAGES) and other != name + _MESSAGES:
-                messages = _heard(os.path.join(source.path, other), problems)
+                messages = _read_messages(os.path.join(source.path, other), problems)
                 builder.add_subagent(other.removesuffix(_MESSAGES), messages)
         yield from with_problems(builder.finish(), problems, self.name, name)
 
 
 def _top(places: AgentDirs) -> str:
-    """Where conversations are: named, below a data directory that is named, or below Cline's own."""
+    """Where conversations are: where a variable says, below a data directory that one names, or below Cline's own."""
     for variable, below in (("CLINE_SESSION_DATA_DIR", ()), ("CLINE_DATA_DIR", ("sessions",))):
         if places.environ.get(variable, "").strip():
             return os.path.join(places.under(variable), *below)
     return os.path.join(places.under("CLINE_DIR", ".cline"), "data", "sessions")
 
 
-def _heard(path: str, problems: ReadProblems) -> list[ClineMessage]:
-    found = document(path, MESSAGES, problems) if stamp(path) is not None else None
-    if found is None:
+def _read_messages(path: str, problems: ReadProblems) -> list[ClineMessage]:
+    decoded = _read_document(path, MESSAGES, problems) if stamp(path) is not None else None
+    if decoded is None:
         return []
-    heard = [message(raw) for raw in found.messages]
-    if None in heard:
-        problems.add(f"{heard.count(None)} messages in {os.path.basename(path)} cannot be understood")
-    return [item for item in heard if item is not None]
+    messages = [decode(_MESSAGE, raw) for raw in decoded.messages]
+    if None in messages:
+        problems.add(f"{messages.count(None)} messages in {os.path.basename(path)} cannot be understood")
+    return [message for message in messages if message is not None]
 
 
 READER: Final = ClineReader()

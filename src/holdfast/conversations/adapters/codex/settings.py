@@ -1,5 +1,7 @@
-"""What Codex's own files say about whether it runs a hook: its switches, the trust in a project, and the trust in
-each hook, which is given in Codex by `/hooks` and kept as a hash of the hook in `config.toml`.
+"""Where Codex keeps its settings, the hooks in them once it is connected, and whether it runs them.
+
+That depends on its switches, on the trust in the project, and on the trust in each hook, which a person gives in
+Codex by `/hooks` and Codex keeps as a hash of the hook in `config.toml`.
 """
 
 from __future__ import annotations
@@ -26,18 +28,18 @@ from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
 _OURS: Final = "holdfast"
-_USUAL_TIMEOUT: Final = 600
+_DEFAULT_TIMEOUT: Final = 600
 
 
 class CodexHook(NamedTuple):
-    """One of our hooks, as it stands in a `hooks.json`."""
+    """One of our hooks in a `hooks.json`."""
 
     key: tuple[str, str, str]  # event, number of its group, number within the group
     hash: str
 
 
 def settings(path: str) -> Payload:
-    """A TOML file of Codex; what cannot be read as such holds nothing."""
+    """A TOML file of Codex; an unreadable one counts as empty."""
     try:
         return toml_text.loads(content(path).decode("utf-8-sig"))
     except ValueError:
@@ -45,13 +47,13 @@ def settings(path: str) -> Payload:
 
 
 def switched_off(config: Payload) -> bool:
-    """Whether hooks are off altogether; the older name of the switch still holds."""
+    """Whether hooks are switched off; the older name of the switch still counts."""
     features = get_object(config, "features")
     return features.get("hooks") is False or features.get("codex_hooks") is False
 
 
 def project_trusted(config: Payload, project: str) -> bool:
-    """Whether a project, or the repository it is in, is trusted: otherwise its `.codex` is passed over."""
+    """Whether a project, or the repository it is in, is trusted: otherwise Codex ignores its `.codex`."""
     wanted = {os.path.normcase(name) for name in _upwards(os.path.realpath(project))}
     for name, entry in get_object(config, "projects").items():
         trusted = type(entry) is dict and entry.get("trust_level") == "trusted"
@@ -61,15 +63,15 @@ def project_trusted(config: Payload, project: str) -> bool:
 
 
 def installed_hooks(config: Payload, hooks_file: str) -> Literal["absent", "untrusted", "disabled", "trusted"]:
-    """How all of our hooks in a file stand: as the worst of them does."""
+    """The status of our hooks in a file: that of the worst of them."""
     ours = list(_hooks(hooks_file))
     if not ours:
         return "absent"
     states: dict[tuple[str, str, str], Payload] = {}
-    here = os.path.normcase(os.path.realpath(hooks_file))
+    own_path = os.path.normcase(os.path.realpath(hooks_file))
     for name, state in get_object(get_object(config, "hooks"), "state").items():
         pieces = name.rsplit(":", 3)
-        if len(pieces) == 4 and type(state) is dict and os.path.normcase(os.path.realpath(pieces[0])) == here:
+        if len(pieces) == 4 and type(state) is dict and os.path.normcase(os.path.realpath(pieces[0])) == own_path:
             states[pieces[1], pieces[2], pieces[3]] = state
     if any(states.get(hook.key, {}).get("trusted_hash") != hook.hash for hook in ours):
         return "untrusted"
@@ -77,21 +79,21 @@ def installed_hooks(config: Payload, hooks_file: str) -> Literal["absent", "untr
 
 
 def hook_hash(event: str, handler: Payload, matcher: str | None = None) -> str:
-    """The hash by which Codex knows a hook: that of its canonical JSON, with all that is usual written out."""
+    """The hash by which Codex knows a hook: that of its canonical JSON, with all defaults written out."""
     timeout = handler.get("timeout")
     hook: dict[str, Json] = {
         "type": "command", "command": handler.get("command"), "async": False,
-        "timeout": timeout if type(timeout) is int else _USUAL_TIMEOUT,
+        "timeout": timeout if type(timeout) is int else _DEFAULT_TIMEOUT,
     }  # fmt: skip
-    whole: dict[str, Json] = {"event_name": event, "hooks": [hook]}
+    fields: dict[str, Json] = {"event_name": event, "hooks": [hook]}
     if matcher is not None:
-        whole["matcher"] = matcher
-    written = json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        fields["matcher"] = matcher
+    written = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(written.encode(errors='replace')).hexdigest()}"
 
 
 def label(event: str) -> str:
-    """`PreToolUse` as it is written in keys and hashes: `pre_tool_use`."""
+    """An event's name in keys and hashes: `pre_tool_use` for `PreToolUse`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event).lstrip("_")
 
 
@@ -101,8 +103,8 @@ def _hooks(path: str) -> Iterator[CodexHook]:
         for group, entry in enumerate(get_objects(events, event)):
             for place, handler in enumerate(get_objects(entry, "hooks")):
                 if _OURS in (get_text(handler, "command") or "").lower():
-                    found = hook_hash(label(event), handler, get_text(entry, "matcher"))
-                    yield CodexHook((label(event), str(group), str(place)), found)
+                    digest = hook_hash(label(event), handler, get_text(entry, "matcher"))
+                    yield CodexHook((label(event), str(group), str(place)), digest)
 
 
 def _upwards(path: str) -> Iterator[str]:
@@ -114,7 +116,7 @@ def _upwards(path: str) -> Iterator[str]:
         path = above
 
 
-# Before a tool only what begins or asks something: everything else is told after it.
+# Before a tool only what begins or asks something: everything else is reported after it.
 BEFORE: Final = ".*(spawn_agent|request_user_input).*"
 HOOKS: Final[dict[str, Manner]] = {
     "SessionStart": "ask",
@@ -130,11 +132,11 @@ HOOKS: Final[dict[str, Manner]] = {
     "Interrupt": "tell",
     "SessionEnd": "stir",
 }
-# Seconds. Codex gives the end of a session and an interruption one of its own accord, and never more than three.
-PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
-_SHORT: Final = {"Interrupt": 3, "SessionEnd": 3}
+# Seconds. By default, Codex gives the end of a session and an interruption one second, and at most three.
+TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+_SHORT_TIMEOUTS: Final = {"Interrupt": 3, "SessionEnd": 3}
 
-_HANDED_ON: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
+_PASSED_VARIABLES: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
 _MANAGED: Final = {"win32": "C:\\ProgramData\\OpenAI\\Codex"}
 
 
@@ -156,8 +158,8 @@ class CodexSettings:
         if server.args:
             values["args"] = list(server.args)
         if scope == "project":
-            # Codex hands on little of its environment; where somebody's home is stays theirs to say.
-            values["env_vars"] = list(_HANDED_ON)
+            # Codex passes on little of its environment, and each person's home is their own.
+            values["env_vars"] = list(_PASSED_VARIABLES)
         top = home(places) if scope == "user" else places.in_project(".codex")
         return SettingsChange(
             os.path.join(top, "config.toml"), (SettingsEntry(("mcp_servers", NAME), values, only=True),)
@@ -166,21 +168,23 @@ class CodexSettings:
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
         path = os.path.join(home(places), "config.toml")
         config = settings(path)
-        found: list[str] = []
+        obstacles: list[str] = []
         if switched_off(config):
-            found.append(f"{path} switches hooks off: remove `hooks = false` from its [features].")
+            obstacles.append(f"{path} switches hooks off: remove `hooks = false` from its [features].")
         managed = os.path.join(_MANAGED.get(places.system, "/etc/codex"), "requirements.toml")
         required = settings(managed)
         if switched_off(required) or required.get("allow_managed_hooks_only") is True:
-            found.append(f"{managed} does not allow hooks of your own: ask whoever manages this machine.")
+            obstacles.append(f"{managed} does not allow hooks of your own: ask whoever manages this machine.")
         if scope == "project" and not project_trusted(config, places.project):
-            found.append("Codex passes over .codex in a project it does not trust: start codex here and trust it.")
+            obstacles.append("Codex ignores .codex in a project it does not trust: start codex here and trust it.")
         match installed_hooks(config, hooks_file(places, scope)):
             case "untrusted":
-                found.append("Codex runs hooks only once they are trusted: start codex, enter /hooks, trust them.")
+                obstacles.append(
+                    "Codex runs hooks only once they are trusted: start codex, enter /hooks, trust them."
+                )
             case "disabled":
-                found.append("Some of Holdfast's hooks are disabled: start codex, enter /hooks, enable them.")
-        return tuple(found)
+                obstacles.append("Some of Holdfast's hooks are disabled: start codex, enter /hooks, enable them.")
+        return tuple(obstacles)
 
 
 def home(places: AgentDirs) -> str:
@@ -195,7 +199,7 @@ def hooks_file(places: AgentDirs, scope: Scope) -> str:
 
 
 def _entry(event: str, manner: Manner, command: Command) -> SettingsEntry:
-    seconds = _SHORT.get(event, PATIENCE[manner])
+    seconds = _SHORT_TIMEOUTS.get(event, TIMEOUTS[manner])
     hook: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": seconds}
     group: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return SettingsEntry(("hooks", event), group | {"hooks": [hook]})

@@ -1,7 +1,7 @@
-"""Where Copilot finds Holdfast: a file of our own among its hooks, for the user or in the repository.
+"""Copilot's hooks: a file of our own among them, for the user or in the repository.
 
-Events are named as Claude Code names them, which makes Copilot speak that dialect. Nothing is hung before
-a tool or a permission: a hook that fails there makes Copilot refuse, and Holdfast is to stop nobody's work.
+Events have Claude Code's names, which makes Copilot use that dialect. There are no hooks before a tool or a
+permission: if one failed, Copilot would refuse, and Holdfast must not stop anybody's work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
 _FILE: Final = "holdfast.json"
-MANNERS: Final[dict[str, Manner]] = {
+HOOKS: Final[dict[str, Manner]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
     "PostToolUse": "tell",
@@ -30,7 +30,7 @@ MANNERS: Final[dict[str, Manner]] = {
     "Stop": "stir",
     "SessionEnd": "stir",
 }
-_PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
+_TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
 
 
 class CopilotSettings:
@@ -42,7 +42,7 @@ class CopilotSettings:
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
         windows = places.system == "win32"
-        hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in MANNERS.items()}
+        hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in HOOKS.items()}
         content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
         return (SettingsChange(hook_file(places, scope), content=content.encode()),)
 
@@ -58,7 +58,7 @@ class CopilotSettings:
         if scope == "project":
             files += [places.in_project(".github", "copilot", name) for name in _SETTINGS]
         return tuple(
-            f"Hooks are switched off: take `disableAllHooks` out of {path}."
+            f"Hooks are switched off: remove `disableAllHooks` from {path}."
             for path in files
             if settings_in(path, comments=True).get("disableAllHooks") is True
         )
@@ -68,20 +68,20 @@ _SETTINGS: Final = ("settings.json", "settings.local.json")
 
 
 def hook_file(places: AgentDirs, scope: Scope) -> str:
-    """Our file of a scope."""
+    """Our file in a scope."""
     top = _home(places) if scope == "user" else places.in_project(".github")
     return os.path.join(top, "hooks", _FILE)
 
 
 def _hook(manner: Manner, command: Command, windows: bool) -> Json:
     line = command(manner)
-    # A shell's line is nothing to the other: a shared file does nothing on systems it was not made on.
+    # One shell ignores the other's line: a shared file does nothing on systems it was not made on.
     shell = {"powershell": in_powershell(line)} if windows else {"bash": line}
-    return {"type": "command", **shell, "timeoutSec": _PATIENCE[manner]}
+    return {"type": "command", **shell, "timeoutSec": _TIMEOUTS[manner]}
 
 
 def in_powershell(line: str) -> str:
-    """A line of cmd, as PowerShell runs it."""
+    """A command line of cmd, as PowerShell runs it."""
     return "cmd.exe /d /c '" + line.replace("'", "''") + "'"
 
 

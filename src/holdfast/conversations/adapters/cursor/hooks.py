@@ -1,5 +1,6 @@
-"""What the tools of Cursor mean, after a call and in its transcripts. A changed file is told twice to hooks, by the
-tool and by an event of its own, and so is a subagent: hooks hear both from the events.
+"""Cursor's hooks and tools.
+
+Hooks get a changed file twice, from the tool and from an event of its own, and subagents as well: the events count.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from holdfast.core.canonical import Json
 
 
 def _plans(call: ToolCall) -> tuple[AnySignal, ...]:
-    """To-dos: the whole list, or entries to be merged into it."""
+    """To-dos: the whole list, or entries to merge into it."""
     todos = tuple(todos_of(call.input, "todos"))
     if call.failed is not None or type(call.input.get("todos")) is not list:
         return active(call)
@@ -75,7 +76,7 @@ BEFORE: Final[Table] = {
     "Task": asks_for_agent,
     "AskQuestion": waits_for_input,
 }
-# In transcripts nobody else tells.
+# Transcripts have no events besides the calls.
 WRITTEN: Final[Table] = {
     **AFTER,
     "Write": writes,
@@ -89,12 +90,12 @@ WRITTEN: Final[Table] = {
 
 
 _ADDRESS: Final = frozenset({"conversation_id", "session_id", "workspace_roots", "transcript_path", "cwd"})
-# Written to all hooks alike; whose account it is, is nobody's business here.
+# In the payloads of all hooks; the account is deliberately not kept.
 _EVERYWHERE: Final = _ADDRESS | {
     "generation_id", "model", "model_id", "model_params", "hook_event_name", "cursor_version", "user_email",
 }  # fmt: skip
 _STOPPED: Final = frozenset({"aborted", "cancelled", "canceled", "interrupted"})
-_MOST_FILES: Final = 500
+_MAX_FILES: Final = 500
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _DRIVE: Final = re.compile(r"/(?=[A-Za-z]:[\\/])")
 
@@ -105,7 +106,7 @@ def resume(conversation: str) -> str | None:
 
 
 def path_of(written: str) -> str:
-    """A path as the system has it: on Windows, Cursor puts a slash before the drive."""
+    """A path in the system's form: on Windows, Cursor puts a slash before the drive."""
     return _DRIVE.sub("", written, count=1) if written.startswith("/") else written
 
 
@@ -121,7 +122,7 @@ def _opened(payload: Payload) -> tuple[AnySignal, ...]:
 def _closed(payload: Payload) -> tuple[AnySignal, ...]:
     reason = get_text(payload, "reason", "final_status")
     closed = Closed(reason=reason)
-    return (*_trouble(payload), closed) if reason == "error" else (closed,)
+    return (*_error(payload), closed) if reason == "error" else (closed,)
 
 
 def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
@@ -129,10 +130,10 @@ def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _stopped(payload: Payload) -> tuple[AnySignal, ...]:
-    return (*_trouble(payload), Replied()) if payload.get("status") == "error" else (Replied(),)
+    return (*_error(payload), Replied()) if payload.get("status") == "error" else (Replied(),)
 
 
-def _trouble(payload: Payload) -> tuple[AnySignal, ...]:
+def _error(payload: Payload) -> tuple[AnySignal, ...]:
     from holdfast.conversations.adapters.errors import classify
 
     return (classify(None, get_text(payload, "error_message", "error")),)
@@ -142,38 +143,36 @@ def _active(_: Payload) -> tuple[AnySignal, ...]:
     return (Active(),)
 
 
-def _nothing(_: Payload) -> tuple[AnySignal, ...]:
+def _no_signals(_: Payload) -> tuple[AnySignal, ...]:
     return ()
 
 
 def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
-
     from holdfast.conversations.adapters.tools import signals_of
 
     tool, call = get_text(payload, "tool_name") or "", get_text(payload, "tool_use_id")
-    return signals_of(tool, _given(payload), call=call, table=BEFORE)
+    return signals_of(tool, _input(payload), call=call, table=BEFORE)
 
 
 def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
-
     from holdfast.conversations.adapters.tools import signals_of
 
     tool, call = get_text(payload, "tool_name") or "", get_text(payload, "tool_use_id")
-    result = _parsed(payload.get("tool_output"))
+    result = _parse(payload.get("tool_output"))
     return signals_of(
-        tool, _given(payload), result, call=call, took_ms=get_int(payload, "duration", "duration_ms"), table=AFTER
+        tool, _input(payload), result, call=call, took_ms=get_int(payload, "duration", "duration_ms"), table=AFTER
     )
 
 
 def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
-    """A tool that failed, or was not allowed to run: then nothing happened."""
+    """A tool that failed; if it was not allowed to run, nothing happened."""
     from holdfast.conversations.adapters.tools import signals_of
 
     if payload.get("failure_type") == "permission_denied":
         return (Active(),)
     return signals_of(
         get_text(payload, "tool_name") or "",
-        _given(payload),
+        _input(payload),
         call=get_text(payload, "tool_use_id"),
         failed=get_text(payload, "error_message", "error", "failure_type") or "the tool failed",
         took_ms=get_int(payload, "duration", "duration_ms"),
@@ -183,28 +182,28 @@ def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _edited(payload: Payload) -> tuple[AnySignal, ...]:
-    """A changed file: the texts that were exchanged, one after the other."""
+    """A changed file: texts replaced, one after the other."""
     from holdfast.conversations.adapters.edits import LineCounts, count_changed_lines
 
     path = get_text(payload, "file_path")
     if path is None:
         return (Active(),)
-    exchanges = [
+    replacements = [
         (get_string(entry, "old_string"), get_string(entry, "new_string")) for entry in get_objects(payload, "edits")
     ]
-    told = [(old, new) for old, new in exchanges if old is not None and new is not None]
-    lines = [count_changed_lines(old, new) for old, new in told]
-    known = bool(told) and len(told) == len(exchanges) and all(line.added is not None for line in lines)
+    complete = [(old, new) for old, new in replacements if old is not None and new is not None]
+    lines = [count_changed_lines(old, new) for old, new in complete]
+    known = bool(complete) and len(complete) == len(replacements) and all(line.added is not None for line in lines)
     total = (
         LineCounts(sum(line.added or 0 for line in lines), sum(line.removed or 0 for line in lines))
         if known
         else LineCounts()
     )
-    old, new = told[0] if len(exchanges) == len(told) == 1 else (None, None)
+    old, new = complete[0] if len(replacements) == len(complete) == 1 else (None, None)
     return (
         Edited(
             path=path_of(path),
-            # With nothing before, the whole file is new; whether there was one, is not told.
+            # Without an old text, the whole file is new; whether it existed before is unknown.
             old=old or None,
             new=new if old else None,
             lines_added=total.added,
@@ -220,7 +219,7 @@ def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _agent(payload: Payload) -> str:
-    """The subagent's id. Older versions tell none, and start one at a time."""
+    """The subagent's id. Older versions have none, and start one at a time."""
     kind, prompt = get_text(payload, "subagent_type") or "agent", get_text(payload, "generation_id") or ""
     return get_text(payload, "subagent_id", "tool_call_id") or f"{kind}-{prompt}"
 
@@ -252,35 +251,35 @@ def _agent_ended(payload: Payload) -> tuple[AnySignal, ...]:
         failed=failed,
         stopped=status in _STOPPED,
     )
-    return (*_changed(payload, agent), ended)
+    return (*_modified_files(payload, agent), ended)
 
 
-def _changed(payload: Payload, agent: str) -> Iterator[AnySignal]:
-    """The files a subagent has changed: that it was so, is known here; what was in them, is not."""
+def _modified_files(payload: Payload, agent: str) -> Iterator[AnySignal]:
+    """The files that a subagent has changed; their content is unknown."""
     listed = payload.get("modified_files")
     paths = [item for item in listed if type(item) is str and item.strip()] if type(listed) is list else []
-    for path in list(dict.fromkeys(paths))[:_MOST_FILES]:
+    for path in list(dict.fromkeys(paths))[:_MAX_FILES]:
         yield Edited(agent=agent, path=path_of(path))
 
 
-def _given(payload: Payload) -> Json:
-    return _parsed(payload.get("tool_input"))
+def _input(payload: Payload) -> Json:
+    return _parse(payload.get("tool_input"))
 
 
-def _parsed(value: Json) -> Json:
+def _parse(value: Json) -> Json:
     """Results, and some inputs, are JSON within a string."""
     if type(value) is not str or not value.startswith("{"):
         return value
-    read = decode_any(value)
-    return value if read is None else read
+    parsed = decode_any(value)
+    return value if parsed is None else parsed
 
 
 class _Event(msgspec.Struct, frozen=True):
     meaning: Callable[[Payload], tuple[AnySignal, ...]]
     fields: tuple[str, ...] = ()
     occasion: Occasion | None = None
-    # What, with the event, makes it one: an id that comes once.
-    once: str | None = None
+    # A field with an id that distinguishes this event from the next of its type.
+    id_field: str | None = None
 
 
 _TOOL: Final = ("tool_name", "tool_input", "tool_output", "tool_use_id", "duration", "agent_message")
@@ -296,15 +295,15 @@ _EVENTS: Final[dict[str, _Event]] = {
     "sessionStart": _Event(_opened, ("is_background_agent", "composer_mode"), "start"),
     "sessionEnd": _Event(_closed, ("reason", "duration_ms", "is_background_agent", "final_status", "error_message")),
     "beforeSubmitPrompt": _Event(
-        _prompted, ("prompt", "attachments", "composer_mode"), "prompt", once="generation_id"
+        _prompted, ("prompt", "attachments", "composer_mode"), "prompt", id_field="generation_id"
     ),
     "stop": _Event(_stopped, ("status", "loop_count", "error_message", "error")),
     "afterAgentResponse": _Event(_active, ("text",)),
     "afterAgentThought": _Event(_active, ("text", "duration_ms")),
-    "preToolUse": _Event(_before_tool, _TOOL, once="tool_use_id"),
-    "postToolUse": _Event(_after_tool, _TOOL, once="tool_use_id"),
+    "preToolUse": _Event(_before_tool, _TOOL, id_field="tool_use_id"),
+    "postToolUse": _Event(_after_tool, _TOOL, id_field="tool_use_id"),
     "postToolUseFailure": _Event(
-        _tool_failed, (*_TOOL, "error_message", "failure_type", "is_interrupt"), once="tool_use_id"
+        _tool_failed, (*_TOOL, "error_message", "failure_type", "is_interrupt"), id_field="tool_use_id"
     ),
     "beforeShellExecution": _Event(_active, _SHELL),
     "afterShellExecution": _Event(_active, _SHELL),
@@ -312,9 +311,9 @@ _EVENTS: Final[dict[str, _Event]] = {
     "afterMCPExecution": _Event(_active, _MCP),
     "beforeReadFile": _Event(_active, _FILE),
     "afterFileEdit": _Event(_edited, _FILE),
-    # The person's own typing, completed.
-    "beforeTabFileRead": _Event(_nothing, _FILE),
-    "afterTabFileEdit": _Event(_nothing, _FILE),
+    # Completions of the person's own typing.
+    "beforeTabFileRead": _Event(_no_signals, _FILE),
+    "afterTabFileEdit": _Event(_no_signals, _FILE),
     "preCompact": _Event(
         _compacting,
         (
@@ -341,21 +340,21 @@ class CursorAdapter:
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def parse(self, payload: Payload) -> HookEvent | None:
-        # A subagent has a conversation of its own; what it is part of is the person's.
+        # A subagent has a conversation of its own, which is part of the person's.
         conversation = get_conversation(payload, "parent_conversation_id", "conversation_id", "session_id")
         if conversation is None:
             return None
         name = get_text(payload, "hook_event_name") or ""
         event = _EVENTS.get(name)
-        once = get_text(payload, event.once) if event is not None and event.once is not None else None
+        own_id = get_text(payload, event.id_field) if event is not None and event.id_field is not None else None
         known = _ADDRESS if event is None else _EVERYWHERE.union(event.fields)
         return HookEvent(
             agent=self.name,
             conversation=conversation,
             event=name,
             signals=() if event is None else event.meaning(payload),
-            cwd=_place(payload),
-            mark="" if once is None else f"{name}:{once[:MAX_ID_LENGTH]}",
+            cwd=_workspace(payload),
+            mark="" if own_id is None else f"{name}:{own_id[:MAX_ID_LENGTH]}",
             occasion=None if event is None else event.occasion,
             resume=resume(conversation),
             rest=unknown_fields(payload, known),
@@ -367,19 +366,19 @@ class CursorAdapter:
             return Reply()
         if answer.block and known.occasion == "prompt":
             return Reply(reply_json({"user_message": answer.block}, **{"continue": False}))
-        # Context that is too long is not cut by Cursor but dropped.
+        # Cursor drops context that is too long.
         context = None if known.occasion == "compact" else answer.context
         return Reply(reply_json({"additional_context": context, "user_message": answer.say}))
 
 
-def _place(payload: Payload) -> str | None:
-    """The workspace; a tool's own directory only where no workspace is told."""
+def _workspace(payload: Payload) -> str | None:
+    """The workspace, or a tool's own directory if there is none."""
     roots = payload.get("workspace_roots")
     first = (
         next((root for root in roots if type(root) is str and root.strip()), None) if type(roots) is list else None
     )
-    found = first or get_text(payload, "cwd")
-    return None if found is None else path_of(found)
+    path = first or get_text(payload, "cwd")
+    return None if path is None else path_of(path)
 
 
 AGENT: Final = CursorAdapter()

@@ -1,5 +1,6 @@
-"""Where Cursor keeps its hooks, and which of them Holdfast uses. Cursor refuses a whole file for one thing in it that
-it does not know, so what stands there is worth a look.
+"""Where Cursor keeps its hooks, and which of them Holdfast uses.
+
+Cursor refuses a whole file for one unknown entry, so the file is checked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "beforeSubmitPrompt": "ask",
     "postToolUse": "tell",
     "postToolUseFailure": "tell",
-    # Files; commands and everything else are told after the tool.
+    # Files; commands and everything else are reported after the tool.
     "afterFileEdit": "tell",
     "subagentStart": "stir",
     "subagentStop": "stir",
@@ -28,8 +29,8 @@ HOOKS: Final[dict[str, Manner]] = {
     "stop": "stir",
     "sessionEnd": "stir",
 }
-# Seconds. Nothing takes so long unless the machine stands still.
-PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
+# Seconds. Nothing takes so long unless the machine is stuck.
+TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
 KNOWN: Final = frozenset(
     {*HOOKS, "preToolUse", "beforeShellExecution", "afterShellExecution", "beforeMCPExecution", "afterMCPExecution",
      "beforeReadFile", "beforeTabFileRead", "afterTabFileEdit", "afterAgentResponse", "afterAgentThought",
@@ -66,26 +67,26 @@ class CursorSettings:
 
 
 def hooks_file(places: AgentDirs, scope: Scope) -> str:
-    """The file of a scope."""
+    """The hooks file of a scope."""
     place = places.in_home if scope == "user" else places.in_project
     return place(".cursor", "hooks.json")
 
 
 def _entries(command: Command) -> Iterator[SettingsEntry]:
     for event, manner in HOOKS.items():
-        hook: dict[str, Json] = {"command": command(manner), "timeout": PATIENCE[manner]}
+        hook: dict[str, Json] = {"command": command(manner), "timeout": TIMEOUTS[manner]}
         yield SettingsEntry(("hooks", event), hook)
 
 
 def _refused(path: str, content: Payload) -> Iterator[str]:
-    """Why Cursor would not take the file as it is."""
+    """Why Cursor would refuse the file as it is."""
     if not content:
         return
     version = content.get("version")
     if version is not None and (type(version) is not int or version < 1):
-        yield f'{path} has a version that Cursor does not take: make it "version": {VERSION}.'
+        yield f'{path} has a version that Cursor does not accept: make it "version": {VERSION}.'
     for event, hooks in get_object(content, "hooks").items():
-        # A newer Cursor may know more; it is only said where it may matter.
+        # A newer Cursor may know more events, so this is only a hint.
         if event not in KNOWN:
             yield f"{path} has hooks for {event[:60]!a}: a Cursor that does not know it runs none of the file."
         for hook in hooks if type(hooks) is list else ():

@@ -1,6 +1,7 @@
-"""One conversation of Cursor put together from its lines: who spoke, and which tools were called. They hold no ids,
-no tokens, no model, no results of tools, and no times but one that may stand before a prompt; what follows is taken
-to be of its time, and the end to be when the file was last written.
+"""Read Cursor's conversations: who spoke, and which tools were called.
+
+The lines have no ids, no tokens, no model, no results of tools, and no times except one that may precede a prompt. It
+counts for all that follows the prompt; the end is when the file was last written.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ _WRITTEN_AT: Final = re.compile(
     r" \((?:UTC|GMT)([+-]\d{1,2})?(?::(\d{2}))?\)</timestamp>"
 )
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_NOT_NAMED: Final = re.compile(r"[^A-Za-z0-9]+")
+_NOT_IN_SLUG: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 class CursorTranscriptBuilder:
-    """`began` and `ended` are what is known from elsewhere; `slug` is the project's, in which its path is hidden."""
+    """`began` and `ended` come from other files; `slug` is the project's, made from its path."""
 
     def __init__(self, conversation: str, slug: str, began: int | None, ended: int) -> None:
         self.conversation = conversation
@@ -60,65 +61,65 @@ class CursorTranscriptBuilder:
         self._goal_known = False
 
     @property
-    def anything(self) -> bool:
-        """Whether anything was said."""
+    def has_messages(self) -> bool:
+        """Whether there are any messages."""
         return self._messages > 0
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, record: Payload, number: int) -> None:
-        """A line of the conversation itself."""
+        """Add a line of the conversation itself."""
         role = get_text(record, "role")
         if role == "user":
-            self._user(record, f"line{number}")
+            self._add_prompt(record, f"line{number}")
         elif role == "assistant":
             self._messages += 1
-            self._tools(record, f"line{number}", None)
+            self._add_calls(record, f"line{number}", None)
         elif record.get("type") == "turn_ended" and record.get("status") == "error":
             self._emit(classify(None, get_text(record, "error")), f"line{number}")
 
     def add_subagent_record(self, record: Payload, number: int, agent: str) -> None:
-        """A line of a subagent's own file."""
+        """Add a line of a subagent's own file."""
         if record.get("role") == "assistant":
-            self._tools(record, f"{agent}.line{number}", agent)
+            self._add_calls(record, f"{agent}.line{number}", agent)
 
-    def _user(self, record: Payload, mark: str) -> None:
-        said = _text(record)
-        if said is None:
-            return  # what a tool handed back
-        self._at = _written_at(said) or self._at
-        query = _QUERY.search(said)
-        if query is None and said.lstrip().startswith("<"):
-            return  # what the program tells the model about itself
-        words = query[1] if query else said.strip()
+    def _add_prompt(self, record: Payload, mark: str) -> None:
+        text = _text(record)
+        if text is None:
+            return  # the result of a tool
+        self._at = _written_at(text) or self._at
+        query = _QUERY.search(text)
+        if query is None and text.lstrip().startswith("<"):
+            return  # written by the program for the model
+        words = query[1] if query else text.strip()
         if not words:
             return
         self._messages += 1
         if self._at is not None:
             self._signs.append(self._at)
-        # The goal is in the first that states one; what is asked later is nobody's to keep.
+        # Only the first prompt that states a goal is kept.
         goal = None if self._goal_known else goal_of(words)
         self._goal_known = self._goal_known or goal is not None
         self._emit(Prompted(text=plain(words, MAX_PROMPT_LENGTH) if goal is not None else ""), mark)
 
-    def _tools(self, record: Payload, mark: str, agent: str | None) -> None:
+    def _add_calls(self, record: Payload, mark: str, agent: str | None) -> None:
         for place, block in enumerate(get_objects(get_object(record, "message"), "content")):
             tool = get_text(block, "name")
             if block.get("type") != "tool_use" or tool is None:
                 continue
             given = get_object(block, "input")
-            self._look(get_text(given, "path", "file_path", "working_directory", "target_directory"))
+            self._find_project(get_text(given, "path", "file_path", "working_directory", "target_directory"))
             for turn, signal in enumerate(signals_of(tool, dict(given), agent=agent, table=WRITTEN)):
-                self._called(signal, f"{mark}.{place}.{turn}", agent)
+                self._add_signal(signal, f"{mark}.{place}.{turn}", agent)
 
-    def _called(self, signal: AnySignal, mark: str, agent: str | None) -> None:
+    def _add_signal(self, signal: AnySignal, mark: str, agent: str | None) -> None:
         if isinstance(signal, AgentEnded):
             if agent is None:
                 kind = signal.type or "agent"
                 self._emit(AgentBegan(agent=mark, type=kind, task=signal.task), f"{mark}.began")
                 self._emit(AgentEnded(agent=mark, type=kind, task=signal.task), f"{mark}.ended")
         elif isinstance(signal, Edited):
-            # Without a result it is not sure what stands in the file now.
+            # Without a result, the file's content is not certain.
             self._emit(
                 Edited(
                     agent=agent, path=path_of(signal.path), action=signal.action,
@@ -129,8 +130,8 @@ class CursorTranscriptBuilder:
         elif not isinstance(signal, Active):
             self._emit(signal, mark)
 
-    def _look(self, path: str | None) -> None:
-        """A path that a tool was given may be in the project: then one of its parents has the project's slug."""
+    def _find_project(self, path: str | None) -> None:
+        """Look for the project in a path that a tool was given: one of its parents may have the project's slug."""
         if path is None or self.cwd is not None or len(path) > 4_096:
             return
         path = path_of(path)
@@ -141,21 +142,21 @@ class CursorTranscriptBuilder:
                 return
             cut = max(path.rfind("/", 0, cut), path.rfind("\\", 0, cut))
 
-    # ── the story ────────────────────────────────────────────────────────────────────────────────────────
+    # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────
 
     def _emit(self, signal: AnySignal, mark: str) -> None:
         self._signals.append((self._at, signal, mark))
 
     def finish(self, title: str | None) -> Transcript | None:
-        """The conversation, if anything was said in it."""
-        if not self.anything:
+        """The transcript; None when it has no messages."""
+        if not self.has_messages:
             return None
         first = self._began or next(iter(self._signs), self._ended)
-        told: list[TimedSignal] = []
+        lines: list[TimedSignal] = []
         at = first
         for known, signal, mark in self._signals:
             at = max(at, known or at)
-            told.append(TimedSignal(at, signal, mark))
+            lines.append(TimedSignal(at, signal, mark))
         signs = sorted({first, *self._signs, self._ended})
         return Transcript(
             agent="cursor",
@@ -165,52 +166,52 @@ class CursorTranscriptBuilder:
             cwd=self.cwd,
             title=None if title is None else plain(title),
             resume=resume(self.conversation),
-            signals=told,
+            signals=lines,
             signs=signs,
             messages=self._messages,
         )
 
 
 def slug_of(path: str) -> str:
-    """How Cursor names a project's directory: everything but letters and digits is a dash."""
-    return _NOT_NAMED.sub("-", path).strip("-")
+    """Cursor's name of a project's directory: its path, with a dash for everything but letters and digits."""
+    return _NOT_IN_SLUG.sub("-", path).strip("-")
 
 
 def _text(record: Payload) -> str | None:
     message = get_object(record, "message")
-    plainly = get_text(message, "content")
-    if plainly is not None:
-        return plainly
-    words = [
-        said
+    content = get_text(message, "content")
+    if content is not None:
+        return content
+    texts = [
+        text
         for entry in get_objects(message, "content")
-        if entry.get("type") == "text" and (said := get_text(entry, "text"))
+        if entry.get("type") == "text" and (text := get_text(entry, "text"))
     ]
-    return "\n".join(words) if words else None
+    return "\n".join(texts) if texts else None
 
 
-def _written_at(said: str) -> int | None:
-    """The time before a prompt in milliseconds, where it says in which zone."""
-    found = _WRITTEN_AT.match(said[:200])
-    if found is None or found[1] not in _MONTHS:
+def _written_at(prompt: str) -> int | None:
+    """The time before a prompt in milliseconds, if it names its zone."""
+    match = _WRITTEN_AT.match(prompt[:200])
+    if match is None or match[1] not in _MONTHS:
         return None
-    hour = int(found[4]) % 12 + (12 if found[6] == "PM" else 0)
-    hours, minutes = int(found[7] or 0), int(found[8] or 0)
+    hour = int(match[4]) % 12 + (12 if match[6] == "PM" else 0)
+    hours, minutes = int(match[7] or 0), int(match[8] or 0)
     try:
         zone = timezone(timedelta(hours=hours, minutes=minutes if hours >= 0 else -minutes))
-        at = datetime(int(found[3]), _MONTHS.index(found[1]) + 1, int(found[2]), hour, int(found[5]), tzinfo=zone)
+        at = datetime(int(match[3]), _MONTHS.index(match[1]) + 1, int(match[2]), hour, int(match[5]), tzinfo=zone)
         return int((at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1))
     except (ValueError, OverflowError):
         return None
 
 
 _END: Final = ".jsonl"
-_MOST_CHATS: Final = 10_000
+_MAX_CHATS: Final = 10_000
 _DECODER: Final = msgspec.json.Decoder(decodable(dict[str, Json]))
 
 
-class _Noted(NamedTuple):
-    """What Cursor notes beside a conversation."""
+class _Notes(NamedTuple):
+    """What Cursor notes on a conversation in other files."""
 
     title: str | None = None
     cwd: str | None = None
@@ -224,32 +225,32 @@ class CursorReader:
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         for project in list_directories(places.in_home(".cursor", "projects")):
             top = os.path.join(project, "agent-transcripts")
-            found = list_files(top, _END)
+            chat_files = list_files(top, _END)
             for directory in list_directories(top):
                 own = os.path.basename(directory) + _END
-                found += [file for file in list_files(directory, _END) if file.name == own]
+                chat_files += [file for file in list_files(directory, _END) if file.name == own]
             seen = set()
-            for path, name, stamp in sorted(found, key=lambda one: len(one[0]), reverse=True):
+            for path, name, stamp in sorted(chat_files, key=lambda file: len(file.path), reverse=True):
                 if name not in seen:
                     seen.add(name)
-                    yield TranscriptSource(path, ";".join([stamp, *(file for _, _, file in _agent_files(path))]))
+                    yield TranscriptSource(path, ";".join([stamp, *(file for _, _, file in _subagent_files(path))]))
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         conversation = os.path.basename(source.path).removesuffix(_END)
         project = _project_directory(source.path)
-        noted = _noted(os.path.dirname(os.path.dirname(project)), conversation)
-        ended = noted.ended or _last_written(source.path)
-        builder = CursorTranscriptBuilder(conversation, os.path.basename(project), noted.began, ended)
+        notes = _read_notes(os.path.dirname(os.path.dirname(project)), conversation)
+        ended = notes.ended or _last_written(source.path)
+        builder = CursorTranscriptBuilder(conversation, os.path.basename(project), notes.began, ended)
         problems = ReadProblems()
         for line, record in read_records(source.path, _DECODER, problems):
             builder.add(record, line)
-        for path, name, _ in _agent_files(source.path) if builder.anything else ():
-            trouble = ReadProblems()
-            for line, record in read_records(path, _DECODER, trouble):
+        for path, name, _ in _subagent_files(source.path) if builder.has_messages else ():
+            agent_problems = ReadProblems()
+            for line, record in read_records(path, _DECODER, agent_problems):
                 builder.add_subagent_record(record, line, name.removesuffix(_END))
-            problems.extend(trouble, f"in {name}, ")
-        builder.cwd = noted.cwd or builder.cwd
-        yield from with_problems(builder.finish(noted.title), problems, self.name, conversation)
+            problems.extend(agent_problems, f"in {name}, ")
+        builder.cwd = notes.cwd or builder.cwd
+        yield from with_problems(builder.finish(notes.title), problems, self.name, conversation)
 
 
 def _project_directory(path: str) -> str:
@@ -262,17 +263,17 @@ def _project_directory(path: str) -> str:
     return os.path.dirname(directory)
 
 
-def _noted(own: str, conversation: str) -> _Noted:
+def _read_notes(own: str, conversation: str) -> _Notes:
     if not conversation.replace("-", "").isalnum():
-        return _Noted()
-    for chats in list_directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
+        return _Notes()
+    for chats in list_directories(os.path.join(own, "chats"))[:_MAX_CHATS]:
         path = os.path.join(chats, conversation, "meta.json")
         if not os.path.isfile(path):
             continue
         meta = settings_in(path)
         began, ended = parse_millis(meta.get("createdAtMs")), parse_millis(meta.get("updatedAtMs"))
-        return _Noted(get_text(meta, "title"), get_text(meta, "cwd"), began, ended)
-    return _Noted()
+        return _Notes(get_text(meta, "title"), get_text(meta, "cwd"), began, ended)
+    return _Notes()
 
 
 def _last_written(path: str) -> int:
@@ -282,7 +283,7 @@ def _last_written(path: str) -> int:
         return 0
 
 
-def _agent_files(path: str) -> list[DirectoryEntry]:
+def _subagent_files(path: str) -> list[DirectoryEntry]:
     directory = os.path.dirname(path)
     own = os.path.basename(path).removesuffix(_END)
     top = directory if os.path.basename(directory) == own else os.path.join(directory, own)

@@ -1,5 +1,7 @@
-"""What the tools of Gemini CLI mean. Its results come in two forms, one for the model and one for the screen: the
-exit code of a command stands only in the first, the content of a changed file only in the second.
+"""Gemini CLI's hooks and tools.
+
+Results of tools have two forms, one for the model and one for the screen: only the first has the exit code of a
+command, only the second the content of a changed file.
 """
 
 from __future__ import annotations
@@ -51,14 +53,14 @@ from holdfast.conversations.signals import (
 )
 from holdfast.core.canonical import Json
 
-# What stands below a command's output in the form for the model.
-_BELOW: Final = re.compile(
+# Lines after a command's output in the form for the model.
+_AFTER_OUTPUT: Final = re.compile(
     r"(?:</untrusted_context>|Process Group PGID: \d+|Background PIDs: .*|Error: .*|Exit Code: \d+|Signal: .*)"
 )
-_CODE: Final = re.compile(r"Exit Code: (\d{1,10})")
+_EXIT_CODE: Final = re.compile(r"Exit Code: (\d{1,10})")
 _STOPPED: Final = ("Command was cancelled", "Command was automatically cancelled", "Command timed out")
 _WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
-# How a subagent that did what it was asked for ends.
+# Why a subagent that has done its task ends.
 _REACHED: Final = "GOAL"
 _ABORTED: Final = "ABORTED"
 
@@ -71,19 +73,19 @@ def failure(response: Payload) -> str | None:
     return get_text(response, "error")
 
 
-def said(response: Payload) -> str | None:
-    """The result as the model gets it: text, or a list of parts."""
+def model_text(response: Payload) -> str | None:
+    """The text of a result in the form for the model: text, or a list of parts."""
     content: Json = response.get("llmContent")
     if type(content) is dict:
         content = [content]
     if type(content) is list:
-        found = [item["text"] for item in content if type(item) is dict and type(item.get("text")) is str]
-        content = "\n".join(str(match) for match in found)
+        texts = [item["text"] for item in content if type(item) is dict and type(item.get("text")) is str]
+        content = "\n".join(str(text) for text in texts)
     return content if type(content) is str and content.strip() else None
 
 
 def _changes(call: ToolCall) -> tuple[AnySignal, ...]:
-    """A file written or edited. The screen gets the file as it was and as it is, but not always to the byte."""
+    """A file written or edited. The form for the screen has it before and after, but not always byte by byte."""
     shown = get_object(call.result, "returnDisplay")
     path = get_text(shown, "filePath") or get_text(call.input, "file_path", "absolute_path", "path")
     if path is None or call.failed is not None:
@@ -114,8 +116,8 @@ def _changes(call: ToolCall) -> tuple[AnySignal, ...]:
 
 
 def _as_on_disk(path: str, before: str | None, after: str | None, *, new: bool, whole: bool) -> bool:
-    """Whether the file's content is what is shown. Line ends are not: the program writes those the file had, and
-    those of the system into a new one, while it shows plain ones after an edit.
+    """Whether the file has exactly the content that is shown. Line ends may differ: the program keeps those of the
+    file, and writes those of the system into a new one, but shows plain ones after an edit.
     """
     if after is None:
         return False
@@ -130,18 +132,18 @@ def _runs(call: ToolCall) -> tuple[AnySignal, ...]:
     command = command_of(call.input)
     if command is None:
         return active(call)
-    return (Ran(agent=call.agent, command=command, code=_code(call), took_ms=call.took_ms),)
+    return (Ran(agent=call.agent, command=command, code=_exit_code(call), took_ms=call.took_ms),)
 
 
-def _code(call: ToolCall) -> int:
-    told = said(call.result) or call.text or ""
-    if told.startswith(_STOPPED):
+def _exit_code(call: ToolCall) -> int:
+    output = model_text(call.result) or call.text or ""
+    if output.startswith(_STOPPED):
         return 130
-    # From the end: the output above may hold such lines of its own.
-    for line in reversed(told[-4_000:].splitlines()):
-        if not _BELOW.fullmatch(line):
+    # From the end: the output itself may have such lines.
+    for line in reversed(output[-4_000:].splitlines()):
+        if not _AFTER_OUTPUT.fullmatch(line):
             break
-        code = _CODE.fullmatch(line)
+        code = _EXIT_CODE.fullmatch(line)
         if code:
             return int(code[1])
         if line.startswith("Signal: "):
@@ -150,13 +152,13 @@ def _code(call: ToolCall) -> int:
 
 
 def _assignment(call: ToolCall) -> tuple[str, str | None, str]:
-    """Which kind of subagent, what it is to do, and a name for the call. Hooks are told none: what a call asks for
-    is the same before and after it.
+    """The type of the subagent, its task, and a name for the call. Hooks get no id of the call: its content, which is
+    the same before and after it, stands in for one.
     """
     kind = get_text(call.input, "agent_name", "agentName") or "generalist"
     task = get_text(call.input, "prompt", "objective", "request", "task", "query")
-    asked = f"{kind}\0{task}".encode(errors="surrogatepass")
-    return kind, task, call.id or f"{call.tool}-{hashlib.sha256(asked).hexdigest()[:16]}"
+    content = f"{kind}\0{task}".encode(errors="surrogatepass")
+    return kind, task, call.id or f"{call.tool}-{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def _asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
@@ -167,14 +169,14 @@ def _asks_for_agent(call: ToolCall) -> tuple[AnySignal, ...]:
 def _agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
     kind, task, name = _assignment(call)
     shown = get_object(call.result, "returnDisplay")
-    why = get_text(shown, "terminateReason")
-    outcome = _response(get_text(shown, "result")) or said(call.result) or call.text
+    reason = get_text(shown, "terminateReason")
+    outcome = _response(get_text(shown, "result")) or model_text(call.result) or call.text
     failed = call.failed
-    if failed is None and why is not None and why != _REACHED:
-        failed = f"{why}: {get_text(shown, 'result') or 'it did not finish'}"
+    if failed is None and reason is not None and reason != _REACHED:
+        failed = f"{reason}: {get_text(shown, 'result') or 'it did not finish'}"
     return (
         AgentEnded(
-            # Hooks are not told who it was; transcripts are.
+            # Only transcripts have the subagent's id.
             agent=get_text(call.result, "agentId"),
             call=name,
             type=get_text(shown, "agentName") or kind,
@@ -182,21 +184,21 @@ def _agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
             summary=outcome,
             took_ms=call.took_ms,
             failed=failed,
-            stopped=call.stopped or why == _ABORTED,
+            stopped=call.stopped or reason == _ABORTED,
         ),
     )
 
 
 def _response(result: str | None) -> str | None:
-    """What a subagent hands back: text, or its answer in an object."""
+    """The answer of a subagent: text, or within an object."""
     if result is not None and result.startswith("{"):
-        read = decode_any(result)
-        return (get_text(read, "response") if type(read) is dict else None) or result
+        parsed = decode_any(result)
+        return (get_text(parsed, "response") if type(parsed) is dict else None) or result
     return result
 
 
-def _plans_ahead(call: ToolCall) -> tuple[AnySignal, ...]:
-    """From here on the program only reads."""
+def _enters_plan_mode(call: ToolCall) -> tuple[AnySignal, ...]:
+    """The program only reads from now on."""
     return active(call) if call.failed is not None else (Active(agent=call.agent), Chosen(permission="plan"))
 
 
@@ -208,7 +210,7 @@ AFTER: Final[Table] = {
     "write_todos": plans,
     "invoke_agent": _agent_done,
     "delegate_to_agent": _agent_done,
-    "enter_plan_mode": _plans_ahead,
+    "enter_plan_mode": _enters_plan_mode,
 }
 BEFORE: Final[Table] = {
     "invoke_agent": _asks_for_agent,
@@ -218,11 +220,11 @@ BEFORE: Final[Table] = {
 }
 
 
-LONGEST_CONTEXT: Final = 8_500  # characters, as they are written
-LONGEST_WORD: Final = 1_000
-_HOOKS_WORDS: Final = r"(?s)<hook_context>.*?</hook_context>"
+MAX_CONTEXT_LENGTH: Final = 8_500  # characters, as they are written
+MAX_MESSAGE_LENGTH: Final = 1_000
+_HOOK_CONTEXT: Final = r"(?s)<hook_context>.*?</hook_context>"
 _ADDRESS: Final = frozenset({"session_id", "transcript_path", "cwd"})
-# Written to all hooks alike.
+# In the payloads of all hooks.
 _EVERYWHERE: Final = _ADDRESS | {"hook_event_name", "timestamp"}
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
@@ -232,9 +234,9 @@ def resume(conversation: str) -> str | None:
     return f"gemini --resume {conversation}" if _PLAIN_ID.match(conversation) else None
 
 
-def asked(prompt: str) -> str:
-    """A prompt as the person typed it, without the answers of hooks that the program puts around it."""
-    return re.sub(_HOOKS_WORDS, "", prompt).strip() if "<hook_context>" in prompt else prompt
+def person_words(prompt: str) -> str:
+    """A prompt as the person typed it, without the answers of hooks that the program adds."""
+    return re.sub(_HOOK_CONTEXT, "", prompt).strip() if "<hook_context>" in prompt else prompt
 
 
 def _opened(payload: Payload) -> tuple[AnySignal, ...]:
@@ -247,7 +249,7 @@ def _closed(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _prompted(payload: Payload) -> tuple[AnySignal, ...]:
-    return (Prompted(text=asked(get_text(payload, "prompt") or "")),)
+    return (Prompted(text=person_words(get_text(payload, "prompt") or "")),)
 
 
 def _replied(payload: Payload) -> tuple[AnySignal, ...]:
@@ -259,21 +261,19 @@ def _asks_model(payload: Payload) -> tuple[AnySignal, ...]:
     return (Active(),) if model is None else (Active(), Chosen(model=model))
 
 
-def _model_said(payload: Payload) -> tuple[AnySignal, ...]:
-    """A piece of an answer; what it has used stands in the last one."""
+def _model_answered(payload: Payload) -> tuple[AnySignal, ...]:
+    """A piece of an answer; the last one has the tokens used."""
     tokens = get_int(get_object(get_object(payload, "llm_response"), "usageMetadata"), "promptTokenCount")
     return (*_asks_model(payload), *(() if tokens is None else (Measured(tokens=tokens),)))
 
 
 def _before_tool(payload: Payload) -> tuple[AnySignal, ...]:
-
     from holdfast.conversations.adapters.tools import signals_of
 
     return signals_of(get_text(payload, "tool_name") or "", payload.get("tool_input"), table=BEFORE)
 
 
 def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
-
     from holdfast.conversations.adapters.tools import signals_of
 
     tool, given = get_text(payload, "tool_name") or "", payload.get("tool_input")
@@ -282,7 +282,7 @@ def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
 
 def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
-    """Told before every request, whether or not anything is to be compressed: only by `/compress` is it sure."""
+    """This comes before every request, whether or not anything is compressed: only `/compress` makes it certain."""
     return (Compacting(),) if payload.get("trigger") == "manual" else ()
 
 
@@ -290,8 +290,8 @@ def _notified(payload: Payload) -> tuple[AnySignal, ...]:
     if payload.get("notification_type") != "ToolPermission":
         return (Active(),)
     details = get_object(payload, "details")
-    said = get_text(details, "title") or get_text(payload, "message")
-    return (Waits(what="input" if details.get("type") == "ask_user" else "permission", text=said),)
+    text = get_text(details, "title") or get_text(payload, "message")
+    return (Waits(what="input" if details.get("type") == "ask_user" else "permission", text=text),)
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -309,7 +309,7 @@ _EVENTS: Final[dict[str, _Event]] = {
     "AfterAgent": _Event(_replied, frozenset({"prompt", "prompt_response", "stop_hook_active"})),
     "BeforeModel": _Event(_asks_model, _MODEL),
     "BeforeToolSelection": _Event(_asks_model, _MODEL),
-    "AfterModel": _Event(_model_said, _MODEL),
+    "AfterModel": _Event(_model_answered, _MODEL),
     "BeforeTool": _Event(_before_tool, _TOOL),
     "AfterTool": _Event(_after_tool, _TOOL),
     "PreCompress": _Event(_compacting, frozenset({"trigger"}), "compact"),
@@ -348,15 +348,17 @@ class Gemini:
         if known is None or known.occasion is None:
             return Reply()
         if answer.block and known.occasion == "prompt":
-            # A message beside it would be shown in place of the reason.
-            return Reply(reply_json({"decision": "deny", "reason": answer.block}, longest=LONGEST_WORD))
-        said = []
+            # A message in addition would be shown in place of the reason.
+            return Reply(reply_json({"decision": "deny", "reason": answer.block}, longest=MAX_MESSAGE_LENGTH))
+        parts = []
         if answer.context and known.occasion != "compact":
-            facts = reply_json({"hookEventName": event, "additionalContext": answer.context}, longest=LONGEST_CONTEXT)
-            said.append(f'"hookSpecificOutput":{facts}')
-        if word_to_person := reply_json({"systemMessage": answer.say}, longest=LONGEST_WORD):
-            said.append(word_to_person[1:-1])
-        return Reply(f"{{{','.join(said)}}}") if said else Reply()
+            output = reply_json(
+                {"hookEventName": event, "additionalContext": answer.context}, longest=MAX_CONTEXT_LENGTH
+            )
+            parts.append(f'"hookSpecificOutput":{output}')
+        if message := reply_json({"systemMessage": answer.say}, longest=MAX_MESSAGE_LENGTH):
+            parts.append(message[1:-1])
+        return Reply(f"{{{','.join(parts)}}}") if parts else Reply()
 
 
 AGENT: Final = Gemini()

@@ -1,5 +1,5 @@
-"""Where Gemini CLI keeps its settings, the hooks that stand in them once it is connected, and what may keep them from
-being run: the settings of others, and folders the person has not said to trust.
+"""Where Gemini CLI keeps its settings, the hooks in them once it is connected, and what may keep it from running
+them: other settings, and folders that the person has not trusted.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from holdfast.conversations.connect.mcp_entry import Server
 from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
-# By this name a person finds the hooks in `/hooks`, and can switch them off there.
+# A person sees the hooks under this name in `/hooks`, and can switch them off there.
 NAME: Final = "holdfast"
-# Milliseconds. Nothing takes so long unless the machine stands still.
-PATIENCE: Final[dict[Manner, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
+# Milliseconds. Nothing takes so long unless the machine is stuck.
+TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
 
 
 class GeminiHook(NamedTuple):
     manner: Manner
-    # Which tools, or which trigger; all of them without.
+    # Which tools, or which trigger; None for all.
     matcher: str | None = None
 
 
-# Not those around each request to the model: each hands over the whole conversation, and for every piece of the
-# answer anew.
+# Not the hooks around each request to the model: they pass the whole conversation, again for every piece of the
+# answer.
 HOOKS: Final[dict[str, GeminiHook]] = {
     "SessionStart": GeminiHook("ask"),
     "BeforeAgent": GeminiHook("ask"),
-    # Only what begins something: everything else is told after it.
+    # Only what begins something: everything else is reported after it.
     "BeforeTool": GeminiHook("stir", "^(invoke_agent|delegate_to_agent)$"),
     "AfterTool": GeminiHook("tell"),
     "Notification": GeminiHook("tell"),
-    # By itself it is told before every request, though there is nothing to compress.
+    # Without a matcher it comes before every request, even with nothing to compress.
     "PreCompress": GeminiHook("ask", "manual"),
     "AfterAgent": GeminiHook("stir"),
     "SessionEnd": GeminiHook("stir"),
@@ -71,7 +71,7 @@ class GeminiSettings:
 
 
 def own_directory(places: AgentDirs) -> str:
-    """Gemini's own directory of a person."""
+    """A person's directory of Gemini CLI."""
     return os.path.join(places.under("GEMINI_CLI_HOME"), ".gemini")
 
 
@@ -85,14 +85,14 @@ def settings(places: AgentDirs, scope: Scope) -> str:
 def _entries(command: Command) -> Iterator[SettingsEntry]:
     for event, hook in HOOKS.items():
         line: dict[str, Json] = {
-            "type": "command", "command": command(hook.manner), "name": NAME, "timeout": PATIENCE[hook.manner],
+            "type": "command", "command": command(hook.manner), "name": NAME, "timeout": TIMEOUTS[hook.manner],
         }  # fmt: skip
         group: dict[str, Json] = {} if hook.matcher is None else {"matcher": hook.matcher}
         yield SettingsEntry(("hooks", event), group | {"hooks": [line]})
 
 
 def _switched_off(places: AgentDirs, scope: Scope) -> Iterator[str]:
-    # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
+    # Settings of all places are merged: each holds for the hooks of all others.
     own = (settings(places, scope), settings(places, "project" if scope == "user" else "user"))
     for path in own:
         config = get_object(_read(path), "hooksConfig")
@@ -101,39 +101,39 @@ def _switched_off(places: AgentDirs, scope: Scope) -> Iterator[str]:
         disabled = config.get("disabled")
         if type(disabled) is list and NAME in disabled:
             yield f"{path} has {NAME} in hooksConfig.disabled: type `/hooks enable {NAME}` in Gemini CLI."
-    usual = _SYSTEM.get(places.system, "/etc/gemini-cli/settings.json")
-    path = places.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "").strip() or usual
+    default = _SYSTEM.get(places.system, "/etc/gemini-cli/settings.json")
+    path = places.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "").strip() or default
     if get_object(_read(path), "hooksConfig").get("enabled") is False:
         yield f"{path} disables all hooks: ask whoever manages this machine."
 
 
 def _untrusted(places: AgentDirs) -> Iterator[str]:
-    """Gemini runs no hooks, the person's own among them, in a folder that is not trusted."""
-    said = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
+    """Gemini runs no hooks, not even the person's own, in a folder that is not trusted."""
+    trusted = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
     trust = get_object(get_object(_read(settings(places, "user")), "security"), "folderTrust")
-    if said == "true" or trust.get("enabled") is False:
+    if trusted == "true" or trust.get("enabled") is False:
         return
-    named = places.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "").strip()
-    rules = _read(named or os.path.join(own_directory(places), "trustedFolders.json"))
+    path = places.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "").strip()
+    rules = _read(path or os.path.join(own_directory(places), "trustedFolders.json"))
     level = _level(rules, places.project)
-    if said == "false" or level == "DO_NOT_TRUST":
-        yield f"Gemini CLI does not trust {places.project}: type `/permissions trust` there, or no hooks are run."
+    if trusted == "false" or level == "DO_NOT_TRUST":
+        yield f"Gemini CLI does not trust {places.project}: type `/permissions trust` there, or it runs no hooks."
     elif level is None:
-        yield f"Gemini CLI has not been told to trust {places.project} yet: start it there and say so once."
+        yield f"Gemini CLI does not trust {places.project} yet: start it there and trust the folder once."
 
 
 def _level(rules: Payload, project: str) -> str | None:
-    """What the longest rule that holds for a folder says."""
-    where = os.path.realpath(project)
-    found, longest = None, -1
+    """The trust level of a folder: that of the longest rule for it."""
+    own_path = os.path.realpath(project)
+    longest_level, longest = None, -1
     for folder, level in rules.items():
         if level not in ("TRUST_FOLDER", "TRUST_PARENT", "DO_NOT_TRUST") or "\0" in folder:
             continue
         top = os.path.realpath(os.path.dirname(folder) if level == "TRUST_PARENT" else folder)
-        inside = where == top or where.startswith(top.rstrip(os.sep) + os.sep)
+        inside = own_path == top or own_path.startswith(top.rstrip(os.sep) + os.sep)
         if inside and len(folder) > longest:
-            found, longest = str(level), len(folder)
-    return found
+            longest_level, longest = str(level), len(folder)
+    return longest_level
 
 
 def _read(path: str) -> Payload:

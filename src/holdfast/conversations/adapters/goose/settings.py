@@ -1,6 +1,6 @@
 """Holdfast as a plugin of Goose: a directory of its own below `.agents/plugins`, which Goose finds by itself.
 
-The directory is that of "Open Plugins" and not of Goose alone; whoever else reads it one day runs the same commands.
+The directory belongs to "Open Plugins", not to Goose alone; other programs that read it would run the same commands.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holdfast.core.canonical import Json
 from holdfast.workspace.agent_dirs import AgentDirs
 
 PLUGIN: Final = "holdfast"
-# Before a tool only what begins something: everything else is told after it. Nothing is ever held up by a hook that
-# says nothing.
+# Before a tool only what begins something: everything else is reported after it. A hook without output blocks
+# nothing.
 BEFORE: Final = "(^|__)(delegate|subagent)$"
 HOOKS: Final[dict[str, Manner]] = {
     "SessionStart": "ask",
@@ -36,7 +36,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "Stop": "stir",
     "SessionEnd": "stir",
 }
-PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
+TIMEOUTS: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
 _ROOT: Final = "GOOSE_PATH_ROOT"
 
 
@@ -63,19 +63,19 @@ class GooseSettings:
         )
 
     def server(self, *_: object, **__: object) -> None:
-        return None  # its servers stand in YAML, among everything else it is told
+        return None  # its servers are in a YAML file, among all its other settings
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-        found: list[str] = []
+        obstacles: list[str] = []
         path = _disabling(places)
         if path is not None:
-            found.append(f"{path} disables the plugin {PLUGIN}: remove it from disabledPlugins.")
+            obstacles.append(f"{path} disables the plugin {PLUGIN}: remove it from disabledPlugins.")
         config = os.path.join(_config(places), "config.yaml")
         if _switched_off(config, plugin(places, scope)):
-            found.append(f"{config} disables the plugin {PLUGIN}: set enabled to true under plugins.")
+            obstacles.append(f"{config} disables the plugin {PLUGIN}: set enabled to true under plugins.")
         if places.system == "win32":
-            found.append("Goose runs hooks with sh: have the one of Git for Windows on the PATH.")
-        return tuple(found)
+            obstacles.append("Goose runs hooks with sh: put that of Git for Windows on the PATH.")
+        return tuple(obstacles)
 
 
 def plugin(places: AgentDirs, scope: Scope) -> str:
@@ -86,25 +86,25 @@ def plugin(places: AgentDirs, scope: Scope) -> str:
 
 
 def data(places: AgentDirs) -> str:
-    """Where Goose keeps what it remembers."""
-    return _apart(places, "data") or places.data("goose")
+    """Where Goose keeps its data."""
+    return _custom_directory(places, "data") or places.data("goose")
 
 
 def _config(places: AgentDirs) -> str:
-    return _apart(places, "config") or places.config("goose")
+    return _custom_directory(places, "config") or places.config("goose")
 
 
-def _apart(places: AgentDirs, what: str) -> str | None:
-    """Where it is when it is not where XDG has it: below a root that is named, or on Windows."""
+def _custom_directory(places: AgentDirs, name: str) -> str | None:
+    """A directory that is not where XDG has it: below a root that a variable names, or on Windows."""
     if places.environ.get(_ROOT, "").strip():
-        return os.path.join(places.under(_ROOT), what)
+        return os.path.join(places.under(_ROOT), name)
     if places.system == "win32":
-        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Block", "goose", what)
+        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Block", "goose", name)
     return None
 
 
 def _rule(event: str, manner: Manner, command: Command) -> dict[str, Json]:
-    action: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": PATIENCE[manner]}
+    action: dict[str, Json] = {"type": "command", "command": command(manner), "timeout": TIMEOUTS[manner]}
     matcher: dict[str, Json] = {"matcher": BEFORE} if event == "PreToolUse" else {}
     return matcher | {"hooks": [action]}
 
@@ -114,7 +114,7 @@ def _written(value: dict[str, Json]) -> bytes:
 
 
 def _disabling(places: AgentDirs) -> str | None:
-    """The settings file that disables the plugin: of all that name it, the nearest decides."""
+    """The settings file that disables the plugin: the nearest that names it decides."""
     for path in (
         places.in_project(".config", "goose", "settings.local.json"),
         places.in_project(".config", "goose", "settings.json"),
@@ -129,11 +129,11 @@ def _disabling(places: AgentDirs) -> str | None:
 
 
 def _switched_off(path: str, top: str) -> bool:
-    """Whether Goose's own list of plugins, by their directories, has this one switched off."""
+    """Whether Goose's own list of plugins has this one, by its directory, switched off."""
     written = content(path)
     if b"plugins" not in written:
         return False
-    from ruamel.yaml import YAML  # slow to load, and few have plugins there
+    from ruamel.yaml import YAML  # slow to load, and few people have plugins there
     from ruamel.yaml.error import YAMLError
 
     try:

@@ -1,4 +1,4 @@
-"""Where opencode finds Holdfast: a plugin of our own among its plugins, with the command lines written into it."""
+"""opencode's settings: a plugin of our own among its plugins, with the command lines written into it."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class OpencodeSettings:
         return places.data("opencode"), places.config("opencode"), places.in_project(".opencode")
 
     def changes(self, places: AgentDirs, scope: Scope, command: Command) -> tuple[SettingsChange, ...]:
-        return (SettingsChange(plugin(places, scope), content=written(command)),)
+        return (SettingsChange(plugin(places, scope), content=render_plugin(command)),)
 
     def server(self, places: AgentDirs, scope: Scope, server: Server) -> SettingsChange | None:
         entry: dict[str, Json] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
-        # The first line it would otherwise add by itself, to a file that it did not make.
+        # opencode would otherwise add the first line by itself.
         entries = (SettingsEntry(("$schema",), _SCHEMA, only=True), SettingsEntry(("mcp", NAME), entry, only=True))
         return SettingsChange(config(places, scope), entries)
 
     def obstacles(self, places: AgentDirs, scope: Scope) -> tuple[str, ...]:
-        found = []
+        obstacles = []
         if _is_set(places, "OPENCODE_PURE"):
-            found.append("OPENCODE_PURE is set, so opencode loads no plugins: take it out of the environment.")
+            obstacles.append("OPENCODE_PURE is set, so opencode loads no plugins: remove it from the environment.")
         if scope == "project" and _is_set(places, "OPENCODE_DISABLE_PROJECT_CONFIG"):
-            found.append(
-                "OPENCODE_DISABLE_PROJECT_CONFIG is set, so opencode passes over what a project brings: "
-                "take it out of the environment, or connect for the user."
+            obstacles.append(
+                "OPENCODE_DISABLE_PROJECT_CONFIG is set, so opencode ignores the project's settings: "
+                "remove it from the environment, or connect for the user."
             )
-        return tuple(found)
+        return tuple(obstacles)
 
 
 def plugin(places: AgentDirs, scope: Scope) -> str:
@@ -53,17 +53,17 @@ def plugin(places: AgentDirs, scope: Scope) -> str:
 
 
 def config(places: AgentDirs, scope: Scope) -> str:
-    """The settings of a scope, in whichever of their names they are there."""
+    """The settings file of a scope, by whichever of its names exists."""
     top = places.config("opencode") if scope == "user" else places.project
-    usual, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
-    return other if os.path.lexists(other) and not os.path.lexists(usual) else usual
+    default, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
+    return other if os.path.lexists(other) and not os.path.lexists(default) else default
 
 
-def written(command: Command) -> bytes:
-    """The plugin with its command lines, each as a JSON string: whatever is in them stays text."""
+def render_plugin(command: Command) -> bytes:
+    """The plugin with its command lines as JSON strings: whatever is in them stays text."""
     lines: dict[str, str] = {f'"@{manner}@"': json.dumps(command(manner)) for manner in get_args(Manner)}
     text = files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
-    return re.sub('"@[a-z]+@"', lambda found: lines[found[0]], text).encode()
+    return re.sub('"@[a-z]+@"', lambda match: lines[match[0]], text).encode()
 
 
 def _is_set(places: AgentDirs, variable: str) -> bool:
