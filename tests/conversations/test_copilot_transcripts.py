@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.conversations.adapters.copilot.transcript import READER, workspace
+from holdfast.conversations.adapters.copilot.transcript import READER, read_workspace
 from holdfast.conversations.adapters.transcript import Transcript, TranscriptSource
 from holdfast.conversations.signals import AgentBegan, AgentEnded, Compacted, Edited, Limited, Measured, Prompted, Ran
 from holdfast.workspace.agent_dirs import AgentDirs
@@ -194,5 +194,5 @@ def test_what_stands_beside(tmp_path: Path) -> None:
     """Plain entries are read in all their spellings; what is no entry, or no file, is nothing."""
     path = tmp_path / "workspace.yaml"
     path.write_bytes(b'name: "a \\"b\\""\r\ncwd: \xff\nbranch: null\n  deeper: x\nsummary: |-\n  long\nodd\n')
-    assert workspace(str(path)) == {"name": 'a "b"', "cwd": "\ufffd"}
-    assert workspace(str(tmp_path)) == {}
+    assert read_workspace(str(path)) == {"name": 'a "b"', "cwd": "\ufffd"}
+    assert read_workspace(str(tmp_path)) == {}

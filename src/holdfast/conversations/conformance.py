@@ -1,12 +1,11 @@
-"""The suite every adapter passes: derive from `AgentConformance`, name the agent, add its payloads; pytest does
-the rest.
+"""The test suite that every adapter passes: derive from `AgentConformance`, name the agent, add its payloads.
 
     class TestMine(AgentConformance):
         agent = mine.AGENT
-        samples = samples_in("tests/capture/payloads/mine")
+        samples = samples_in("tests/conversations/payloads/mine")
 
-A sample is a file `{"event": …, "payload": …, "origin": "recorded" | "documented"}`; its `signals`, if it has any,
-are what must be heard, each by its `kind` and some of its fields. `"conversation": null` says that it is of none.
+A sample is a file `{"event": …, "payload": …, "origin": "recorded" | "documented"}`. Its `signals`, if it has any,
+are expected, each by its `kind` and some of its fields. `"conversation": null` says that it belongs to no conversation.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from holdfast.core.canonical import Json
 from holdfast.core.decode import decodable
 from holdfast.core.failures import CATEGORIES
 
-LONGEST = 10_000  # characters; beyond it agents cut answers or put them elsewhere
+MAX_REPLY_LENGTH = 10_000  # characters; agents cut longer answers or put them elsewhere
 UNKNOWN = "fieldOfTheYear2040"
 HOSTILE: Sequence[Json] = (
     None, True, 0, -1, 10**30, 1e308, "", " ", "../..", "a\0b", "\ud800", "\x1b[2J", "x" * 1_000_000, [], {},
     [[[[]]]], [None], {"": {}}, {"a": [{"b": None}]}, "--version", "$(reboot)", "C:\\", "/etc/passwd", "\n",
 )  # fmt: skip
 
-# Fields that carry somebody's words, by the names that agents have given them so far.
-SPOKEN: Sequence[str] = (
+# Names of fields that carry somebody's words, in any agent so far.
+PRIVATE_FIELDS: Sequence[str] = (
     "prompt", "initial_prompt", "transformedPrompt", "message", "messages", "finalMessage", "last_assistant_message",
     "text", "outputText", "content", "contents", "newContent", "response", "prompt_response", "tool_response",
     "llm_request", "llm_response", "reply", "answers", "questions", "tool_input", "toolArgs", "command_args", "args",
@@ -54,29 +53,31 @@ FORMS: Sequence[Json] = (CANARY, [CANARY], {"a": [{"b": CANARY}]})
 
 
 class Sample(NamedTuple):
-    """A payload as an agent hands it over, and what is to be heard in it."""
+    """A payload as an agent passes it, and the signals expected from it."""
 
     name: str
     event: str
     payload: dict[str, Json]
     signals: tuple[dict[str, Json], ...] | None = None
     conversation: str | None = None
-    of_none: bool = False
+    has_no_conversation: bool = False
 
 
 def samples_in(directory: str) -> list[Sample]:
-    """The samples of an agent, by the name of their files."""
-    found = []
+    """The samples of an agent, sorted by file name."""
+    samples = []
     for name in sorted(os.listdir(directory)):
         if not name.endswith(".json"):
             continue
         with open(os.path.join(directory, name), encoding="utf-8") as file:
-            read = json.load(file)
-        assert read["origin"] in ("recorded", "documented"), name
-        signals = tuple(read["signals"]) if "signals" in read else None
-        none = "conversation" in read and read["conversation"] is None
-        found.append(Sample(name[:-5], read["event"], read["payload"], signals, read.get("conversation"), none))
-    return found
+            fields = json.load(file)
+        assert fields["origin"] in ("recorded", "documented"), name
+        signals = tuple(fields["signals"]) if "signals" in fields else None
+        none = "conversation" in fields and fields["conversation"] is None
+        samples.append(
+            Sample(name[:-5], fields["event"], fields["payload"], signals, fields.get("conversation"), none)
+        )
+    return samples
 
 
 # Every character, lone surrogates and controls among them.
@@ -93,158 +94,160 @@ class AgentConformance:
     agent: ClassVar[Adapter]
     samples: ClassVar[Sequence[Sample]]
 
-    # ── what is heard ────────────────────────────────────────────────────────────────────────────────────
+    # ── samples ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def test_it_has_samples_of_everything_it_answers(self) -> None:
-        """There is a sample of each event that is answered, and one beside them."""
+    def test_samples_cover_answered_events(self) -> None:
+        """There is a sample of each event that is answered, and of at least one that is not."""
         assert self.agent.asking <= {sample.event for sample in self.samples}
         assert len({sample.event for sample in self.samples}) > len(self.agent.asking)
 
-    def test_every_sample_is_heard(self) -> None:
-        """A sample is of one conversation, under the program's own name of the event, and says what it should."""
+    def test_samples_give_expected_signals(self) -> None:
+        """A sample belongs to one conversation, has the program's own name of the event, and gives its signals."""
         for sample in self.samples:
-            heard = self.agent.parse(copy.deepcopy(sample.payload))
-            if sample.of_none:
-                assert heard is None, sample.name
+            event = self.agent.parse(copy.deepcopy(sample.payload))
+            if sample.has_no_conversation:
+                assert event is None, sample.name
                 continue
-            assert heard is not None, sample.name
-            self._is_sound(heard)
-            assert heard.event == sample.event, sample.name
+            assert event is not None, sample.name
+            self._check_event(event)
+            assert event.event == sample.event, sample.name
             if sample.conversation is not None:
-                assert heard.conversation == sample.conversation, sample.name
-            assert heard.conversation in _texts(sample.payload), sample.name
+                assert event.conversation == sample.conversation, sample.name
+            assert event.conversation in _texts(sample.payload), sample.name
             if sample.signals is not None:
-                assert _missing(heard, sample.signals) == [], sample.name
+                assert _missing_signals(event, sample.signals) == [], sample.name
 
-    def test_samples_hold_nothing_unknown(self) -> None:
+    def test_samples_have_no_unknown_fields(self) -> None:
         """Every field of a known event is known: kept as a signal, or left out on purpose."""
         for sample in self.samples:
-            heard = self.agent.parse(sample.payload)
-            if heard is not None and heard.signals:
-                assert heard.rest == {}, sample.name
+            event = self.agent.parse(sample.payload)
+            if event is not None and event.signals:
+                assert event.rest == {}, sample.name
 
-    def test_hearing_changes_nothing(self) -> None:
-        """A payload is as it was after it was heard, and heard the same again."""
+    def test_parsing_changes_no_payload(self) -> None:
+        """A payload is unchanged after it was parsed, and gives the same event again."""
         for sample in self.samples:
             payload = copy.deepcopy(sample.payload)
             first = self.agent.parse(payload)
             assert payload == sample.payload
             assert self.agent.parse(payload) == first, sample.name
 
-    def test_what_answers_are_given_to_is_an_occasion(self) -> None:
+    def test_occasions_are_answered_events(self) -> None:
         """Only events that may be answered are occasions."""
-        for heard in self._heard():
-            assert heard.occasion is None or heard.event in self.agent.asking
+        for event in self._events():
+            assert event.occasion is None or event.event in self.agent.asking
 
     # ── hostile input ────────────────────────────────────────────────────────────────────────────────────
 
-    def test_a_field_may_be_missing(self) -> None:
-        """Without any one of its fields, at any depth, a payload is still heard or refused, never an error."""
+    def test_missing_field_raises_nothing(self) -> None:
+        """Without any one of its fields, at any depth, a payload gives an event or None, never an error."""
         for sample in self.samples:
             for changed in _without(sample.payload):
-                self._survives(changed)
+                self._check_parse(changed)
 
     @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
-    def test_a_field_may_hold_anything(self, value: Json) -> None:
+    def test_hostile_field_raises_nothing(self, value: Json) -> None:
         """With something hostile in any one of its fields, at any depth, nothing is raised."""
         for sample in self.samples:
             for changed in _with(sample.payload, value):
-                self._survives(changed)
+                self._check_parse(changed)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors], deadline=None)
     @given(st.data())
-    def test_any_json_in_any_field(self, data: st.DataObject) -> None:
-        """A payload with several of its fields exchanged for any JSON is heard or refused."""
+    def test_any_json_in_any_field_raises_nothing(self, data: st.DataObject) -> None:
+        """A payload with several of its fields replaced by any JSON gives an event or None."""
         sample = data.draw(st.sampled_from(list(self.samples)))
         payload = dict(sample.payload)
         for name in data.draw(st.lists(st.sampled_from(sorted(payload)), max_size=4)):
             payload[name] = data.draw(_VALUES)
-        self._survives(payload)
+        self._check_parse(payload)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors], deadline=None)
     @given(st.data())
-    def test_any_json_at_all(self, data: st.DataObject) -> None:
-        """Any object is heard or refused."""
-        self._survives(data.draw(st.dictionaries(st.text(max_size=20), _VALUES, max_size=6)))
-        self._survives({})
+    def test_any_json_raises_nothing(self, data: st.DataObject) -> None:
+        """Any object gives an event or None."""
+        self._check_parse(data.draw(st.dictionaries(st.text(max_size=20), _VALUES, max_size=6)))
+        self._check_parse({})
 
     # ── nothing is lost ──────────────────────────────────────────────────────────────────────────────────
 
-    def test_an_unknown_event_is_kept(self) -> None:
-        """All fields of an event nobody knows are kept but for anybody's words, and nothing is made of it."""
+    def test_unknown_event_is_kept(self) -> None:
+        """All fields of an unknown event are kept, except private ones, and it gives no signals."""
         for sample in self.samples:
             payload = _renamed(sample.payload, sample.event, "EventOfTheYear2040")
-            if payload is None or sample.of_none:
+            if payload is None or sample.has_no_conversation:
                 continue
-            heard = self.agent.parse({**payload, UNKNOWN: [1]})
-            assert heard is not None, sample.name
-            assert heard.signals == ()
-            assert heard.occasion is None
-            assert heard.rest[UNKNOWN] == [1]
-            lost = set(payload) - set(heard.rest)
+            event = self.agent.parse({**payload, UNKNOWN: [1]})
+            assert event is not None, sample.name
+            assert event.signals == ()
+            assert event.occasion is None
+            assert event.rest[UNKNOWN] == [1]
+            lost = set(payload) - set(event.rest)
             assert all(_is_address(name) or is_private(name) for name in lost), (sample.name, lost)
 
-    def test_an_unknown_field_is_kept(self) -> None:
-        """A field that a known event did not have before is kept beside what is understood."""
+    def test_unknown_field_is_kept(self) -> None:
+        """A new field of a known event is kept in addition to its signals."""
         for sample in self.samples:
             before = self.agent.parse(sample.payload)
-            heard = self.agent.parse({**sample.payload, UNKNOWN: {"a": 1}})
+            event = self.agent.parse({**sample.payload, UNKNOWN: {"a": 1}})
             if before is not None:
-                assert heard is not None
-                assert heard.rest == {**before.rest, UNKNOWN: {"a": 1}}, sample.name
-                assert heard.signals == before.signals
+                assert event is not None
+                assert event.rest == {**before.rest, UNKNOWN: {"a": 1}}, sample.name
+                assert event.signals == before.signals
 
-    def test_words_are_never_kept_as_unknown_fields(self) -> None:
-        """What somebody said, wrote or printed is never among the unknown fields, in whatever event and form."""
+    def test_private_words_are_never_kept(self) -> None:
+        """What somebody wrote or a tool printed is never among the unknown fields, in any event and form."""
         for sample in self.samples:
             other = _renamed(sample.payload, sample.event, "EventOfTheYear2040") or {}
             for payload, words in product((sample.payload, other), FORMS):
-                for spoken in _speaking(payload, words):
-                    heard = self.agent.parse(spoken)
-                    assert heard is None or CANARY not in _texts(heard.rest), (sample.name, heard.event)
+                for spoken in _with_words(payload, words):
+                    event = self.agent.parse(spoken)
+                    assert event is None or CANARY not in _texts(event.rest), (sample.name, event.event)
 
     def test_equal_payloads_have_equal_marks(self) -> None:
-        """The same event through two configurations has one mark; two events that have one are told apart by it."""
+        """The same event through two configurations has one mark; two events with marks have different ones."""
         marks: dict[tuple[str, str], Payload] = {}
         for sample in self.samples:
-            heard = self.agent.parse(sample.payload)
+            event = self.agent.parse(sample.payload)
             again = self.agent.parse(copy.deepcopy(sample.payload))
-            if heard is None or again is None or not heard.mark:
+            if event is None or again is None or not event.mark:
                 continue
-            assert heard.mark == again.mark
-            assert len(heard.mark) <= 1_000
-            other = marks.setdefault((heard.conversation, heard.mark), sample.payload)
-            assert other == sample.payload, f"{sample.name}: {heard.mark}"
+            assert event.mark == again.mark
+            assert len(event.mark) <= 1_000
+            other = marks.setdefault((event.conversation, event.mark), sample.payload)
+            assert other == sample.payload, f"{sample.name}: {event.mark}"
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def test_no_answer_is_no_output(self) -> None:
-        """Where there is nothing to say, nothing is printed and the code is 0, for whatever event."""
+    def test_empty_answer_prints_nothing(self) -> None:
+        """An empty answer prints nothing and exits with 0, for any event."""
         for event in [*self.agent.asking, *(sample.event for sample in self.samples), "EventOfTheYear2040", ""]:
             reply = self.agent.reply(HookAnswer(), event)
             assert (reply.stderr, reply.code) == ("", 0)
             assert reply.stdout.strip() in ("", "{}")
 
     def test_other_events_are_not_answered(self) -> None:
-        """What cannot be answered gets no answer."""
+        """Events that cannot be answered get no answer."""
         for sample in self.samples:
             if sample.event not in self.agent.asking:
                 reply = self.agent.reply(HookAnswer(context="facts", say="a word", notify=True), sample.event)
                 assert reply.stdout.strip() in ("", "{}"), sample.event
 
-    def test_facts_reach_the_agent(self) -> None:
-        """Where a conversation opens, the facts are in what is printed."""
-        starts = {heard.event for heard in self._heard() if heard.occasion == "start"}
+    def test_context_reaches_the_agent(self) -> None:
+        """Where a conversation opens, the context is printed."""
+        starts = {event.event for event in self._events() if event.occasion == "start"}
         for event in starts:
-            assert "forty-two carts" in self._checked(self.agent.reply(HookAnswer(context="forty-two carts"), event))
+            assert "forty-two carts" in self._check_reply(
+                self.agent.reply(HookAnswer(context="forty-two carts"), event)
+            )
 
     def test_long_answers_are_cut(self) -> None:
-        """However much there is to say, and in whatever characters, it fits and can be read."""
+        """However long the answer is, and whatever characters it has, it fits and can be read."""
         for event in self.agent.asking:
             for letter in ("word\n", '"\\', "🙂", "{"):
                 long = letter * 100_000
                 for answer in (HookAnswer(context=long), HookAnswer(context=long, say=long, notify=True, block=long)):
-                    self._checked(self.agent.reply(answer, event))
+                    self._check_reply(self.agent.reply(answer, event))
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors], deadline=None)
     @given(st.text(st.characters(), max_size=200), st.text(st.characters(), max_size=80), st.booleans())
@@ -252,46 +255,46 @@ class AgentConformance:
         """Control characters of recorded text never reach a terminal."""
         hidden = f"\x1b]0;x\x07{context}\x9b2J"
         for event in self.agent.asking:
-            self._checked(self.agent.reply(HookAnswer(context=hidden, say=say + hidden, notify=notify), event))
-            self._checked(self.agent.reply(HookAnswer(block=hidden, say=hidden, notify=notify), event))
+            self._check_reply(self.agent.reply(HookAnswer(context=hidden, say=say + hidden, notify=notify), event))
+            self._check_reply(self.agent.reply(HookAnswer(block=hidden, say=hidden, notify=notify), event))
 
-    # ── means ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── helpers ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _heard(self) -> Iterator[HookEvent]:
+    def _events(self) -> Iterator[HookEvent]:
         for sample in self.samples:
-            heard = self.agent.parse(sample.payload)
-            if heard is not None:
-                yield heard
+            event = self.agent.parse(sample.payload)
+            if event is not None:
+                yield event
 
-    def _survives(self, payload: Payload) -> None:
-        heard = self.agent.parse(payload)
-        if heard is not None:
-            self._is_sound(heard)
+    def _check_parse(self, payload: Payload) -> None:
+        event = self.agent.parse(payload)
+        if event is not None:
+            self._check_event(event)
 
-    def _is_sound(self, heard: HookEvent) -> None:
-        assert heard.agent in NAMES
-        assert 0 < len(heard.conversation) <= 200
-        assert heard.conversation.isprintable()
-        assert type(heard.event) is str
-        assert heard.cwd is None or type(heard.cwd) is str
-        assert type(heard.rest) is dict
-        if heard.resume is not None:
-            words = shlex.split(heard.resume)
-            assert any(word == heard.conversation or word.endswith(f"={heard.conversation}") for word in words)
-            assert not heard.conversation.startswith("-") or heard.conversation not in words
-            assert "\n" not in heard.resume
-        for signal in heard.signals:
-            # Holds what its type says: decoding what it was encoded to checks every field.
+    def _check_event(self, event: HookEvent) -> None:
+        assert event.agent in NAMES
+        assert 0 < len(event.conversation) <= 200
+        assert event.conversation.isprintable()
+        assert type(event.event) is str
+        assert event.cwd is None or type(event.cwd) is str
+        assert type(event.rest) is dict
+        if event.resume is not None:
+            words = shlex.split(event.resume)
+            assert any(word == event.conversation or word.endswith(f"={event.conversation}") for word in words)
+            assert not event.conversation.startswith("-") or event.conversation not in words
+            assert "\n" not in event.resume
+        for signal in event.signals:
+            # Decoding the encoded signal checks the type of every field.
             try:
                 encoded = msgspec.json.encode(signal)
             except (UnicodeEncodeError, ValueError):
-                continue  # a lone surrogate; whoever records it takes care of that
+                continue  # a lone surrogate; recording replaces it
             msgspec.json.decode(encoded, type=decodable(type(signal)))
             assert getattr(signal, "category", "logical") in CATEGORIES
 
-    def _checked(self, reply: Reply) -> str:
-        """The reply's output, once it is known to be harmless."""
-        assert len(reply.stdout) < LONGEST
+    def _check_reply(self, reply: Reply) -> str:
+        """The reply's output, after checking that it is harmless."""
+        assert len(reply.stdout) < MAX_REPLY_LENGTH
         reply.stdout.encode()
         reply.stderr.encode()
         texts: Iterator[str] = iter([reply.stdout])
@@ -300,13 +303,13 @@ class AgentConformance:
             sequence = json.loads(reply.stdout).get("terminalSequence")
             if sequence is not None:
                 assert sequence.startswith("\x1b]")
-                assert _harmless(sequence[2:].rstrip("\x07"))
+                assert _is_harmless(sequence[2:].rstrip("\x07"))
         for text in [*texts, reply.stderr]:
-            assert _harmless(text), repr(text[:80])
+            assert _is_harmless(text), repr(text[:80])
         return reply.stdout
 
 
-def _harmless(text: str) -> bool:
+def _is_harmless(text: str) -> bool:
     return not any(unicodedata.category(name) == "Cc" and name not in "\n\t" for name in text)
 
 
@@ -324,25 +327,25 @@ def _texts(value: Json, apart: str | None = None) -> Iterator[str]:
                 yield from _texts(item, apart)
 
 
-def _missing(heard: HookEvent, wanted: Sequence[dict[str, Json]]) -> list[Json]:
-    """Those of the wanted signals that were not heard."""
-    said = [{"kind": type(signal).__name__, **msgspec.to_builtins(signal)} for signal in heard.signals]
-    return [entry for entry in wanted if not any(_covers(there, entry) for there in said)]
+def _missing_signals(event: HookEvent, wanted: Sequence[dict[str, Json]]) -> list[Json]:
+    """The wanted signals that the event does not have."""
+    signals = [{"kind": type(signal).__name__, **msgspec.to_builtins(signal)} for signal in event.signals]
+    return [entry for entry in wanted if not any(_covers(signal, entry) for signal in signals)]
 
 
-def _covers(there: Json, wanted: Json) -> bool:
+def _covers(value: Json, wanted: Json) -> bool:
     if type(wanted) is dict:
-        return type(there) is dict and all(
-            name in there and _covers(there[name], item) for name, item in wanted.items()
+        return type(value) is dict and all(
+            name in value and _covers(value[name], item) for name, item in wanted.items()
         )
     if type(wanted) is list:
-        some = there if type(there) in (list, tuple) else None
+        some = value if type(value) in (list, tuple) else None
         return isinstance(some, (list, tuple)) and len(some) == len(wanted) and all(map(_covers, some, wanted))
-    return there == wanted
+    return value == wanted
 
 
-def _places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Ways to everything in it, down to the fourth level: beyond, payloads hold what people wrote."""
+def _paths(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths to everything in it, down to the fourth level: below that, payloads hold what people wrote."""
     steps: list[tuple[str | int, Json]] = []
     if type(value) is dict:
         steps = list(value.items())
@@ -351,12 +354,12 @@ def _places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
     for step, item in steps:
         yield (*path, step)
         if len(path) < 3:
-            yield from _places(item, (*path, step))
+            yield from _paths(item, (*path, step))
 
 
 def _copies(payload: dict[str, Json]) -> Iterator[tuple[dict[str, Json], Any, str | int]]:
-    """A copy for each place, what holds the place, and its name there. As hearing changes nothing, most is shared."""
-    for path in _places(payload):
+    """A copy for each path, the container at its end, and the name in it. Parsing changes nothing: most is shared."""
+    for path in _paths(payload):
         copied = dict(payload)
         holder: Any = copied
         for step in path[:-1]:
@@ -378,22 +381,22 @@ def _with(payload: dict[str, Json], value: Json, *, private: bool = False) -> It
             yield changed
 
 
-def _speaking(payload: dict[str, Json], words: Json) -> Iterator[dict[str, Json]]:
-    """The payload with words in each field that may carry some: its own, those of all dialects, and below others."""
+def _with_words(payload: dict[str, Json], words: Json) -> Iterator[dict[str, Json]]:
+    """The payload with words in each private field: its own, those of all dialects, and nested ones."""
     yield from _with(payload, words, private=True)
-    dialects: dict[str, Json] = dict.fromkeys(SPOKEN, words)
+    dialects: dict[str, Json] = dict.fromkeys(PRIVATE_FIELDS, words)
     below: dict[str, Json] = {UNKNOWN: [{"a": dialects}]}
     yield from ({**dialects, **payload}, {**payload, **dialects}, {**payload, **below})
 
 
 def _renamed(payload: dict[str, Json], event: str, name: str) -> dict[str, Json] | None:
-    """The payload as one of another event, where a field of it names the event."""
+    """The payload under another event's name, if a field names its event."""
     fields = [field for field, value in payload.items() if value == event]
     return {**payload, **dict.fromkeys(fields, name)} if fields else None
 
 
 def _is_address(name: str) -> bool:
-    """Fields that every payload has and that are kept elsewhere: which conversation, and where it is."""
+    """Whether a field, which every payload has, is kept elsewhere: the conversation and its directory."""
     plain = name.lower().replace("_", "")
     return plain in (
         "sessionid", "conversationid", "taskid", "cwd", "workingdir", "workingdirectory", "transcriptpath",

@@ -12,7 +12,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.machine.os_errors import display_path
 
-DEEPEST: Final = 100
+MAX_DEPTH: Final = 100
 _BLANK: Final = re.compile(r"[ \t\r\n]*+")
 _COMMENT: Final = re.compile(r"//[^\r\n]*+|/\*.*?\*/", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
@@ -127,7 +127,7 @@ class JsonText:
         node = JsonNode(self._at)
         first = self.text[self._at : self._at + 1]
         if first in ("{", "["):
-            if depth > DEEPEST:
+            if depth > MAX_DEPTH:
                 raise self._wrong("it is nested too deeply")
             self._container(node, first, depth)
         elif first == '"':
@@ -142,11 +142,11 @@ class JsonText:
         return node
 
     def _string(self) -> str:
-        found = _STRING.match(self.text, self._at)
-        if found is None:
+        match = _STRING.match(self.text, self._at)
+        if match is None:
             raise self._wrong("a text has no end on its line, or a character that cannot stand there")
-        self._step(found.end())
-        return str(json.loads(found.group()))
+        self._step(match.end())
+        return str(json.loads(match.group()))
 
     def _container(self, node: JsonNode, opening: str, depth: int) -> None:
         closing = "}" if opening == "{" else "]"

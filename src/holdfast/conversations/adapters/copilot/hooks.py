@@ -1,5 +1,6 @@
-"""What Copilot's tools mean, by its own names and by those of Claude Code, under which it speaks to hooks of that
-dialect. What it is given differs by the tool's name alone; what comes of it is text for the model.
+"""Copilot's hooks and tools, under its own names and under those of Claude Code, whose dialect it can use.
+
+Inputs differ only by the tool's name; results are text for the model.
 """
 
 from __future__ import annotations
@@ -61,30 +62,30 @@ AFTER: Final[Table] = {
     "Bash": runs,
     "powershell": runs,
     "PowerShell": runs,
-    # Subagents tell of themselves.
+    # Subagents have events of their own.
     "task": active,
     "Agent": active,
     "Task": active,
 }
 BEFORE: Final[Table] = {"ask_user": waits_for_input, "AskUserQuestion": waits_for_input}
 AGENTS: Final = frozenset({"task", "Agent", "Task"})
-_NEW: Final = frozenset({"create", "Write"})
+_WRITES: Final = frozenset({"create", "Write"})
 _SHELLS: Final = frozenset({"bash", "Bash", "powershell", "PowerShell"})
-# At the end of what a command printed.
-_CODE: Final = re.compile(r"exit(?:ed with)? (?:exit )?code:? (\d{1,10})>?\s*\Z")
+# At the end of a command's output.
+_EXIT_CODE: Final = re.compile(r"exit(?:ed with)? (?:exit )?code:? (\d{1,10})>?\s*\Z")
 
 
-def outcome(tool: str, said: str | None) -> Json:
-    """What came of a call, in the words that the meanings know."""
-    if tool in _NEW:
+def outcome(tool: str, text: str | None) -> Json:
+    """The result of a call, in the fields that the meanings know."""
+    if tool in _WRITES:
         return {"type": "create"}  # it refuses to write over a file
     if tool in _SHELLS:
-        code = _CODE.search((said or "")[-200:])
+        code = _EXIT_CODE.search((text or "")[-200:])
         return {"exitCode": int(code[1])} if code else {}
     return {}
 
 
-# Its own names beside Claude Code's; those are what events go by here.
+# Its own names of events, and Claude Code's, which are used here.
 NAMES: Final[dict[str, str]] = {
     "sessionStart": "SessionStart",
     "sessionEnd": "SessionEnd",
@@ -129,7 +130,7 @@ class Copilot:
     title = "Copilot CLI"
     room = 9_500
     notifies = False
-    # What a hook says before a compression is not listened to.
+    # Copilot ignores answers before a compression.
     asking = frozenset(_OCCASIONS)
 
     def parse(self, payload: Payload) -> HookEvent | None:
@@ -147,7 +148,7 @@ class Copilot:
             signals=_signals(event, payload, agent) if known else (),
             cwd=get_text(payload, "cwd"),
             mark=_mark(event, payload, own),
-            # A subagent's prompts are nobody's to answer.
+            # A subagent's prompts are not answered.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
             rest=unknown_fields(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
@@ -158,9 +159,9 @@ class Copilot:
             return Reply()
         if answer.block and event == "UserPromptSubmit":
             return Reply(reply_json({"decision": "block", "reason": answer.block}))
-        # There is no way to the person past the agent.
-        said = "\n\n".join(name for name in (answer.context, answer.say) if name)
-        return Reply(reply_json({"additionalContext": said}))
+        # Only the agent can pass a message on to the person.
+        context = "\n\n".join(text for text in (answer.context, answer.say) if text)
+        return Reply(reply_json({"additionalContext": context}))
 
 
 def resume(conversation: str) -> str | None:
@@ -169,45 +170,45 @@ def resume(conversation: str) -> str | None:
 
 
 def event_of(payload: Payload) -> str:
-    """The event, by Claude Code's name for it; by its fields where it does not say."""
+    """The event, under Claude Code's name; recognised by its fields where it has none."""
     name = get_text(payload, "hook_event_name", "hookName")
     if name is not None:
         return NAMES.get(name, name)[:MAX_ID_LENGTH]
-    told = payload.keys()
-    tool = bool(told & {"toolName", "tool_name"})
-    for meant, found in (
-        ("PostToolUse", bool(told & {"toolResult", "tool_result"})),
-        ("PostToolUseFailure", tool and "error" in told),
-        ("PermissionRequest", bool(told & {"permissionSuggestions", "permission_suggestions"})),
+    fields = payload.keys()
+    tool = bool(fields & {"toolName", "tool_name"})
+    for event, matches in (
+        ("PostToolUse", bool(fields & {"toolResult", "tool_result"})),
+        ("PostToolUseFailure", tool and "error" in fields),
+        ("PermissionRequest", bool(fields & {"permissionSuggestions", "permission_suggestions"})),
         ("PreToolUse", tool),
-        ("UserPromptTransformed", bool(told & {"transformedPrompt", "transformed_prompt"})),
-        ("UserPromptSubmit", "prompt" in told),
-        ("SubagentStop", bool(told & {"agentName", "agent_name"} and told & {"stopReason", "stop_reason"})),
-        ("SubagentStart", bool(told & {"agentName", "agent_name"})),
-        ("Stop", bool(told & {"stopReason", "stop_reason"})),
-        ("SessionStart", "source" in told),
-        ("PreCompact", "trigger" in told),
-        ("Notification", bool(told & {"notification_type", "notificationType"})),
-        ("ErrorOccurred", "error" in told),
-        ("SessionEnd", "reason" in told),
+        ("UserPromptTransformed", bool(fields & {"transformedPrompt", "transformed_prompt"})),
+        ("UserPromptSubmit", "prompt" in fields),
+        ("SubagentStop", bool(fields & {"agentName", "agent_name"} and fields & {"stopReason", "stop_reason"})),
+        ("SubagentStart", bool(fields & {"agentName", "agent_name"})),
+        ("Stop", bool(fields & {"stopReason", "stop_reason"})),
+        ("SessionStart", "source" in fields),
+        ("PreCompact", "trigger" in fields),
+        ("Notification", bool(fields & {"notification_type", "notificationType"})),
+        ("ErrorOccurred", "error" in fields),
+        ("SessionEnd", "reason" in fields),
     ):
-        if found:
-            return meant
+        if matches:
+            return event
     return ""
 
 
 def _conversation(payload: Payload, own: str, agent: str | None) -> str:
-    """What a subagent does comes under its own id; where it belongs stands beside it."""
+    """The conversation: events of a subagent have its own id, and that of the conversation in another field."""
     if agent is None or agent != own:
         return own
     path = get_text(payload, "transcript_path", "transcriptPath")
-    told = _TRANSCRIPT.search(path) if path else None
-    above = told[1] if told else get_text(payload, "parent_agent_id", "parentAgentId")
-    return above if above is not None and len(above) <= MAX_ID_LENGTH and above.isprintable() else own
+    match = _TRANSCRIPT.search(path) if path else None
+    parent = match[1] if match else get_text(payload, "parent_agent_id", "parentAgentId")
+    return parent if parent is not None and len(parent) <= MAX_ID_LENGTH and parent.isprintable() else own
 
 
 def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    # A request for permission is told before anybody is asked, even where everything is allowed: no sign of waiting.
+    # Requests for permission come before anybody is asked, even where everything is allowed: they are no waiting.
     match event:
         case "SessionStart":
             return (Opened(how="resume" if payload.get("source") == "resume" else "startup"),)
@@ -216,13 +217,13 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
             return _tool(event, payload, agent)
         case "Notification":
-            what = _WAITING.get(get_text(payload, "notification_type", "notificationType") or "")
-            return (Waits(agent=agent, what=what, text=get_text(payload, "message")),) if what else ()
+            waits_for = _WAITING.get(get_text(payload, "notification_type", "notificationType") or "")
+            return (Waits(agent=agent, what=waits_for, text=get_text(payload, "message")),) if waits_for else ()
         case "SubagentStop":
             if agent is None:
                 return (Active(),)
-            said = get_text(payload, "last_assistant_message", "response")
-            return (AgentEnded(agent=agent, type=_type(payload), summary=said),)
+            summary = get_text(payload, "last_assistant_message", "response")
+            return (AgentEnded(agent=agent, type=_type(payload), summary=summary),)
         case "Stop":
             return (Active(agent=agent),) if agent else (Replied(text=get_text(payload, "last_assistant_message")),)
         case "PreCompact":
@@ -238,14 +239,14 @@ def _closed(payload: Payload) -> tuple[AnySignal, ...]:
     closed = Closed(reason=get_text(payload, "reason"))
     if closed.reason != "error":
         return (closed,)
-    return classify(None, _inner(get_text(payload, "error")) or "the turn ended with an error"), closed
+    return classify(None, _inner_message(get_text(payload, "error")) or "the turn ended with an error"), closed
 
 
 def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     text = get_text(payload, "prompt") or ""
     if agent is None:
         return (Prompted(text=text),)
-    # Its beginning says what kind of agent it is; only its prompt says what it is to do.
+    # Its beginning has only its type; its prompt has its task.
     return (AgentBegan(agent=agent, type=_type(payload), task=text or None),)
 
 
@@ -256,7 +257,7 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
         with suppress(ValueError, RecursionError):
             given = json.loads(given)
     result = get_object(payload, "tool_result", "toolResult")
-    said = get_text(result, "text_result_for_llm", "textResultForLlm")
+    text = get_text(result, "text_result_for_llm", "textResultForLlm")
     kind = get_text(result, "result_type", "resultType")
     failed = None
     if event == "PostToolUseFailure":
@@ -266,28 +267,28 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
             or "it failed without a message"
         )
     elif kind in ("failure", "denied", "rejected"):
-        failed = said or f"it was {kind}"
+        failed = text or f"it was {kind}"
     table = BEFORE if event == "PreToolUse" else AFTER
-    return signals_of(tool, given, outcome(tool, said), agent=agent, failed=failed, table=table)
+    return signals_of(tool, given, outcome(tool, text), agent=agent, failed=failed, table=table)
 
 
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     error = get_object(payload, "error")
-    kind, said = get_text(error, "name"), get_text(payload, "error") or get_text(error, "message")
-    met = classify(None if kind == "Error" else kind, _inner(said), agent=agent)
-    # A failed tool is told by the tool, and what Copilot tries again by itself is none yet, but for a limit.
+    kind, message = get_text(error, "name"), get_text(payload, "error") or get_text(error, "message")
+    signal = classify(None if kind == "Error" else kind, _inner_message(message), agent=agent)
+    # A failed tool has an event of its own, and what Copilot tries again by itself is no failure yet, except a limit.
     of_tool = get_text(payload, "errorContext", "error_context") == "tool_execution"
-    again = payload.get("recoverable") is True and type(met) is not Limited
-    return (Active(agent=agent),) if of_tool or again else (met,)
+    again = payload.get("recoverable") is True and type(signal) is not Limited
+    return (Active(agent=agent),) if of_tool or again else (signal,)
 
 
-def _inner(said: str | None) -> str | None:
-    """The sentence in what a service answered, where that is JSON."""
-    if said is not None and said.startswith("{"):
+def _inner_message(text: str | None) -> str | None:
+    """The message in the answer of a service, where that is JSON."""
+    if text is not None and text.startswith("{"):
         with suppress(ValueError, RecursionError):
-            told = json.loads(said[:100_000])
-            return get_text(told if type(told) is dict else {}, "message") or said
-    return said
+            answer = json.loads(text[:100_000])
+            return get_text(answer if type(answer) is dict else {}, "message") or text
+    return text
 
 
 def _type(payload: Payload) -> str:

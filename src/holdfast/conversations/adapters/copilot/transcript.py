@@ -1,5 +1,6 @@
-"""The lines of Copilot's `events.jsonl`, as far as anything is made of them. Only the fields named here are decoded;
-what tools were given and gave back stays bytes until it is known that it matters.
+"""Read Copilot's conversations: `events.jsonl`, and the facts in the `workspace.yaml` next to it.
+
+Only the fields named here are decoded; inputs and results of tools stay bytes until they are known to matter.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from holdfast.core.decode import decodable
 from holdfast.workspace.agent_dirs import AgentDirs
 
 
-class Where(msgspec.Struct, gc=False):
+class CopilotDirectory(msgspec.Struct, gc=False):
     cwd: str | None = None
     branch: str | None = None
 
@@ -53,14 +54,14 @@ class CopilotUsage(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def fresh(self) -> int:
-        """What was sent and was in no cache: all that was sent is counted as one."""
+        """The input that was in no cache: `input_tokens` counts everything that was sent."""
         return max(int(self.input_tokens or 0) - self.cached, 0)
 
 
 class CopilotData(msgspec.Struct, gc=False, rename="camel"):
     # A conversation.
     selected_model: str | None = None
-    context: Where | None = None
+    context: CopilotDirectory | None = None
     cwd: str | None = None
     branch: str | None = None
     new_model: str | None = None
@@ -84,7 +85,7 @@ class CopilotData(msgspec.Struct, gc=False, rename="camel"):
     agent_name: str | None = None
     agent_type: str | None = None
     total_tokens: float | None = None
-    # Trouble and compression.
+    # Errors and compression.
     error_type: str | None = None
     message: msgspec.Raw = NULL
     post_compaction_tokens: float | None = None
@@ -95,7 +96,7 @@ class CopilotRecord(msgspec.Struct, gc=False):
     id: str | None = None
     timestamp: str | None = None
     agent: str | None = msgspec.field(name="agentId", default=None)
-    # Types nobody here knows may use the same words for other things.
+    # In unknown types, the same names may mean something else.
     data: msgspec.Raw = NULL
 
 
@@ -103,16 +104,16 @@ DECODER: Final = msgspec.json.Decoder(decodable(CopilotRecord))
 _DATA: Final = msgspec.json.Decoder(decodable(CopilotData))
 
 
-def data_of(record: CopilotRecord) -> CopilotData | None:
+def _data_of(record: CopilotRecord) -> CopilotData | None:
     return decode(_DATA, record.data)
 
 
-def words(raw: msgspec.Raw) -> str | None:
-    """A text, or the one in an object that says what came of something or what went wrong."""
-    found = decode_any(raw)
-    if type(found) is dict:
-        found = next((found[name] for name in ("content", "message") if name in found), None)
-    return found if type(found) is str and found.strip() else None
+def _text(raw: msgspec.Raw) -> str | None:
+    """A text, or the text in an object with a result or an error."""
+    value = decode_any(raw)
+    if type(value) is dict:
+        value = next((value[name] for name in ("content", "message") if name in value), None)
+    return value if type(value) is str and value.strip() else None
 
 
 _ACTIONS: Final[dict[str, Literal["created", "modified", "deleted"]]] = {
@@ -121,14 +122,14 @@ _ACTIONS: Final[dict[str, Literal["created", "modified", "deleted"]]] = {
 
 
 class _Call(msgspec.Struct, gc=False):
-    """A tool was called, and what came of it is not known yet."""
+    """A tool call whose result is not known yet."""
 
     tool: str
     arguments: msgspec.Raw
     at: int
 
 
-class _Run(msgspec.Struct):
+class _Subagent(msgspec.Struct):
     agent: str
     type: str
     began: int
@@ -152,66 +153,66 @@ class CopilotTranscriptBuilder:
         self._signs: list[int] = []
         self._seen: set[str] = set()
         self._calls: dict[str, _Call] = {}
-        self._runs: dict[str, _Run] = {}  # by the call
+        self._runs: dict[str, _Subagent] = {}  # by the call
         self._used = [0, 0, 0, 0]
-        self._unreckoned = 0  # tokens of answers, from versions that tell no more
+        self._answer_tokens = 0  # of answers, in versions that report nothing else
         self._context: tuple[int, int, str] | None = None
         self._messages = 0
         self._prompts = 0
-        self._hears: dict[str, Callable[[CopilotRecord, CopilotData, int, str], None]] = {
+        self._handlers: dict[str, Callable[[CopilotRecord, CopilotData, int, str], None]] = {
             "session.start": self._start,
             "session.resume": self._start,
-            "session.context_changed": self._moved,
-            "session.model_change": self._switched,
-            "session.title_changed": self._named,
-            "session.usage_record": self._spent,
-            "session.compaction_complete": self._compacted,
-            "session.error": self._failed,
-            "user.message": self._asked,
-            "assistant.message": self._answered,
-            "tool.execution_start": self._called,
-            "tool.execution_complete": self._came,
-            "subagent.started": self._began,
-            "subagent.completed": self._ended,
-            "subagent.failed": self._ended,
+            "session.context_changed": self._set_directory,
+            "session.model_change": self._set_model,
+            "session.title_changed": self._set_title,
+            "session.usage_record": self._add_usage,
+            "session.compaction_complete": self._add_compaction,
+            "session.error": self._add_error,
+            "user.message": self._add_prompt,
+            "assistant.message": self._add_answer,
+            "tool.execution_start": self._add_call,
+            "tool.execution_complete": self._add_result,
+            "subagent.started": self._begin_agent,
+            "subagent.completed": self._end_agent,
+            "subagent.failed": self._end_agent,
         }
 
     def add(self, record: CopilotRecord, number: int) -> None:
-        """A line of the file; a type that is not known says nothing."""
-        hears = self._hears.get(record.type)
+        """Add a line of the file; unknown types say nothing."""
+        handler = self._handlers.get(record.type)
         mark = record.id or f"line{number}"
-        if hears is None or mark in self._seen:
+        if handler is None or mark in self._seen:
             return
         self._seen.add(mark)
-        at, data = parse_timestamp(record.timestamp), data_of(record)
+        at, data = parse_timestamp(record.timestamp), _data_of(record)
         if at is not None and data is not None:
-            hears(record, data, at, mark)
+            handler(record, data, at, mark)
 
     # ── the conversation ─────────────────────────────────────────────────────────────────────────────────
 
     def _start(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if record.agent is not None:
             return
-        where = data.context
-        if where is not None:
-            self.cwd = self.cwd or where.cwd
-            self.branch = where.branch or self.branch
+        context = data.context
+        if context is not None:
+            self.cwd = self.cwd or context.cwd
+            self.branch = context.branch or self.branch
         self._model = data.selected_model or self._model
         self._parent = self._parent or data.detached_from_spawning_parent_session_id
 
-    def _moved(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _set_directory(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         self.branch = data.branch or self.branch
         self.cwd = self.cwd or data.cwd
 
-    def _switched(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _set_model(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if record.agent is None and data.new_model:
             self._model = data.new_model
 
-    def _named(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _set_title(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if record.agent is None and data.title:
             self.title = data.title
 
-    def _spent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+    def _add_usage(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         used = data.usage
         call = used.api_call_id if used is not None else None
         if used is None or (call and f"call {call}" in self._seen):
@@ -226,91 +227,91 @@ class CopilotTranscriptBuilder:
         if record.agent is None and context:
             self._context = (at, context, mark)
 
-    def _compacted(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+    def _add_compaction(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         left = data.post_compaction_tokens
         if record.agent is None and data.success is not False:
             self._emit(at, Compacted(tokens=int(left) if left is not None and left >= 0 else None), mark)
 
-    def _failed(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
-        self._emit(at, classify(data.error_type, words(data.message), agent=record.agent), mark)
+    def _add_error(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+        self._emit(at, classify(data.error_type, _text(data.message), agent=record.agent), mark)
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _asked(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+    def _add_prompt(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         self._messages += 1
-        text, source = words(data.content), decode_any(data.source)
+        text, source = _text(data.content), decode_any(data.source)
         if record.agent is not None:
             return
         self._signs.append(at)
-        # What the program hands to the model by itself names where it comes from.
+        # What the program itself passes to the model has a source.
         if text is None or (type(source) is str and source not in ("", "user")):
             return
-        # What a conversation is about is said at its beginning; the rest is between a person and an agent.
+        # The first prompt says what a conversation is about; the rest is between a person and an agent.
         self._emit(at, Prompted(text=plain(text, MAX_PROMPT_LENGTH) if self._prompts == 0 else ""), mark)
         self._prompts += 1
 
-    def _answered(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _add_answer(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         self._messages += 1
-        self._unreckoned += int(data.output_tokens or 0)
+        self._answer_tokens += int(data.output_tokens or 0)
         if record.agent is None:
             self._signs.append(at)
             self._model = data.model or self._model
 
     # ── tools and subagents ──────────────────────────────────────────────────────────────────────────────
 
-    def _called(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _add_call(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         if data.tool_call_id and data.tool_name:
             self._calls[data.tool_call_id] = _Call(data.tool_name, data.arguments, at)
 
-    def _came(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+    def _add_result(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         call = self._calls.pop(data.tool_call_id or "", None)
-        said = words(data.result)
+        text = _text(data.result)
         if call is None:
             return
-        failed = (words(data.error) or "it failed") if data.success is False else None
+        failed = (_text(data.error) or "it failed") if data.success is False else None
         if call.tool in AGENTS:
             run = self._runs.get(data.tool_call_id or "")
             if run is not None:
-                run.summary = run.summary or said
+                run.summary = run.summary or text
             return
         if call.tool in AFTER or failed is not None:
             signals = signals_of(
-                call.tool, decode_any(call.arguments), outcome(call.tool, said), agent=record.agent, failed=failed,
+                call.tool, decode_any(call.arguments), outcome(call.tool, text), agent=record.agent, failed=failed,
                 call=data.tool_call_id, took_ms=max(at - call.at, 0), table=AFTER,
             )  # fmt: skip
         else:
-            signals = tuple(_edits(decode_any(data.file_edits), record.agent))
+            signals = tuple(_file_edits(decode_any(data.file_edits), record.agent))
         for signal, own in mark_signals(signals, mark):
             self._emit(at, signal, own)
 
-    def _began(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
+    def _begin_agent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:
         call = data.tool_call_id or mark
-        asked = self._calls.get(call)
-        given = decode_any(asked.arguments) if asked is not None else None
+        known_call = self._calls.get(call)
+        given = decode_any(known_call.arguments) if known_call is not None else None
         given = given if type(given) is dict else {}
         task = next(
-            (said for name in ("description", "prompt") if type(said := given.get(name)) is str and said), None
+            (text for name in ("description", "prompt") if type(text := given.get(name)) is str and text), None
         )
-        self._runs[call] = _Run(
+        self._runs[call] = _Subagent(
             record.agent or call, data.agent_type or data.agent_name or "agent", at, task,
             background=given.get("mode") == "background",
         )  # fmt: skip
 
-    def _ended(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+    def _end_agent(self, record: CopilotRecord, data: CopilotData, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
         run = self._runs.get(data.tool_call_id or "")
         if run is None:
             return
         run.ended = at
         run.tokens = int(data.total_tokens) if data.total_tokens is not None and data.total_tokens >= 0 else None
-        run.failed = (words(data.error) or "it failed") if record.type == "subagent.failed" else None
+        run.failed = (_text(data.error) or "it failed") if record.type == "subagent.failed" else None
 
-    # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
+    # ── the transcript ────────────────────────────────────────────────────────────────────────────────────────
 
     def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
         self._signals.append(TimedSignal(at, signal, mark))
 
     def finish(self) -> Transcript | None:
-        """What there is to tell; None when nobody said anything."""
+        """The transcript; None when it has no messages."""
         if not self._signs:
             return None
         for call, run in self._runs.items():
@@ -330,12 +331,12 @@ class CopilotTranscriptBuilder:
         if self._context is not None:
             at, tokens, mark = self._context
             self._emit(at, Measured(tokens=tokens), f"{mark}.context")
-        self._signals.sort(key=lambda told: told.at)
+        self._signals.sort(key=lambda line: line.at)
         return Transcript(
             agent="copilot",
             conversation=self.conversation,
             began=min(self._signs),
-            ended=max([*self._signs, *(told.at for told in self._signals[-1:])]),
+            ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
             cwd=self.cwd,
             branch=self.branch,
             title=self.title,
@@ -345,23 +346,23 @@ class CopilotTranscriptBuilder:
             signals=self._signals,
             signs=sorted(self._signs),
             input_tokens=self._used[0],
-            output_tokens=self._used[1] or self._unreckoned,
+            output_tokens=self._used[1] or self._answer_tokens,
             cache_read_tokens=self._used[2],
             cache_write_tokens=self._used[3],
             messages=self._messages,
         )
 
 
-def _edits(told: Json, agent: str | None) -> list[AnySignal]:
-    """The files that a tool of no table changed, as Copilot itself counted them."""
-    found: list[AnySignal] = []
-    for line in told if type(told) is list else []:
-        path = line.get("path") if type(line) is dict else None
-        kind = line.get("kind") if type(line) is dict else None
+def _file_edits(entries: Json, agent: str | None) -> list[AnySignal]:
+    """The files that a tool in no table changed, as Copilot itself counted them."""
+    edits: list[AnySignal] = []
+    for entry in entries if type(entries) is list else []:
+        path = entry.get("path") if type(entry) is dict else None
+        kind = entry.get("kind") if type(entry) is dict else None
         if type(path) is str and path:
             action = _ACTIONS.get(kind, "modified") if type(kind) is str else "modified"
-            found.append(Edited(agent=agent, path=path, action=action))
-    return found
+            edits.append(Edited(agent=agent, path=path, action=action))
+    return edits
 
 
 _EVENTS: Final = "events.jsonl"
@@ -377,11 +378,11 @@ class CopilotReader:
         for name in list_names(top):
             path = os.path.join(top, name)
             if name.endswith(".jsonl"):
-                if (found := stamp(path)) is not None:
-                    yield TranscriptSource(path, found)
-            elif (found := stamp(os.path.join(path, _EVENTS))) is not None:
+                if (own_stamp := stamp(path)) is not None:
+                    yield TranscriptSource(path, own_stamp)
+            elif (own_stamp := stamp(os.path.join(path, _EVENTS))) is not None:
                 yield TranscriptSource(
-                    os.path.join(path, _EVENTS), f"{found};{stamp(os.path.join(path, _WORKSPACE))}"
+                    os.path.join(path, _EVENTS), f"{own_stamp};{stamp(os.path.join(path, _WORKSPACE))}"
                 )
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
@@ -392,18 +393,18 @@ class CopilotReader:
         for number, record in read_records(source.path, DECODER, problems):
             builder.add(record, number)
         if not alone:
-            beside = workspace(os.path.join(directory, _WORKSPACE))
-            builder.cwd = builder.cwd or beside.get("cwd")
-            builder.branch = builder.branch or beside.get("branch")
-            builder.title = builder.title or beside.get("name") or beside.get("summary")
+            facts = read_workspace(os.path.join(directory, _WORKSPACE))
+            builder.cwd = builder.cwd or facts.get("cwd")
+            builder.branch = builder.branch or facts.get("branch")
+            builder.title = builder.title or facts.get("name") or facts.get("summary")
         yield from with_problems(builder.finish(), problems, self.name, builder.conversation)
 
 
-def workspace(path: str) -> dict[str, str]:
+def read_workspace(path: str) -> dict[str, str]:
     """The plain entries of a `workspace.yaml`: a name and a value on one line, the value perhaps in quotes."""
-    found: dict[str, str] = {}
-    written = content(path) if stamp(path) is not None else b""
-    for line in written.decode("utf-8", "replace").splitlines():
+    entries: dict[str, str] = {}
+    data = content(path) if stamp(path) is not None else b""
+    for line in data.decode("utf-8", "replace").splitlines():
         entry = _LINE.match(line)
         if entry is None:
             continue
@@ -414,8 +415,8 @@ def workspace(path: str) -> dict[str, str]:
         elif value[0] == "'" and value[-1] == "'" and len(value) > 1:
             value = value[1:-1].replace("''", "'")
         if value not in ("null", "~", "|", ">", "|-", ">-"):
-            found[entry[1]] = value
-    return found
+            entries[entry[1]] = value
+    return entries
 
 
 READER: Final = CopilotReader()

@@ -1,6 +1,7 @@
-"""What Goose's tools mean. A tool is named after the extension it belongs to (`developer__shell`), or stands alone in
-versions and extensions that leave the prefix out; only Goose's own extensions are read, another's `write` may be
-anything.
+"""Goose's hooks and tools.
+
+A tool's name begins with the extension it belongs to (`developer__shell`), except in versions and extensions that
+leave the prefix out. Only tools of Goose's own extensions are known: another's `write` may be anything.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ AGENT_TYPE: Final = "subagent"
 
 
 def exchanges(call: ToolCall) -> tuple[AnySignal, ...]:
-    """`edit`: Goose says before and after where others say old and new."""
+    """`edit`: Goose's `before` and `after` are what others call old and new."""
     return edits(call._replace(input=_renamed(call, {"before": "old_string", "after": "new_string"})))
 
 
@@ -46,7 +47,7 @@ def edits_text(call: ToolCall) -> tuple[AnySignal, ...]:
 
 
 def writes_list(call: ToolCall) -> tuple[AnySignal, ...]:
-    """The to-do list, written whole as text with boxes to tick."""
+    """The whole to-do list, as text with checkboxes."""
     return plans(call._replace(input=_renamed(call, {"content": "todos"})))
 
 
@@ -55,12 +56,14 @@ def calls_agent(call: ToolCall) -> tuple[AnySignal, ...]:
     if call.id is None:
         return active(call)
     kind, task = _assignment(call)
-    aside = get_flag(call.input, "async")
-    return (Called(agent=call.agent, call=call.id, type=kind, task=task, background=aside, begins=not aside),)
+    background = get_flag(call.input, "async")
+    return (
+        Called(agent=call.agent, call=call.id, type=kind, task=task, background=background, begins=not background),
+    )
 
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
-    """After a subagent; of one in the background no hook tells any more."""
+    """After a subagent; hooks report nothing more of one in the background."""
     if call.id is None or (get_flag(call.input, "async") and call.failed is None):
         return active(call)
     kind, task = _assignment(call)
@@ -89,13 +92,13 @@ AFTER: Final[Table] = {
 }
 
 
-LONGEST: Final = 8_000
-# A prompt takes no answer, but a reminder may be due that reaches the person outside of the terminal.
+MAX_BANNER_LENGTH: Final = 8_000
+# Goose takes no answer to a prompt, but a reminder may reach the person outside of the terminal.
 _OCCASIONS: Final[dict[str, Occasion]] = {"SessionStart": "start", "UserPromptSubmit": "prompt"}
-# Told besides the events of the tool itself: only a sign of activity.
-_BESIDE: Final = frozenset({"BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"})
+# In addition to the events of the tool itself: only signs of activity.
+_EXTRA: Final = frozenset({"BeforeReadFile", "AfterFileEdit", "BeforeShellExecution", "AfterShellExecution"})
 _TOOL: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
-_EVENTS: Final = frozenset({*_OCCASIONS, *_BESIDE, *_TOOL, "Stop", "SessionEnd"})
+_EVENTS: Final = frozenset({*_OCCASIONS, *_EXTRA, *_TOOL, "Stop", "SessionEnd"})
 _KNOWN: Final = frozenset(
     {"event", "hook_event_name", "session_id", "matcher_context", "tool_call_id", "tool_name", "tool_input",
      "tool_output", "tool_response", "message", "prompt", "last_assistant_message", "working_dir", "cwd", "reason"}
@@ -129,16 +132,18 @@ class Goose:
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        said = "\n\n".join(text for text in (without_controls(answer.say), without_controls(answer.context)) if text)
-        if not said or event != "SessionStart":
+        banner = "\n\n".join(
+            text for text in (without_controls(answer.say), without_controls(answer.context)) if text
+        )
+        if not banner or event != "SessionStart":
             return Reply()
-        return Reply(msgspec.json.encode({"banner": cut_for_json(said, LONGEST)}).decode())
+        return Reply(msgspec.json.encode({"banner": cut_for_json(banner, MAX_BANNER_LENGTH)}).decode())
 
 
 def resume(conversation: str) -> str | None:
-    """The command that reopens a conversation. It is shown to be typed: nothing a shell would take apart."""
-    fit = conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()
-    return f"goose session --resume --session-id {conversation}" if fit and conversation[0] != "-" else None
+    """The command that reopens a conversation. A person types it: nothing that a shell would take apart."""
+    is_safe = conversation.isascii() and conversation.replace("-", "").replace("_", "").isalnum()
+    return f"goose session --resume --session-id {conversation}" if is_safe and conversation[0] != "-" else None
 
 
 def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
@@ -153,8 +158,8 @@ def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
                 call=get_text(payload, "tool_call_id"), table=BEFORE,
             )  # fmt: skip
         case "PostToolUse" | "PostToolUseFailure":
-            why = get_text(payload, "tool_output", "tool_response", "reason") or "failed"
-            failed = None if event == "PostToolUse" else why
+            reason = get_text(payload, "tool_output", "tool_response", "reason") or "failed"
+            failed = None if event == "PostToolUse" else reason
             response = payload.get("tool_output", payload.get("tool_response"))
             return signals_of(
                 get_text(payload, "tool_name") or "", payload.get("tool_input"), response,

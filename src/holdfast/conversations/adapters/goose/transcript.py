@@ -1,5 +1,7 @@
-"""Goose's messages, as they stand in its database and stood in files before: parts of text, tool calls and what came
-of them. Only the fields named here are decoded; everything may be missing.
+"""Read Goose's conversations from its database, or from the files of older versions.
+
+Messages consist of text, tool calls and their results. Only the fields named here are decoded; everything may be
+missing.
 """
 
 from __future__ import annotations
@@ -43,18 +45,18 @@ class GooseToolRequest(msgspec.Struct, gc=False):
     arguments: msgspec.Raw = NULL
 
 
-class ToolCall(msgspec.Struct, gc=False):
+class GooseToolCall(msgspec.Struct, gc=False):
     status: str | None = None
     value: GooseToolRequest | None = None
 
 
-class Came(msgspec.Struct, gc=False):
+class GooseToolResult(msgspec.Struct, gc=False):
     status: str | None = None
     error: msgspec.Raw = NULL
     value: msgspec.Raw = NULL
 
 
-class Result(msgspec.Struct, gc=False):
+class GooseResult(msgspec.Struct, gc=False):
     is_error: bool | None = msgspec.field(name="isError", default=None)
 
 
@@ -62,18 +64,18 @@ class GoosePart(msgspec.Struct, gc=False):
     type: str = ""
     text: str | None = None
     id: str | None = None
-    call: ToolCall | None = msgspec.field(name="toolCall", default=None)
-    result: Came | None = msgspec.field(name="toolResult", default=None)
+    call: GooseToolCall | None = msgspec.field(name="toolCall", default=None)
+    result: GooseToolResult | None = msgspec.field(name="toolResult", default=None)
 
 
 class GooseVisibility(msgspec.Struct, gc=False):
-    """For whom a message is."""
+    """Whom a message is for."""
 
     person: bool | None = msgspec.field(name="userVisible", default=None)
 
 
 class GooseMessage(msgspec.Struct, gc=False):
-    """A line of a file of older versions: a message, or (the first) what the conversation is."""
+    """A line in a file of older versions: a message, or (the first) the facts of the conversation."""
 
     role: str | None = None
     created: int | None = None
@@ -89,77 +91,77 @@ class GooseMessage(msgspec.Struct, gc=False):
 
 PARTS: Final = msgspec.json.Decoder(decodable(list[GoosePart]))
 SEEN: Final = msgspec.json.Decoder(decodable(GooseVisibility))
-RESULT: Final = msgspec.json.Decoder(decodable(Result))
+RESULT: Final = msgspec.json.Decoder(decodable(GooseResult))
 MESSAGE: Final = msgspec.json.Decoder(decodable(GooseMessage))
 
 
-def millis(stamp: object) -> int:
-    """A time of Goose's in milliseconds; 0 for what is none."""
+def _millis(stamp: object) -> int:
+    """Goose's time in milliseconds; 0 if it is none."""
     if type(stamp) is not int or not 0 < stamp < _SECONDS_END * 1000:
         return 0
     return stamp * 1000 if stamp < _SECONDS_END else stamp
 
 
 class GooseTranscriptBuilder:
-    def __init__(self, conversation: str, *, agent: str | None = None, agents_told: bool = False) -> None:
+    def __init__(self, conversation: str, *, agent: str | None = None, has_subagents: bool = False) -> None:
         self.transcript = Transcript(
             agent="goose", conversation=conversation, began=0, ended=0, resume=resume(conversation)
         )
         self._agent = agent
-        # Whether the subagents have stories of their own: then calls for them say nothing more.
-        self._agents_told = agents_told
+        # Whether the subagents have conversations of their own: then their calls add nothing.
+        self._has_subagents = has_subagents
         self._task: str | None = None
-        self._said: str | None = None
+        self._answer: str | None = None
         self._calls: dict[str, tuple[str, msgspec.Raw]] = {}
         self._marks = Marks()
-        self._wanted = True
+        self._wants_prompt = True
 
     def add(self, at: int, role: str | None, mark: str, content: bytes | msgspec.Raw, about: bytes = b"") -> bool:
-        """A message; false when nothing can be made of it."""
+        """Add a message; returns false if it cannot be understood."""
         parts = decode(PARTS, content)
         if parts is None or not at:
             return False
         self.transcript.signs.append(at)
         self.transcript.messages += 1
-        seen = decode(SEEN, about) if about else None
-        said = "\n".join(part.text for part in parts if part.type == "text" and part.text)
+        visibility = decode(SEEN, about) if about else None
+        text = "\n".join(part.text for part in parts if part.type == "text" and part.text)
         for place, part in enumerate(parts):
-            self._part(at, part, f"{mark}.{place}")
+            self._add_part(at, part, f"{mark}.{place}")
         if role == "assistant":
-            self._said = said or self._said
+            self._answer = text or self._answer
         elif self._agent is not None:
-            self._task = self._task or said or None
-        elif role == "user" and said.strip() and (seen is None or seen.person is not False):
-            # One prompt with a goal in it is all that is ever asked for.
-            text = plain(said, MAX_PROMPT_LENGTH) if self._wanted else ""
-            self._wanted = self._wanted and goal_of(text) is None
-            self._emit(at, Prompted(text=text), mark)
+            self._task = self._task or text or None
+        elif role == "user" and text.strip() and (visibility is None or visibility.person is not False):
+            # Only the first prompt that states a goal is kept.
+            prompt = plain(text, MAX_PROMPT_LENGTH) if self._wants_prompt else ""
+            self._wants_prompt = self._wants_prompt and goal_of(prompt) is None
+            self._emit(at, Prompted(text=prompt), mark)
         return True
 
-    def compacted(self, at: int, mark: str) -> None:
+    def add_compaction(self, at: int, mark: str) -> None:
         if at:
             self._emit(at, Compacted(), mark)
 
     def finish(self) -> Transcript | None:
-        """All of it; None when nobody said anything."""
+        """The transcript; None when it has no messages."""
         transcript = self.transcript
         if not transcript.signs:
             return None
         transcript.signs.sort()
         if self._agent is not None:
             self._emit_subagent(self._agent, transcript.signs[0], transcript.signs[-1])
-        transcript.signals.sort(key=lambda told: told.at)
+        transcript.signals.sort(key=lambda line: line.at)
         transcript.began = transcript.signs[0]
-        transcript.ended = max([transcript.signs[-1], *(told.at for told in transcript.signals[-1:])])
+        transcript.ended = max([transcript.signs[-1], *(line.at for line in transcript.signals[-1:])])
         return transcript
 
     def _emit_subagent(self, agent: str, began: int, ended: int) -> None:
         task = plain(self._task) if self._task else None
-        summary = plain(self._said) if self._said else None
+        summary = plain(self._answer) if self._answer else None
         self._emit(began, AgentBegan(agent=agent, type=AGENT_TYPE, task=task), "began")
         self._emit(ended, AgentEnded(agent=agent, type=AGENT_TYPE, task=task, summary=summary), f"ended.{ended}")
 
-    def _part(self, at: int, part: GoosePart, mark: str) -> None:
+    def _add_part(self, at: int, part: GoosePart, mark: str) -> None:
         if part.id is None:
             return
         if part.call is not None and part.call.value is not None and part.call.value.name:
@@ -172,8 +174,8 @@ class GooseTranscriptBuilder:
                 tool, decode_any(given), decode_any(part.result.value), agent=self._agent, call=part.id,
                 failed=_failure(part.result), table=AFTER,
             )  # fmt: skip
-            passed = (Active, AgentEnded) if self._agents_told else (Active,)
-            for signal, own in mark_signals((signal for signal in signals if type(signal) not in passed), mark):
+            ignored = (Active, AgentEnded) if self._has_subagents else (Active,)
+            for signal, own in mark_signals((signal for signal in signals if type(signal) not in ignored), mark):
                 self._emit(at, signal, own)
 
     def _emit(self, at: int, signal: AnySignal, mark: str) -> None:
@@ -184,11 +186,11 @@ class GooseTranscriptBuilder:
         self.transcript.signals.append(TimedSignal(at, signal, self._marks.unique(mark)))
 
 
-def _failure(came: Came) -> str | None:
-    if came.status == "error":
-        said = decode_any(came.error)
-        return plain(said, 500) if type(said) is str and said else "failed"
-    result = decode(RESULT, came.value)
+def _failure(outcome: GooseToolResult) -> str | None:
+    if outcome.status == "error":
+        message = decode_any(outcome.error)
+        return plain(message, 500) if type(message) is str and message else "failed"
+    result = decode(RESULT, outcome.value)
     return "failed" if result is not None and result.is_error else None
 
 
@@ -196,7 +198,7 @@ Cell: TypeAlias = "int | float | str | bytes | None"
 
 
 class GooseRow(NamedTuple):
-    """A row by the names of its columns; those that a version does not have are None."""
+    """A row by the names of its columns; columns that a version lacks are None."""
 
     names: Sequence[str]
     cells: Sequence[Cell]
@@ -216,23 +218,23 @@ class GooseRow(NamedTuple):
 
     def amount(self, name: str) -> float | None:
         try:
-            found = float(self.text(name) or "x")
+            value = float(self.text(name) or "x")
         except ValueError:
             return None
-        return found if 0 <= found < 1e9 else None
+        return value if 0 <= value < 1e9 else None
 
     def _cell(self, name: str) -> Cell:
         return self.cells[self.names.index(name)] if name in self.names else None
 
 
-class Database(AgentDatabase):
+class GooseDatabase(AgentDatabase):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._columns: dict[str, tuple[str, ...]] = {}
 
     def rows(self, table: str, wanted: Iterable[str], *, of: str | None = None, order: str) -> Iterator[GooseRow]:
-        """Rows of a table with those of the wanted columns it has; `of` one conversation."""
-        known = self._known(table)
+        """The rows of a table, perhaps `of` one conversation, with those of the wanted columns that it has."""
+        known = self._columns_of(table)
         names = tuple(name for name in wanted if name in known)
         if not names or (of is not None and "session_id" not in known):
             return
@@ -244,10 +246,10 @@ class Database(AgentDatabase):
         for cells in self.connection.execute(query, (of,) if of is not None else ()):
             yield GooseRow(names, cells)
 
-    def _known(self, table: str) -> tuple[str, ...]:
+    def _columns_of(self, table: str) -> tuple[str, ...]:
         if table not in self._columns:
-            found = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            self._columns[table] = tuple(str(name) for (name,) in found)
+            rows = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            self._columns[table] = tuple(str(name) for (name,) in rows)
         return self._columns[table]
 
 
@@ -263,7 +265,7 @@ _LEDGER: Final = (
     "id", "created_timestamp", "model", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens",
     "cost", "is_compaction",
 )  # fmt: skip
-# Conversations of the program with itself: it looks for a title, or does somebody else's errand.
+# Conversations of the program with itself, such as to find a title.
 _HIDDEN: Final = frozenset({"hidden"})
 
 
@@ -272,41 +274,41 @@ class GooseReader:
 
     def sources(self, places: AgentDirs) -> Iterator[TranscriptSource]:
         top = os.path.join(data(places), "sessions")
-        found = {file.name: file.stamp for file in list_files(top, _DATABASE, _LOG, _END)}
-        if _DATABASE in found:
-            stamps = [found.get(name, "") for name in (_DATABASE, _LOG)]
+        stamp_by_name = {file.name: file.stamp for file in list_files(top, _DATABASE, _LOG, _END)}
+        if _DATABASE in stamp_by_name:
+            stamps = [stamp_by_name.get(name, "") for name in (_DATABASE, _LOG)]
             yield TranscriptSource(os.path.join(top, _DATABASE), ";".join(stamps))
             return
-        for name, stamp in found.items():
+        for name, stamp in stamp_by_name.items():
             if name.endswith(_END):
                 yield TranscriptSource(os.path.join(top, name), stamp)
 
     def read(self, source: TranscriptSource) -> Iterator[Transcript]:
         if source.path.endswith(_END):
-            yield from _file(source.path)
+            yield from _read_file(source.path)
             return
-        told = False
+        has_read = False
         try:
             if not os.path.isfile(source.path):
                 raise ValueError("it is not a regular file")
-            with closing(Database(source.path)) as database:
-                for session, agents in _conversations(list(database.rows("sessions", _SESSION, order="id"))):
+            with closing(GooseDatabase(source.path)) as database:
+                for session, agents in _group_conversations(list(database.rows("sessions", _SESSION, order="id"))):
                     if source.conversation not in (None, session.text("id")):
                         continue
-                    transcript = _conversation(database, session, agents)
+                    transcript = _read_conversation(database, session, agents)
                     if transcript is not None:
-                        told = True
+                        has_read = True
                         yield transcript
         except (apsw.Error, OSError, ValueError) as error:
             if isinstance(error, ACCESS_ERRORS):
                 note_read_error(source.path, error)
-            where = "is damaged after these" if told else "cannot be read"
+            where = "is damaged after these" if has_read else "cannot be read"
             problem = f"{_DATABASE} {where} ({error})"[:300]
             yield Transcript(agent="goose", conversation=_DATABASE, began=0, ended=0, problems=[problem])
 
 
-def _conversations(sessions: list[GooseRow]) -> Iterator[tuple[GooseRow, list[GooseRow]]]:
-    """Conversations with those of their subagents, and of theirs. One whose caller is gone stands alone."""
+def _group_conversations(sessions: list[GooseRow]) -> Iterator[tuple[GooseRow, list[GooseRow]]]:
+    """Conversations with those of their subagents, and of theirs. One whose caller was deleted counts by itself."""
     names = {name for row in sessions if (name := row.text("id")) is not None}
     below: dict[str, list[GooseRow]] = {}
     tops: list[GooseRow] = []
@@ -320,18 +322,18 @@ def _conversations(sessions: list[GooseRow]) -> Iterator[tuple[GooseRow, list[Go
         agents: list[GooseRow] = []
         waiting = [top]
         while waiting:
-            found = below.pop(waiting.pop(0).text("id") or "", [])
-            agents += found
-            waiting += found
+            children = below.pop(waiting.pop(0).text("id") or "", [])
+            agents += children
+            waiting += children
         yield top, agents
 
 
-def _conversation(database: Database, session: GooseRow, agents: list[GooseRow]) -> Transcript | None:
+def _read_conversation(database: GooseDatabase, session: GooseRow, agents: list[GooseRow]) -> Transcript | None:
     name = session.text("id")
     if name is None:
         return None
     problems = ReadProblems()
-    builder = GooseTranscriptBuilder(name, agents_told=bool(agents))
+    builder = GooseTranscriptBuilder(name, has_subagents=bool(agents))
     _add_all(database, builder, name, problems)
     transcript = builder.transcript
     transcript.cwd = session.text("working_dir")
@@ -339,32 +341,32 @@ def _conversation(database: Database, session: GooseRow, agents: list[GooseRow])
     transcript.parent = session.text("parent_session_id")
     config = decode_any(session.raw("model_config_json"))
     transcript.model = get_text(config, "model_name", "model") if type(config) is dict else None
-    _spent(database, session, builder, name)
-    told = builder.finish()
-    if told is None:
+    _add_usage(database, session, builder, name)
+    finished = builder.finish()
+    if finished is None:
         return None
     for agent in agents:
-        called = agent.text("id") or ""
-        part = GooseTranscriptBuilder(name, agent=called, agents_told=True)
-        _add_all(database, part, called, problems)
-        _spent(database, agent, part, called)
-        done = part.finish()
-        if done is not None:
-            merge_subagent(told, done)
-    told.problems = problems.sentences()
-    return told
+        agent_id = agent.text("id") or ""
+        part = GooseTranscriptBuilder(name, agent=agent_id, has_subagents=True)
+        _add_all(database, part, agent_id, problems)
+        _add_usage(database, agent, part, agent_id)
+        finished_part = part.finish()
+        if finished_part is not None:
+            merge_subagent(finished, finished_part)
+    finished.problems = problems.sentences()
+    return finished
 
 
-def _add_all(database: Database, builder: GooseTranscriptBuilder, name: str, problems: ReadProblems) -> None:
+def _add_all(database: GooseDatabase, builder: GooseTranscriptBuilder, name: str, problems: ReadProblems) -> None:
     for row in database.rows("messages", _MESSAGE, of=name, order="id"):
         mark = row.text("message_id") or f"row{row.text('id')}"
-        at = millis(row.number("created_timestamp"))
+        at = _millis(row.number("created_timestamp"))
         if not builder.add(at, row.text("role"), mark, row.raw("content_json"), row.raw("metadata_json")):
-            problems.add(f"message {row.text('id')} is not what messages are")
+            problems.add(f"message {row.text('id')} has an unknown form")
 
 
-def _spent(database: Database, session: GooseRow, builder: GooseTranscriptBuilder, name: str) -> None:
-    """Tokens: from the ledger, where each request has its row, or as Goose has added them up before it had one."""
+def _add_usage(database: GooseDatabase, session: GooseRow, builder: GooseTranscriptBuilder, name: str) -> None:
+    """Add tokens: from the ledger with a row for each request, or, in versions without it, as Goose added them up."""
     transcript = builder.transcript
     cost = 0.0
     rows = 0
@@ -373,7 +375,7 @@ def _spent(database: Database, session: GooseRow, builder: GooseTranscriptBuilde
         from_cache, to_cache = row.number("cache_read_tokens") or 0, row.number("cache_write_tokens") or 0
         cached = from_cache + to_cache
         given = row.number("input_tokens") or 0
-        # Some providers count what was cached as given, some do not.
+        # Some providers include cached tokens in the input, some do not.
         transcript.input_tokens += given - cached if given >= cached else given
         transcript.output_tokens += row.number("output_tokens") or 0
         transcript.cache_read_tokens += from_cache
@@ -381,7 +383,7 @@ def _spent(database: Database, session: GooseRow, builder: GooseTranscriptBuilde
         transcript.model = row.text("model") or transcript.model
         cost += row.amount("cost") or 0.0
         if row.number("is_compaction"):
-            builder.compacted(millis(row.number("created_timestamp")), f"ledger{row.text('id')}")
+            builder.add_compaction(_millis(row.number("created_timestamp")), f"ledger{row.text('id')}")
     if rows:
         transcript.cost_usd = cost or None
         return
@@ -390,7 +392,7 @@ def _spent(database: Database, session: GooseRow, builder: GooseTranscriptBuilde
     transcript.cost_usd = session.amount("accumulated_cost")
 
 
-def _file(path: str) -> Iterator[Transcript]:
+def _read_file(path: str) -> Iterator[Transcript]:
     problems = ReadProblems()
     builder = GooseTranscriptBuilder(os.path.basename(path).removesuffix(_END))
     transcript = builder.transcript
@@ -402,12 +404,12 @@ def _file(path: str) -> Iterator[Transcript]:
             transcript.output_tokens = (
                 line.accumulated_output_tokens or line.output_tokens or transcript.output_tokens
             )
-        elif not builder.add(millis(line.created), line.role, line.id or f"line{number}", line.content):
-            problems.add(f"line {number} is not what messages are")
-    told = builder.finish()
-    if told is not None:
-        told.problems = problems.sentences()
-        yield told
+        elif not builder.add(_millis(line.created), line.role, line.id or f"line{number}", line.content):
+            problems.add(f"line {number} has an unknown form")
+    finished = builder.finish()
+    if finished is not None:
+        finished.problems = problems.sentences()
+        yield finished
     elif problems:
         transcript.problems = problems.sentences()
         yield transcript

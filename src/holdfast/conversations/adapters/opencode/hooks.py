@@ -1,5 +1,6 @@
-"""What opencode's tools mean, shared by its hooks and its store. Lists of to-dos are told by an event of their own,
-so that the tool behind them is only a sign of activity.
+"""opencode's hooks, which are events of our plugin, and its tools.
+
+To-do lists have an event of their own, so that the tool behind them is only a sign of activity.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from holdfast.core.canonical import Json
 
 
 def agent_done(call: ToolCall) -> tuple[AnySignal, ...]:
-    """After a subagent, which is a conversation of its own; one in the background tells its end itself."""
+    """After a subagent, which is a conversation of its own; one in the background reports its end itself."""
     agent = get_text(get_object(call.result, "metadata"), "sessionId")
     ended = call.failed is not None or 'state="completed"' in (call.text or "")
     if not ended or (agent is None and call.id is None):
@@ -78,14 +79,14 @@ BEFORE: Final[Table] = {"task": asks_for_agent, "question": waits_for_input}
 
 
 def outcome(tool: str, metadata: Json, output: Json) -> Json:
-    """What came of a call, in the words that the meanings know."""
+    """The result of a call, in the fields that the meanings know."""
     meta = metadata if type(metadata) is dict else {}
-    found: dict[str, Json] = {
+    result: dict[str, Json] = {
         "metadata": {"exit": meta.get("exit"), "sessionId": meta.get("sessionId")}, "output": output
     }  # fmt: skip
     if tool == "write" and type(meta.get("exists")) is bool:
-        found["type"] = "update" if meta["exists"] else "create"
-    return found
+        result["type"] = "update" if meta["exists"] else "create"
+    return result
 
 
 _OCCASIONS: Final[dict[str, Occasion]] = {
@@ -125,15 +126,15 @@ _KNOWN: Final[dict[str, frozenset[str]]] = {
     "session.closed": frozenset({"cost"}),
     "session.deleted": frozenset(),
 }
-# What tells an event from the next of its kind, where the event bus gave it no id.
-_TOLD_BY: Final[dict[str, str]] = {
+# The field that distinguishes an event from the next of its type, where the event bus gave it no id.
+_ID_FIELDS: Final[dict[str, str]] = {
     "chat.message": "message_id",
     "message.updated": "message_id",
     "tool.execute.before": "call_id",
     "tool.execute.after": "call_id",
     "tool.execute.error": "call_id",
 }
-# How opencode says that a person stopped the agent, and what becomes of the calls that were under way.
+# opencode's words when a person stops the agent, and for calls that were running then.
 ABORTED: Final = "MessageAbortedError"
 _ABORTED_CALL: Final = "Tool execution aborted"
 _UNTITLED: Final = re.compile(r"(?:New|Child) session - \d{4}-\d\d-\d\dT")
@@ -166,14 +167,14 @@ class Opencode:
             signals=_signals(event, payload, agent),
             cwd=get_text(payload, "cwd"),
             mark=_mark(event, payload),
-            # A subagent's own beginning and prompts are nobody's to answer.
+            # A subagent's own beginning and prompts are not answered.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
             rest=unknown_fields(payload, _BASE | known),
         )
 
     def reply(self, answer: HookAnswer, event: str) -> Reply:
-        """What the plugin reads: context for the agent, a sentence for the person, or why the prompt is held back."""
+        """What the plugin reads: context for the agent, a sentence for the person, or why the prompt is blocked."""
         if event not in self.asking:
             return Reply()
         return Reply(
@@ -192,18 +193,18 @@ def resume(conversation: str) -> str | None:
     return None if conversation.startswith("-") else f"opencode --session {quote(conversation)}"
 
 
-def titled(title: str | None) -> str | None:
-    """A title that somebody gave; opencode begins with a date."""
+def own_title(title: str | None) -> str | None:
+    """A title that somebody gave; None for opencode's default, which has a date."""
     return None if title is None or _UNTITLED.match(title) else title
 
 
-def assignment(title: str | None) -> str | None:
-    """What a subagent is to do, from the title of its conversation."""
-    return titled(_SUBAGENT.sub("", title)) if title else None
+def task_of(title: str | None) -> str | None:
+    """The task of a subagent, from the title of its conversation."""
+    return own_title(_SUBAGENT.sub("", title)) if title else None
 
 
 def context_of(tokens: Payload) -> int | None:
-    """How full the context is after an answer: what was sent, from the cache or not, and the answer itself."""
+    """How full the context is after an answer: the input, from the cache or not, and the answer itself."""
     cache = get_object(tokens, "cache")
     counted = [get_int(tokens, "input"), get_int(tokens, "output"), get_int(cache, "read"), get_int(cache, "write")]
     return sum(item for item in counted if item is not None) or None
@@ -218,18 +219,16 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "chat.message":
             return _prompted(payload, agent)
         case "message.updated":
-            return _answered(payload, agent)
+            return _message_updated(payload, agent)
         case "tool.execute.before" | "tool.execute.after" | "tool.execute.error":
             return _tool(event, payload, agent)
         case "todo.updated":
             return (Planned(agent=agent, todos=tuple(todos_of(payload, "todos"))),)
         case "permission.asked" | "permission.updated":
-            return (Waits(agent=agent, what="permission", text=_asked_for(payload)),)
+            return (Waits(agent=agent, what="permission", text=_permission_for(payload)),)
         case "question.asked":
-            asked = next(
-                (said for entry in get_objects(payload, "questions") if (said := get_text(entry, "question"))), None
-            )
-            return (Waits(agent=agent, what="input", text=asked),)
+            questions = (get_text(entry, "question") for entry in get_objects(payload, "questions"))
+            return (Waits(agent=agent, what="input", text=next(filter(None, questions), None)),)
         case "session.compacting":
             return (Compacting(agent=agent, surely=False),)
         case "session.compacted":
@@ -248,8 +247,8 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
 def _created(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     title = get_text(payload, "title")
     if agent is not None:
-        return (AgentBegan(agent=agent, type=get_text(payload, "agent_type") or "general", task=assignment(title)),)
-    opened = Opened(title=titled(title))
+        return (AgentBegan(agent=agent, type=get_text(payload, "agent_type") or "general", task=task_of(title)),)
+    opened = Opened(title=own_title(title))
     model = get_text(payload, "model")
     return (opened, Chosen(model=model)) if model else (opened,)
 
@@ -262,7 +261,7 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     return (asked, Chosen(model=model, permission=mode)) if model or mode else (asked,)
 
 
-def _answered(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+def _message_updated(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     tokens = None if get_flag(payload, "summary") else context_of(get_object(payload, "tokens"))
     active = Active(agent=agent)
     if tokens is None:
@@ -287,30 +286,30 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
     )
 
 
-def _asked_for(payload: Payload) -> str | None:
+def _permission_for(payload: Payload) -> str | None:
     patterns = payload.get("patterns")
     first = patterns[0] if type(patterns) is list and patterns and type(patterns[0]) is str else None
-    what = get_text(payload, "title", "permission", "type")
-    return f"{what}: {first}" if what and first else what or first
+    name = get_text(payload, "title", "permission", "type")
+    return f"{name}: {first}" if name and first else name or first
 
 
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    kind, said = error_of(get_object(payload, "error"))
-    # A person who stops the agent, and a subagent's failure that its end will tell, are no trouble of their own.
+    kind, message = error_of(get_object(payload, "error"))
+    # A person stopping the agent is no error, and a subagent's failure comes with its end.
     if agent is not None or kind == ABORTED:
         return (Active(agent=agent),)
-    return (classify(kind, said),)
+    return (classify(kind, message),)
 
 
 def _idle(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     if agent is None:
         return (Replied(text=get_text(payload, "reply")), *_cost(payload, agent))
-    kind, said = error_of(get_object(payload, "error"))
-    failed = said or kind
+    kind, message = error_of(get_object(payload, "error"))
+    failed = message or kind
     summary = None if failed else get_text(payload, "reply")
     return (
         AgentEnded(
-            agent=agent, task=assignment(get_text(payload, "title")), summary=summary,
+            agent=agent, task=task_of(get_text(payload, "title")), summary=summary,
             tokens=context_of(get_object(payload, "tokens")), failed=failed, stopped=kind == ABORTED,
         ),
     )  # fmt: skip
@@ -322,21 +321,21 @@ def _cost(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 
 def error_of(error: Payload) -> tuple[str | None, str | None]:
-    """The word for what went wrong, as far as it says something, and the sentence."""
+    """The word for what went wrong, if it says something, and the message."""
     data = get_object(error, "data")
-    kind, said = get_text(error, "name"), get_text(data, "message") or get_text(error, "message")
+    kind, message = get_text(error, "name"), get_text(data, "message") or get_text(error, "message")
     code = get_int(data, "statusCode")
     if kind in ("APIError", "UnknownError"):
-        # Every failure of a service bears this name: what it was is in its code, or in whether it may be tried again.
+        # Every failure of a service has this name: only its code, or whether it may be tried again, says more.
         kind = "api_error" if get_flag(data, "isRetryable") and code != 429 else None
     if code is not None:
-        said = f"{said or 'the service refused'} (status {code})"
-    return kind, said
+        message = f"{message or 'the service refused'} (status {code})"
+    return kind, message
 
 
 def _mark(event: str, payload: Payload) -> str:
-    told_by = get_text(payload, "event_id") or get_text(payload, _TOLD_BY.get(event, ""))
-    return f"{event}:{told_by}" if told_by and len(told_by) <= MAX_ID_LENGTH else ""
+    name = get_text(payload, "event_id") or get_text(payload, _ID_FIELDS.get(event, ""))
+    return f"{event}:{name}" if name and len(name) <= MAX_ID_LENGTH else ""
 
 
 AGENT: Final = Opencode()

@@ -22,7 +22,7 @@ from holdfast.conversations.adapters.errors import classify
 from holdfast.conversations.adapters.fields import NULL, decode, decode_any, parse_millis
 from holdfast.conversations.adapters.files import list_names, note_read_error, stamp
 from holdfast.conversations.adapters.jsonl import ReadProblems, read_whole
-from holdfast.conversations.adapters.opencode.hooks import AFTER, assignment, error_of, outcome, resume, titled
+from holdfast.conversations.adapters.opencode.hooks import AFTER, error_of, outcome, own_title, resume, task_of
 from holdfast.conversations.adapters.tools import signals_of, status_of
 from holdfast.conversations.adapters.transcript import (
     MAX_PROMPT_LENGTH,
@@ -399,7 +399,7 @@ class OpencodeTranscriptBuilder:
         began = created or min((moment for moment in moments if moment), default=0)
         if not began:
             return
-        kind, task = child.agent or "general", assignment(child.title)
+        kind, task = child.agent or "general", task_of(child.title)
         self._emit(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
         last, parts = messages[-1] if messages else (OpencodeMessage(), [])
         ended = parse_millis(last.time.completed if last.time else None)
@@ -484,7 +484,7 @@ class OpencodeTranscriptBuilder:
             began=min(self._signs),
             ended=max([*self._signs, *(line.at for line in self._signals[-1:])]),
             cwd=self._conversation.directory,
-            title=titled(self._conversation.title),
+            title=own_title(self._conversation.title),
             model=self._model,
             resume=resume(self._conversation.id),
             parent=self._conversation.parent,
