@@ -110,7 +110,7 @@ def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Pat
     with pytest.raises(Refused, match="has changed since one acknowledged it"):
         acknowledgment.verify(str(root), str(spec))
     spec.write_text(SPEC.replace("1.0", "2.0"))
-    with pytest.raises(Refused, match=r"acknowledged version 1\.0, and this is version 2\.0"):
+    with pytest.raises(Refused, match=r"acknowledged version 1\.0, but this is version 2\.0"):
         acknowledgment.verify(str(root), str(spec))
 
 

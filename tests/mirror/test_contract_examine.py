@@ -94,7 +94,7 @@ def test_a_plan_without_the_tasks_that_history_knows_is_damaged(feature: Feature
         replaced(r'active_task: "\w+"', "active_task: null")(feature.path(STATE).read_text())
     )
     (told,) = mendable(feature.root)
-    assert "its tasks are gone, and the history knows 2 tasks" in told
+    assert "its tasks are missing, and the history knows 2 tasks" in told
     restore(str(feature.root), now=NOW)
     assert 'task_id: "design"' in path.read_text()
     assert mendable(feature.root) == []
@@ -117,7 +117,7 @@ def test_a_missing_readme_comes_back(feature: Feature) -> None:
     before = readme.read_bytes()
     readme.unlink()
     assert mendable(feature.root) == ["README.md is missing"]
-    assert restore(str(feature.root), now=NOW) == ["README.md was missing: it is there again."]
+    assert restore(str(feature.root), now=NOW) == ["README.md was missing: restored."]
     assert readme.read_bytes() == before
     assert mendable(feature.root) == []
 
@@ -127,7 +127,7 @@ DOUBTS: list[tuple[str, Callable[[str], str], str, str]] = [
     (REGISTRY, lambda text: text + GHOST + " status: active}\n", "lists ghost-2026-11-15, which has no", "directory"),
     ("history.jsonl", lambda text: text + "garbage\n", "has 1 line that cannot be read: line 9", "never changed"),
     ("history.jsonl", lambda text: text + '{"timestamp": "20', "has 1 line that cannot be read: line 9", "never"),
-    (PLAN, lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", "is unmerged", "Settle the merge"),
+    (PLAN, lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", "is unmerged", "Finish the merge"),
 ]  # fmt: skip
 
 

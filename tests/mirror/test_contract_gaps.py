@@ -70,7 +70,7 @@ def test_restoring_from_a_history_without_its_beginning_makes_nothing_up(feature
     without(feature.path("history.jsonl"), 0)
     feature.path(name).write_text("torn: [")
     (said,) = restore(str(feature.root), now=NOW)
-    assert "which lacks 1 event: what stood there is not certain" in said
+    assert "which lacks 1 event: what it said there is not certain" in said
     now = loaded(feature.path("state.yaml"))["current_state"]
     about = loaded(feature.path("implementation-plan.yaml"))["feature"]
     assert now["started_at"] == about["created_at"] == kept(feature, "entry")["started_at"]

@@ -154,7 +154,7 @@ def test_a_part_of_a_line_is_said_and_ended_by_the_next(path: str, monkeypatch: 
     real = os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:7]) if b"c2" in data else real(fd, data))
-        with pytest.raises(Failed, match="only a part of a line"):
+        with pytest.raises(Failed, match="only part of a line"):
             history.append(path, [line(2)])
     history.append(path, [line(2)])
     assert commands(path) == ["c1", None, "c2"]

@@ -202,7 +202,7 @@ def test_a_creation_that_died_before_its_entry_is_completed(root: Path) -> None:
     feature_dirs.create(str(root), document())
     (root / "active-features.yaml").unlink()
     (root / ID / ".unregistered").write_text(json.dumps(document(status="paused")["entry"]))
-    assert feature_dirs.settle(str(root)) == [f"Feature {ID} was made but not yet listed: it is now."]
+    assert feature_dirs.settle(str(root)) == [f"Feature {ID} was created but not listed: it is now."]
     assert registry.entries(str(root)) == [document(status="paused")["entry"]]
     assert not (root / ID / ".unregistered").exists()
 

@@ -126,7 +126,9 @@ def test_an_event_that_was_tampered_with_is_not_believed(feature: Feature) -> No
     path = feature.path("history.jsonl")
     path.write_text(path.read_text().replace("half-way", "all-done"))
     feature.path("state.yaml").unlink()
-    assert "which has 1 line that somebody changed: what stood there is not" in restore(str(feature.root), now=NOW)[0]
+    assert (
+        "which has 1 line that somebody changed: what it said there is not" in restore(str(feature.root), now=NOW)[0]
+    )
     assert ["changed since Holdfast wrote it" in told for told in doubtful(feature.root)] == [True]
     assert "all-done" not in feature.path("state.yaml").read_text()
 
@@ -236,7 +238,7 @@ def test_a_damaged_registry_is_made_anew_and_drops_nobody(feature: Feature) -> N
     path.write_text(torn)
     said = restore(str(feature.root), now=NOW)
     kept = f"The damaged one is kept as active-features.yaml{ASIDE}."
-    assert said == [f"active-features.yaml was damaged: made anew with 2 features. {kept}"]
+    assert said == [f"active-features.yaml was damaged: rebuilt with 2 features. {kept}"]
     assert Path(f"{path}{ASIDE}").read_text() == torn
     gone, own = registry.entries(str(feature.root))
     assert (gone["feature_id"], gone["owner"], gone["status"]) == ("gone-2026-01-01", "bo", "completed")

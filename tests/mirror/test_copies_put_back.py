@@ -52,7 +52,7 @@ def test_copy_of_a_finished_session_is_removed_and_named_when_put_back(
     assert keeper.current() is None
     assert not project.file(path).exists()
     assert session.document().status == "completed"
-    assert any("which is completed: the file was removed" in line for line in keeper.notices)
+    assert any("but it is completed: the file was removed" in line for line in keeper.notices)
 
 
 def project_text(document: Any) -> str:
@@ -87,9 +87,7 @@ def test_copy_of_a_finished_craft_session_is_brought_up_to_date_and_named(projec
     keeper.notices.clear()
     assert keeper.current() is None
     assert _status(project, project.craft()) == "completed"
-    assert any(
-        "as unfinished, which is completed: the file was brought up to date" in line for line in keeper.notices
-    )
+    assert any("as unfinished, but it is completed: the file was updated" in line for line in keeper.notices)
 
 
 def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_named(
@@ -103,7 +101,7 @@ def test_copy_of_a_registry_with_a_finished_feature_is_brought_up_to_date_and_na
     keeper.notices.clear()
     assert keeper.current() is None
     assert 'status: "completed"' in project.file(REGISTRY).read_text()
-    assert any("which is completed" in line for line in keeper.notices)
+    assert any("but it is completed" in line for line in keeper.notices)
 
 
 def test_copy_of_an_unfinished_session_says_nothing_when_put_back(project: Project, keeper: Keeper) -> None:

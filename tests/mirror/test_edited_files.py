@@ -278,7 +278,7 @@ def test_a_linked_folder_refuses_the_mirror(name: str, folder: str, tmp_path: Pa
     outside.mkdir()
     project.file(folder).symlink_to(outside)
     with project.open() as keeper:
-        with pytest.raises(Refused, match="a link stands"):
+        with pytest.raises(Refused, match="a link is in the place"):
             keeper.mirrors.switch_on(name)
         assert keeper.mirrors.status() == []
     assert os.listdir(outside) == []

@@ -133,7 +133,7 @@ def test_an_old_copy_of_the_registry_is_written_again(project: Project, keeper: 
     with project.open() as other:
         other.collect()
         assert [line.partition(":")[0] for line in other.notices] == [
-            f"{REGISTRY} showed session {session.id[:8]} as unfinished, which is completed"
+            f"{REGISTRY} showed session {session.id[:8]} as unfinished, but it is completed"
         ]
     assert project.file(REGISTRY).read_text() == before + "# copied\n"
 

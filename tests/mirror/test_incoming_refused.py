@@ -271,12 +271,12 @@ def test_a_hand_made_file_refuses_the_mirror(tmp_path: Path) -> None:
     mine = {"working_on": "the shop", "next_steps": ["paint"]}
     project.write(TIMER, mine)
     before = project.file(TIMER).read_bytes()
-    with project.open() as keeper, pytest.raises(Conflict, match="is no timer file"):
+    with project.open() as keeper, pytest.raises(Conflict, match="is not a timer file"):
         keeper.mirrors.switch_on("timer")
     assert project.file(TIMER).read_bytes() == before
     with project.open() as keeper:
         assert keeper.mirrors.status() == []
     project.write(REGISTRY, "- mine\n")
-    with project.open() as keeper, pytest.raises(Conflict, match="is no contract file"):
+    with project.open() as keeper, pytest.raises(Conflict, match="is not a contract file"):
         keeper.mirrors.switch_on("contract")
     assert project.file(REGISTRY).read_text() == "- mine\n"

@@ -71,7 +71,7 @@ def test_task_moved_from_pending_to_completed_in_other_words_is_done(tasks: Task
     assert tasks.shown() == (["Write tests for the cart", "Deploy"], ["Repaired the login"])
     assert tasks.statuses()["Repaired the login"] == "completed"
     assert len(tasks.statuses()) == 3
-    assert any("taken out of the pending tasks" in sentence for sentence in tasks.keeper.notices)
+    assert any("removed from the pending tasks" in sentence for sentence in tasks.keeper.notices)
     tasks.session.reopen_task(tasks.session.document().tasks[0].id)
     assert "Repaired the login" in tasks.shown()[0]
 

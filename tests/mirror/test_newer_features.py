@@ -84,5 +84,5 @@ def test_mirror_on_names_the_file_of_a_feature_that_breaks_the_rules(calls: Call
     (calls.project / ".ai-session/active-features.yaml").write_text("active_features: []\n")
     code, _, err = calls("mirror", "on", "contract")
     assert code == 5
-    assert f"{STATE} is there and is no contract file" in err
+    assert f"{STATE} exists but is not a contract file" in err
     assert f"holdfast validate {STATE}" in err

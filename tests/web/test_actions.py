@@ -113,7 +113,7 @@ def test_hours_are_corrected_to_work_and_back(room: Room) -> None:
     pause = max(before.pauses, key=lambda pause: pause.started_at)
     shown = room.dialog("hours")
     expect(shown.get_by_label("From")).to_be_focused()
-    shown.get_by_label("Why? (it may stay empty)").fill("no lunch")
+    shown.get_by_label("Why? (optional)").fill("no lunch")
     shown.get_by_role("button", name="I worked").click()
     room.said("Worked for ")
     worked = room.seen(session).time
@@ -176,7 +176,7 @@ def test_edit_changes_what_was_changed(room: Room) -> None:
     shown.get_by_label("Goal").fill(LONG)
     shown.get_by_label("Scope").fill("billing")
     shown.get_by_label("Mode").select_option("release")
-    shown.get_by_label("Add tags, with commas between").fill("urgent, for Tove")
+    shown.get_by_label("Add tags, separated by commas").fill("urgent, for Tove")
     shown.get_by_role("button", name="Change").click()
     room.said("Changed.")
     found = room.seen(session)
@@ -252,7 +252,7 @@ def test_archive_and_take_out(room: Room) -> None:
     room.dialog("archive").get_by_role("button", name="Archive").click()
     room.said("Archived.")
     assert archived()
-    room.dialog("archive").get_by_role("button", name="Take it out").click()
+    room.dialog("archive").get_by_role("button", name="Unarchive").click()
     room.said("Taken out of the archive.")
     assert not archived()
 
@@ -336,7 +336,7 @@ def test_everything_works_without_scripts(room: Room, browser: Browser) -> None:
     assert room.seen(session).status == "paused"
     page.get_by_role("button", name="Note", exact=True).first.click()
     page.wait_for_url(f"{here}/dialog/note?")
-    page.get_by_label("What should be remembered?").fill(f"two\nlines {TOKEN}")
+    page.get_by_label("What do you want to remember?").fill(f"two\nlines {TOKEN}")
     page.get_by_role("button", name="Keep").click()
     expect(page.get_by_text("Removed secrets before storing")).to_be_visible()
     assert room.seen(session).notes[-1].text == "two\nlines [redacted:github_token]"

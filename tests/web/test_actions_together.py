@@ -53,7 +53,7 @@ def test_a_conflict_is_settled(room: Room) -> None:
     shown = room.dialog("resolve")
     expect(shown.get_by_text("laptop")).to_be_visible()
     shown.get_by_label("Ship on <b>Monday</b>").check()
-    shown.get_by_role("button", name="Let it stand").click()
+    shown.get_by_role("button", name="Choose this").click()
     room.said("Settled: goal.")
     found = room.seen(session)
     assert found.goal == "Ship on <b>Monday</b>"
@@ -78,7 +78,7 @@ def test_another_ground_is_refused_until_the_person_insists(room: Room) -> None:
     room.look(session)
     room.button("Resume").click()
     shown = room.page.locator("dialog[open]")
-    expect(shown).to_contain_text("not as laptop left them")
+    expect(shown).to_contain_text("differ from how laptop left them")
     expect(shown.locator("code").first).to_contain_text("git ")
     assert room.seen(session).status == "paused"
     shown.get_by_role("button", name="Cancel").click()
@@ -122,12 +122,12 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
             people.add(keeper.home, "tove@example.org", devices.public(guest).age)
         shown = room.dialog("share")
         shown.get_by_label("With whom?").fill("tove@example.org")
-        shown.get_by_label("They may read only").check()
+        shown.get_by_label("Read only").check()
         shown.get_by_label("For how long?").select_option("a week")
         shown.get_by_role("button", name="Share").click()
         expect(shown).to_be_visible()  # the browser asks for the tick
         assert room.seen(session).sync.shared_with == []
-        shown.get_by_label("Yes, all of this session may leave").check()
+        shown.get_by_label("Yes, this whole session may leave").check()
         shown.get_by_role("button", name="Share").click()
         toast = room.page.locator(".toast").filter(has_text="Shared with tove@example.org, to read.")
         expect(toast.locator("code")).to_have_text(f"holdfast accept {shelf}")

@@ -108,7 +108,7 @@ def test_alone_it_says_how_a_second_device_comes(browser: Browser, tmp_path_fact
     vaults = Vaults(Ground(tmp_path_factory.mktemp("alone")))
     with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
         expect(page.get_by_text("holdfast remote add home")).to_be_visible()
-        expect(page.get_by_text("encrypted on this device before it leaves")).to_be_visible()
+        expect(page.get_by_text("encrypted before it leaves this device")).to_be_visible()
         expect(page.get_by_role("button", name="Sync now")).to_have_count(0)
         vaults.create_vault()
         expect(page.locator(".remote")).to_contain_text("this device belongs here")
@@ -139,7 +139,7 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
     with vaults.ground.keeper() as keeper:
         keeper.session().note("More rope")
     with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
-        waits = page.locator("dt", has_text="Waits to be sent").locator("xpath=following-sibling::dd[1]")
+        waits = page.locator("dt", has_text="Not sent yet").locator("xpath=following-sibling::dd[1]")
         expect(waits).to_have_text("1 session")
         page.get_by_role("button", name="Sync now").click()
         expect(page.locator(".toast")).to_contain_text("SyncResult: sent")
@@ -189,7 +189,7 @@ def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
             other = page.context.new_page()
             other.goto(f"{dashboard.origin}/devices")
             other.get_by_role("button", name="Sync now").click()
-            expect(other.locator(".toast")).to_contain_text("under way already")
+            expect(other.locator(".toast")).to_contain_text("already running")
             answer.set()
             expect(page.locator(".toast.bad")).to_contain_text("it did not answer")
             expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
@@ -206,7 +206,7 @@ def test_who_waits_long_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(action, "_PATIENCE", 0.05)
     with vaults.ground.keeper() as keeper:
         try:
-            assert action.sync(keeper, "", {}).text.startswith("It takes its time")
-            assert "under way already" in action.sync(keeper, "", {}).text
+            assert action.sync(keeper, "", {}).text.startswith("This takes a while")
+            assert "already running" in action.sync(keeper, "", {}).text
         finally:
             answer.set()

@@ -175,7 +175,7 @@ def test_person_is_told_when_somebody_else_used_the_link_first(tmp_path: Path) -
             answers.append(asking.getresponse().read().decode())
             asking.close()
         assert "This link was used before" in answers[1]
-        assert "A link that is good once was used again" in dashboard.close()
+        assert "A single-use link was used again" in dashboard.close()
 
 
 def test_person_is_told_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

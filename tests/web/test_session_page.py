@@ -229,7 +229,7 @@ def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> No
         (place / "lost.txt").unlink()
     page = browse(f"/session/{session.id}").live()
     expect(page.locator("#files > li")).to_have_count(3)
-    for name, words in (("kept", "✓ as recorded"), ("changed", "≠ changed since"), ("lost", "✗ gone")):
+    for name, words in (("kept", "✓ as recorded"), ("changed", "≠ changed since"), ("lost", "✗ missing")):
         row = page.locator("#files > li").filter(has_text=f"{name}.txt")
         expect(row.locator(".landing")).to_have_text(words)
         expect(row.locator(".landing")).to_have_attribute("title", re.compile("on this disk", re.IGNORECASE))
@@ -268,7 +268,7 @@ def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
         os.utime(place, (1_700_000_000, 1_700_000_000))
         assert "≠ changed since" in landing()
         place.unlink()
-        assert "✗ gone" in landing()
+        assert "✗ missing" in landing()
 
 
 def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
@@ -448,7 +448,7 @@ def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, ground:
     expect(sides).to_have_count(2)
     for words in ("Ship on Friday", "Ship on Monday", "desk", "laptop", "40% done there"):
         expect(conflict).to_contain_text(words)
-    other = sides.filter(has_not_text="stands for now")
+    other = sides.filter(has_not_text="current value")
     chosen = other.locator(".words").inner_text()
     other.get_by_role("button").click()
     expect(conflict.locator("h3")).to_contain_text("settled")

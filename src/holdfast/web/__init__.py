@@ -1,5 +1,5 @@
-"""The dashboard: pages on loopback that show the sessions and act on them, live.
+"""The dashboard: live pages on loopback that show the sessions and act on them.
 
-`serving` starts it, `app` is the map of its addresses, `gate` decides who may come in. A page (`pages/`) says what it
-shows as named regions; `live` sends those that changed to whoever has the page open.
+`serve` runs it, `app` maps its addresses, `security` decides who may come in. A page (`pages/`) is made of named
+regions; `live` sends the changed ones to every browser that has the page open.
 """

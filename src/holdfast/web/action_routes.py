@@ -155,5 +155,5 @@ def _reported(keeper: Keeper, reference: str, form: str) -> PageExtra:
 
 
 def _file_name(session: str) -> str:
-    """Nothing of what somebody wrote is in the name of a file."""
+    """Recorded text never becomes part of a file name."""
     return "session-" + (re.sub(r"[^0-9a-z-]", "", session.lower())[:36] or "file")

@@ -1,4 +1,4 @@
-"""What an action answers: a sentence, and what the person should know besides."""
+"""What a person can do from a page: each verb calls the keeper and answers with a sentence."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class ActionAnswer(NamedTuple):
     text: str
     # Sentences about what else happened.
     more: tuple[str, ...] = ()
-    # A command for somebody to copy: it stays in sight until it is put away.
+    # A command to copy: it stays visible until the person closes it.
     command: str | None = None
 
 
-# What is done to a session (or, with an empty name, to no one session) when its form is sent.
+# What a form does to a session (an empty name if it concerns no single session).
 Verb = Callable[["Keeper", str, Form], "ActionAnswer | str"]
 # What a dialog shows of a session.
 Look = Callable[["Keeper", str], dict[str, object]]
 
 
 class AskFirst(Exception):
-    """It was refused, but a dialog of this name shows why, and how to go on."""
+    """The action was refused; the dialog of this name shows why, and how to go on."""
 
     def __init__(self, dialog: str, error: HoldfastError) -> None:
         super().__init__(error.message)
@@ -53,7 +53,7 @@ class AskFirst(Exception):
 
 
 def at_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
-    """The keeper of the place where the session is worked on, where that is here, and the session's id."""
+    """The keeper of the session's work tree, if that is on this machine, and the session's id."""
     session = keeper.session(reference).id
     try:
         there = at_its_place(keeper, session)
@@ -64,7 +64,7 @@ def at_work_tree(keeper: Keeper, reference: str) -> tuple[Keeper, str]:
 
 
 def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[str, ...] = ()) -> ActionAnswer:
-    """The answer of a verb, with what these keepers noticed on the way: secrets cut out, breaks due, mirrors."""
+    """The answer of a verb, with what these keepers have to report: removed secrets, breaks due, mirrors."""
     besides = list(more)
     for keeper in {id(keeper): keeper for keeper in keepers}.values():
         recorder = keeper.recorder
@@ -79,7 +79,7 @@ def answer(text: str, *keepers: Keeper, command: str | None = None, more: tuple[
 
 
 def forget(keeper: Keeper) -> None:
-    """A keeper is lent to many, one after the other: what it noticed for one is no business of the next."""
+    """Clear a keeper's notices: keepers are shared, and one request's notices do not concern the next."""
     keeper.notices.clear()
     keeper.recorder.tally.redacted.clear()
     keeper.recorder.tally.reached.clear()
@@ -89,12 +89,12 @@ def forget(keeper: Keeper) -> None:
 def correct_hours(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     kind = form.get("what", "")
     if kind not in ("worked", "away"):
-        raise Invalid("the hours are corrected to worked or away")
+        raise Invalid("expected worked or away")
     there, session = at_work_tree(keeper, reference)
     kept = there.session(session)
     since, until = _moment(form.get("from", "")), _moment(form.get("to", ""))
     start = kept.state().time.start
-    if start - SECOND < since < start:  # the form knows whole seconds
+    if start - SECOND < since < start:  # the form has no fractions of a second
         since = start
     record = kept.worked if kind == "worked" else kept.away
     record(since, until, form.get("reason", "").strip() or None)
@@ -103,7 +103,7 @@ def correct_hours(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 
 def _moment(written: str) -> int:
-    """A moment on this machine's clock, as a browser's form writes it."""
+    """A time on this machine's clock, in the format of a browser's form."""
     try:
         return local_moment(written)
     except Invalid as error:
@@ -112,7 +112,7 @@ def _moment(written: str) -> int:
 
 
 def before_correcting(keeper: Keeper, reference: str) -> dict[str, object]:
-    """The form with the latest pause in it: most often that is the one that was wrong."""
+    """The form filled with the latest pause, which is most often the wrong one."""
     session = keeper.session(reference).document()
     began, end = session.started_at or session.created_at, session.ended_at
     ended = keeper.now() if end is None else parse_time(end)
@@ -150,7 +150,7 @@ def resume(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 
 def _others_first(keeper: Keeper) -> list[str]:
-    """Hear what other devices did, where there is a remote to ask."""
+    """Sync first, if there is a remote; the sentences to report."""
     if not os.path.lexists(keeper.home.remotes):
         return []
     from holdfast.sync.background import catch_up
@@ -174,10 +174,10 @@ def before_resuming(keeper: Keeper, reference: str) -> dict[str, object]:
 def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     branch = form.get("branch", "")
     if branch not in ("", "keep", "discard"):
-        raise Invalid("a branch is kept or discarded", hint="Or left alone.")
+        raise Invalid("expected keep or discard for the branch", hint="Or leave it alone.")
     there, session = at_work_tree(keeper, reference)
     if branch:
-        there = at_its_place(keeper, session)  # to say why, where it is not here
+        there = at_its_place(keeper, session)  # raises with the reason if it is not here
     kept = there.session(session)
     done = kept.stop(
         keep=branch == "keep", discard=branch == "discard", reason=form.get("reason", "").strip() or None
@@ -210,9 +210,7 @@ def move(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 def _position(written: str) -> int:
     text = written.strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 4 and int(text) <= LAST):
-        raise Invalid(
-            "that is not a position on the hill", hint=f"A whole number from 0, not started, to {LAST}, done."
-        )
+        raise Invalid("not a position on the hill", hint=f"A whole number from 0, not started, to {LAST}, done.")
     return int(text)
 
 
@@ -236,7 +234,7 @@ def before_putting_away(keeper: Keeper, reference: str) -> dict[str, object]:
 def resolve(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     take = form.get("take", "")
     if not (take.isascii() and take.isdigit() and len(take) < 6):
-        raise Invalid("no value was chosen", hint="Choose one of those that are shown.")
+        raise Invalid("no value was chosen", hint="Choose one of the values shown.")
     there, session = at_work_tree(keeper, reference)
     conflict = there.session(session).resolve(form.get("conflict", ""), int(take))
     return answer(f"Settled: {conflict.field}.", there)
@@ -258,9 +256,7 @@ def share(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     session = keeper.session(reference).id
     days = _days(form.get("days", ""))
     if form.get("sure") != "yes":
-        raise Invalid(
-            "it was not confirmed that the session may leave this device", hint="Tick the box that says so."
-        )
+        raise Invalid("sharing was not confirmed", hint="Tick the box: the session may leave this device.")
     done = shares.share(
         keeper, session, form.get("email", "").strip(), write=form.get("read_only") != "yes",
         expires=None if days is None else keeper.now() + days * DAY, name=form.get("remote") or None,
@@ -276,9 +272,7 @@ def _days(written: str) -> int | None:
     if not written:
         return None
     if not (written.isascii() and written.isdigit() and 0 < int(written[:6]) <= _MAX_SHARE_DAYS):
-        raise Invalid(
-            "that is not a number of days", hint=f"From 1 to {_MAX_SHARE_DAYS:,}, or none for a share without end."
-        )
+        raise Invalid("not a number of days", hint=f"From 1 to {_MAX_SHARE_DAYS:,}, or empty for no end.")
     return int(written)
 
 
@@ -290,16 +284,16 @@ def before_sharing(keeper: Keeper, reference: str) -> dict[str, object]:
     }
 
 
-_PATIENCE: Final = 20.0  # seconds; from then on the page shows what comes of it
+_PATIENCE: Final = 20.0  # seconds; after that the page shows the result
 
 
 def sync(keeper: Keeper, _: str, __: Form) -> ActionAnswer:
     begun = background.begin(keeper)
     if begun is None:
-        return ActionAnswer("A sync is under way already. This page shows what comes of it.")
+        return ActionAnswer("A sync is already running. This page will show the result.")
     outcome = begun.outcome(_PATIENCE)
     if outcome is None:
-        return ActionAnswer("It takes its time. This page shows what comes of it.")
+        return ActionAnswer("This takes a while. This page will show the result.")
     if isinstance(outcome, HoldfastError):
         raise outcome
     if outcome.failed and not outcome.reached:
@@ -316,10 +310,10 @@ def _sync_answer(done: SyncResult) -> ActionAnswer:
     more = [f"{one_line(name)}: {one_line(error.message)}." for name, error in done.failed.items()]
     more += report.notes
     if report.rejected:
-        more.append(f"{count(len(report.rejected), 'thing')} at the remote not taken in: see below.")
+        more.append(f"{count(len(report.rejected), 'object')} at the remote not accepted: see below.")
     if done.conflicts:
-        more.append(f"{count(done.conflicts, 'conflict')} to look at.")
-    return ActionAnswer(f"SyncResult: {' and '.join(parts)}." if parts else "SyncResult: nothing new.", tuple(more))
+        more.append(f"{count(done.conflicts, 'conflict')} to resolve.")
+    return ActionAnswer(f"Synced: {' and '.join(parts)}." if parts else "Synced: nothing new.", tuple(more))
 
 
 def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
@@ -329,7 +323,7 @@ def note(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 
 def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
-    """Only what the person changed: an agent may have changed the rest since the form was shown."""
+    """Record only what the person changed: an agent may have changed the rest since the form was shown."""
     changed = {name: value for name, value in form.items() if value != form.get(f"was-{name}", "")}
     there, session = at_work_tree(keeper, reference)
     kept = there.session(session)
@@ -346,18 +340,18 @@ def edit(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
 
 
 def _refuse_changed_meanwhile(session: Session, form: Form, changed: Form) -> None:
-    """What the person changes is still what the form showed, or nobody would know that another value was lost."""
+    """Refuse if a value was changed elsewhere since the form was shown: that change would be lost unnoticed."""
     for name, value in _shown(session).items():
         present = visible(value, lines=True)  # as the form spells it
         if name in changed and f"was-{name}" in form and present not in (form[f"was-{name}"], changed[name]):
             raise Refused(
                 f"the {name} was changed while you wrote; it is now: {shorten(one_line(value), 200) or '(nothing)'}",
-                hint="Nothing of the form was recorded. Open it again to go on from there.",
+                hint="Nothing was recorded. Open the form again to continue from there.",
             )
 
 
 def _shown(session: Session) -> dict[str, str]:
-    """By field, what the form shows."""
+    """The values the form shows, by field."""
     return {
         "goal": session.goal, "summary": session.summary or "", "scope": session.scope or "", "mode": session.mode,
         "progress": f"{session.progress * 100:.4g}",
@@ -379,7 +373,7 @@ def of_session(keeper: Keeper, reference: str) -> dict[str, object]:
 
 def before_editing(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference).document()
-    # A mode that a later version knows stays what it is.
+    # A mode of a later version stays selectable.
     modes = MODES if session.mode in MODES else (*MODES, session.mode)
     return {"session": session, "modes": modes, "progress": _shown(session)["progress"]}
 
@@ -399,7 +393,7 @@ VERBS: Final[dict[str, Verb]] = {
     "/devices/sync": sync,
 }
 
-# Of `templates/dialog-NAME.html`: what it shows.
+# For `templates/dialog-NAME.html`: the values it shows.
 DIALOGS: Final[dict[str, Look]] = {
     "pause": of_session,
     "resume": before_resuming,

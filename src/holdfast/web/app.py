@@ -1,4 +1,4 @@
-"""The map of the dashboard: which address is answered by what."""
+"""The dashboard's application: which address is answered by what."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
         return answer
 
     async def stream(request: Request) -> Response:
-        """`page` and `version`, once for each page that is open, in turn."""
-        if request.method == "HEAD":  # which would never end
+        """Events for each open page, given by one `page` and one `version` each, in order."""
+        if request.method == "HEAD":  # a stream would never end
             return Response(media_type="text/event-stream")
         asked = zip(request.query_params.getlist("page"), request.query_params.getlist("version"), strict=False)
         places = [(place, version) for where, version in asked if (place := live_page(where)) is not None]
@@ -134,7 +134,7 @@ def address(request: Request) -> str:
 
 
 def live_page(where: str) -> LivePage | None:
-    """The page that an address means."""
+    """The page at an address."""
     path, _, query = where.partition("?")
     match = page_at(path)
     if match is None:
@@ -144,7 +144,7 @@ def live_page(where: str) -> LivePage | None:
 
 
 def page_at(path: str) -> tuple[Page, dict[str, str]] | None:
-    """The page at a path, and the words of the path that are not the page's own."""
+    """The page at a path, and the variable parts of the path."""
     for shape, page in _SHAPES:
         match = shape.fullmatch(path)
         if match is not None:

@@ -1,8 +1,8 @@
-"""Opens the person's browser at the dashboard, with nothing on a command line that would let anybody in.
+"""Opens the browser at the dashboard without a command line that would let anybody else in.
 
-Every user of the machine can read command lines, and whoever came first with an address from there was in. So the
-browser is given the name of a file that only its owner can read: the page in it goes on to the dashboard with a
-ticket that is good once. The file goes as soon as the ticket is used, after a while, or when the dashboard ends.
+Every user of the machine can read command lines, so an address in one would admit whoever came first. Instead the
+browser gets the name of a file that only its owner can read: its page leads to the dashboard with a single-use
+ticket. The file is removed when the ticket is used, after a while, or when the dashboard ends.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><ti
 <body><p><a href="{url}">Holdfast's dashboard</a></p></body></html>
 """
 _NAME: Final = re.compile(r"holdfast-ui-[0-9a-f]{16}\.html")
-_SOON: Final = 15.0  # seconds after which a browser that did not come is mentioned
-_LASTS: Final = 120.0  # seconds for which the ticket is good
-# Browsers in snaps read no hidden directory and no /tmp but their own.
+_SOON: Final = 15.0  # seconds until a browser that did not come is mentioned
+_LASTS: Final = 120.0  # seconds for which the ticket is valid
+# Browsers from snaps cannot read hidden directories, and have their own /tmp.
 _SNAPS: Final = ("/snap/bin", "/var/lib/snapd/snap/bin")
 _NOT_OPENED: Final = "No browser has opened the dashboard. Open the address above in one."
 _AGAIN: Final = (
-    "A link that is good once was used again. If you do not see the dashboard, somebody else used it before you: "
+    "A single-use link was used again. If you do not see the dashboard, somebody else used it before you: "
     "press Ctrl-C and run holdfast ui again."
 )
 
 
 @contextlib.contextmanager
 def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Let the browser open the dashboard while this block serves it. What a person should know goes to `note`."""
+    """Open the browser while this block serves the dashboard. `note` gets what the person should know."""
     dashboard.secrets.reused = lambda: note(_AGAIN)
     directory = _directory(home)
     _remove_left_behind(directory)
@@ -50,7 +50,7 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
         if directory == home:
             files.make_private_dir(home)
         files.write_atomic(path, _PAGE.format(url=url).encode(), durable=False)
-    except (HoldfastError, OSError):  # a disk that is full or cannot be written: what is there can still be seen
+    except (HoldfastError, OSError):  # a full or read-only disk: reading still works
         note(_NOT_OPENED)
         yield
         return
@@ -83,14 +83,14 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
 
 
 def _directory(home: str) -> str:
-    """Where the browser can read a file, and nobody else."""
+    """Where the browser can read a file, and other users cannot."""
     person = os.path.expanduser("~")
     in_snaps = sys.platform == "linux" and any(os.path.isdir(place) for place in _SNAPS)
     return person if in_snaps and os.access(person, os.W_OK | os.X_OK) else home
 
 
 def _remove_left_behind(directory: str) -> None:
-    """Of a dashboard that was killed: its ticket is worth nothing, and nobody else removes the file."""
+    """Remove files of killed dashboards: their tickets are worthless, and nobody else removes them."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(directory):
             if _NAME.fullmatch(entry.name):

@@ -1,7 +1,7 @@
-"""Keepers for requests, which come many at once, while a keeper serves one at a time.
+"""A pool of keepers: requests come in parallel, but a keeper serves one at a time.
 
-Keepers are opened as they are needed, lent out, and used again. Work with them happens in threads: nobody who asks
-for something quick waits behind a remote that answers slowly.
+Keepers are opened when needed, lent out, and reused. They work in threads, so that a quick request does not wait for
+a slow remote.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 T = TypeVar("T")
-_MOST: Final = 8  # at once; whoever comes then waits for a moment
+_MOST: Final = 8  # at once; further requests wait
 
 
 class KeeperPool:
     def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
         self.open_keeper = open_keeper
-        # With each keeper, which file its store is: one that was replaced since must not be written to any more.
+        # Each with its store's file: a store that was replaced since must not be written to.
         self._free: list[tuple[Keeper, int | None]] = []
         self._lock = threading.Lock()
         self._closed = False
         self._threads: anyio.CapacityLimiter | None = None
 
     async def ask(self, work: Callable[[Keeper], T]) -> T:
-        """What this work with a keeper gives, done in a thread."""
+        """Run work with a keeper in a thread; its result."""
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(_MOST)
         return await anyio.to_thread.run_sync(partial(self._do, work), limiter=self._threads)
@@ -52,7 +52,7 @@ class KeeperPool:
         except BaseException as error:
             if isinstance(error, HoldfastError):
                 name_feature(keeper, error)
-            keeper.close()  # whatever happened to it, the next one begins afresh
+            keeper.close()  # whatever its state, the next request gets a fresh one
             raise
         with self._lock:
             if not self._closed:

@@ -1,8 +1,8 @@
-"""Live pages: a page that is open is sent what changed on it, within a moment of the change.
+"""Live pages: an open page is sent its changes within a moment.
 
-One `ChangeFeed` hears of all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
-it is rendered once, however many look at it, and each of them is sent the regions that differ from what they have.
-A browser has one stream for all of its pages, because it keeps only a handful of connections to one server.
+One `ChangeFeed` reports all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
+it is rendered once for all its viewers, and each of them is sent the regions that differ from what they have. A
+browser has one stream for all of its pages, because it opens only a handful of connections to one server.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class View:
         self.shot: Shot | None = None
         self.error: str | None = None
         self.version = ""
-        # Whether there is nothing to show any more: a session that was erased must not stay to be read.
+        # Nothing is left to show: an erased session must not stay readable.
         self.deleted = False
         self.viewers: set[Viewer] = set()
-        # Those who came since it was drawn last, and do not know yet how it stands.
+        # Viewers who came after the last drawing, and do not know its state yet.
         self.newcomers: set[Viewer] = set()
         self.stale = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
 
 class Viewer:
-    """One stream, and what each of its pages was sent last."""
+    """One stream, and what it was last sent for each of its pages."""
 
     def __init__(self) -> None:
         self.has: dict[View, Shot | None] = {}
@@ -76,15 +76,15 @@ class Live:
         self._feed: ChangeFeed | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._views: dict[str, View] = {}
-        # Tells one run of the server from another.
+        # Distinguishes runs of the server.
         self.run = secrets.token_hex(4)
         self._ending = asyncio.Event()
 
     def seen(self, keeper: Keeper, look: Callable[[], T]) -> tuple[T, str]:
-        """What is seen, and the version of it; none when something changed meanwhile.
+        """What `look` returns, and its version; an empty version if something changed meanwhile.
 
-        Who has a version has what anybody has who has the same. So it comes from the store itself and not from what
-        was heard of it: of a change that is not heard of yet, one look may know and another not.
+        Equal versions mean equal content. So the version comes from the store itself, not from reported changes: a
+        change not reported yet may be in one look and not in another.
         """
         before = state_fingerprint(keeper)
         content = look()
@@ -98,7 +98,7 @@ class Live:
         await asyncio.to_thread(self._feed.__enter__)
 
     def end(self) -> None:
-        """Let everybody go who listens, so that the server can end."""
+        """End all streams, so that the server can end."""
         self._ending.set()
         for view in self._views.values():
             for viewer in view.viewers:
@@ -147,7 +147,7 @@ class Live:
                 viewer.look(view)
             view.newcomers.clear()
             if not version and not failure:
-                view.stale.set()  # something changed meanwhile: what it is now is to be known by its version
+                view.stale.set()  # something changed meanwhile: draw again, to get a version
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(view.stale.wait(), _RETRY_AFTER if failure and not deleted else _REDRAW_AFTER)
                 await asyncio.sleep(_GATHER_FOR)
@@ -171,7 +171,7 @@ class Live:
                 view.task.cancel()
 
     async def stream(self, places: Iterable[tuple[LivePage, str]]) -> AsyncIterator[bytes]:
-        """What changes on these pages, as server-sent events. With each comes the version that the browser has."""
+        """Changes to these pages as server-sent events. Each page comes with the version the browser has."""
         viewer = Viewer()
         for place, known in list(places)[:_MAX_PAGES]:
             self._join(viewer, place, known)
@@ -181,7 +181,7 @@ class Live:
                 try:
                     await asyncio.wait_for(viewer.wake.wait(), _HEARTBEAT)
                 except TimeoutError:
-                    yield _event("beat", {})  # a server that stands still is not live
+                    yield _event("beat", {})  # shows that the server is alive
                 viewer.wake.clear()
                 while viewer.due:
                     view = viewer.due.pop()
@@ -200,7 +200,7 @@ class Live:
             return
         before = viewer.has.get(view)
         if before is None and view.version and viewer.known[view] == view.version:
-            before = view.shot  # it has this page just as it was drawn
+            before = view.shot  # it has this very drawing
         viewer.has[view] = view.shot
         changes = difference(before, view.shot)
         if changes is not None or before is None:
@@ -208,7 +208,7 @@ class Live:
 
 
 def difference(before: Shot | None, after: Shot) -> dict[str, object] | None:
-    """What somebody who has one shot must be sent to have the other; None when nothing is missing."""
+    """What turns one shot into the other; None if nothing differs."""
     had: Mapping[str, str] = {} if before is None else before.regions
     lists = {} if before is None else before.lists
     put = {name: html for name, html in after.regions.items() if had.get(name) != html}

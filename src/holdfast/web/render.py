@@ -1,7 +1,7 @@
-"""How pages are written: the templates, and the words and forms they share.
+"""How pages are rendered: the templates, and the formats they share.
 
-Everything that is put into a template is escaped, unless it is `Markup` that our own code made. Text of sessions is
-somebody else's: what would hide or reorder something is spelled out first (`wording.visible`).
+Everything put into a template is escaped, except `Markup` from our own code. Recorded text comes from others:
+characters that hide or reorder text are spelled out first (`wording.visible`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _seen(value: object) -> object:
     return value if isinstance(value, Markup) or not isinstance(value, str) else wording.visible(value, lines=True)
 
 
-# The word of the server that is answering (`gate.Secrets.word`): the forms of its pages say it.
+# The word of the answering server (`Secrets.word`), which its forms carry.
 SPOKEN: ContextVar[str] = ContextVar("word", default="")
 
 _TEMPLATES: Final = jinja2.Environment(
@@ -36,7 +36,7 @@ _TEMPLATES: Final = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     auto_reload=False,
-    # What stands in a template as {{ … }} is text for people's eyes.
+    # What a template shows as {{ … }} is made visible first.
     finalize=_seen,
 )
 
@@ -46,12 +46,12 @@ def render(template: str, /, **words: object) -> Markup:
 
 
 def word_field() -> Markup:
-    """What a form holds that works without scripts too."""
+    """The hidden field every form carries; it works without scripts too."""
     return Markup('<input type="hidden" name="word" value="{}">').format(SPOKEN.get())
 
 
 def encoded(content: object) -> bytes:
-    """JSON, in which pieces of pages are text like any other."""
+    """JSON in which pieces of pages are plain text."""
     return msgspec.json.encode(content, enc_hook=_plain)
 
 
@@ -65,7 +65,7 @@ def _plain(value: object) -> object:
 
 
 def local(moment: int) -> datetime:
-    """A moment on the person's own clock: server and browser are one machine."""
+    """A time on the person's own clock: server and browser run on one machine."""
     offset: timedelta = local_offset(moment)
     return datetime.fromtimestamp(moment / 1000, UTC) + offset
 
@@ -93,7 +93,7 @@ def stamp(when: str | int | None) -> str:
 
 
 def when(moment: str | int | None) -> Markup:
-    """A time that the browser keeps counting: `5 minutes ago`, with the moment itself on hovering."""
+    """A time that the browser keeps up to date: `5 minutes ago`, with the exact time as a tooltip."""
     at = moment_of(moment)
     if at is None:
         return Markup("")
@@ -102,7 +102,7 @@ def when(moment: str | int | None) -> Markup:
 
 
 def counting(ms: int, *, now: int, running: bool) -> Markup:
-    """A length of time; while it runs, the browser counts on from the moment at which it would have been nothing."""
+    """A length of time; while it grows, the browser counts on from the moment at which it was zero."""
     if not running:
         return Markup("<span>{}</span>").format(format_duration(ms))
     return Markup('<span data-since="{}">{}</span>').format(
@@ -114,7 +114,7 @@ def counting(ms: int, *, now: int, running: bool) -> Markup:
 
 
 def bar(fraction: float | None, label: str, kind: str = "") -> Markup:
-    """How much of something: a drawn bar, since nothing here may carry a style of its own."""
+    """How much of something, as a drawn bar: inline styles are forbidden here."""
     width = round(min(max(fraction or 0.0, 0.0), 1.0) * 100, 1)
     return Markup(
         '<svg class="bar {}" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="{}">'

@@ -1,4 +1,4 @@
-"""Answers: a page, and what is said when there is none. A program is told what `--json` would tell it."""
+"""Responses: pages and errors. A program gets the documents of `--json`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.machine.wall import Wall
 from holdfast.web.pages import PageExtra
 from holdfast.web.render import render
 
-# The kinds of `core.errors` in HTTP's words.
+# The kinds of `core.errors` as HTTP status codes.
 CODES: Final = {
     "usage": 400, "invalid": 400, "not_found": 404, "refused": 409, "conflict": 409, "busy": 503, "damaged": 500,
     "unreachable": 502, "failed": 500,
@@ -35,10 +35,10 @@ def document(content: object, code: int = 200) -> Response:
 
 
 def part(extra: PageExtra) -> Response:
-    """Something that a page asked for later; with a name, it is a file to keep."""
+    """Something a page asks for later; with a file name, it is a download."""
     answer = Response(extra.content, media_type=extra.media_type)
     if extra.filename is not None:
-        name = re.sub(r"[^0-9A-Za-z._-]", "-", extra.filename)  # nothing that ends the name, or the header
+        name = re.sub(r"[^0-9A-Za-z._-]", "-", extra.filename)  # nothing that could end the name, or the header
         answer.headers["content-disposition"] = f'attachment; filename="{name}"'
     return answer
 
@@ -52,13 +52,13 @@ def code_of(error: HoldfastError) -> int:
 
 
 def error(request: Request, problem: HoldfastError, *, code: int | None = None, **more: object) -> Response:
-    """The document that says what happened and what to do."""
+    """The error document: what happened and what to do."""
     explained = error_document(problem, operation=request.url.path.strip("/") or None, now=Wall().now())
     return document({"holdfast": 1, "error": explained, **more}, code or code_of(problem))
 
 
 async def holdfast_error(request: Request, problem: Exception) -> Response:
-    """Something of Holdfast's own: it says what happened and what to do."""
+    """One of Holdfast's own errors: what happened and what to do."""
     assert isinstance(problem, HoldfastError)
     return _answer(request, problem, code_of(problem))
 
@@ -66,22 +66,22 @@ async def holdfast_error(request: Request, problem: Exception) -> Response:
 def _answer(request: Request, problem: HoldfastError, code: int) -> Response:
     if wants_document(request):
         return error(request, problem, code=code)
-    return page(render("trouble.html", error=problem, kind=problem.kind), code)
+    return page(render("error.html", error=problem, kind=problem.kind), code)
 
 
 async def http_error(request: Request, problem: Exception) -> Response:
-    """What the machinery of HTTP does not take: nothing is there, another method is meant, too much was sent."""
+    """An error of HTTP itself: unknown address, wrong method, too large."""
     assert isinstance(problem, HTTPException)
     if problem.status_code == 404:
         where = (
-            "/api/v1/openapi.json names what there is."
+            "/api/v1/openapi.json lists all addresses."
             if request.url.path.startswith(API)
             else "See the pages above."
         )
-        explained: HoldfastError = NotFound("there is nothing at this address", hint=where)
+        explained: HoldfastError = NotFound("nothing at this address", hint=where)
     elif problem.status_code == 405:
         allowed = (problem.headers or {}).get("Allow", "")
-        explained = Usage(f"this address is not for {request.method[:20]!a}", hint=f"It answers to {allowed}.")
+        explained = Usage(f"this address does not accept {request.method[:20]!a}", hint=f"It accepts {allowed}.")
     else:
         explained = Invalid(f"the request cannot be read: {problem.detail}")
     answer = _answer(request, explained, problem.status_code)
@@ -90,8 +90,8 @@ async def http_error(request: Request, problem: Exception) -> Response:
 
 
 async def unexpected_error(request: Request, problem: Exception) -> Response:
-    """Nobody expected this: it is noted where `doctor` finds it, and the page says so."""
+    """An unexpected error: logged where `doctor` finds it, and the page says so."""
     with contextlib.suppress(Exception), request.app.state.keepers.open_keeper() as keeper:
         error_log.note(keeper.home.path, "ui", f"{type(problem).__name__}: {problem}")
-    explained = HoldfastError("something unexpected went wrong", hint="holdfast doctor shows what was noted.")
+    explained = HoldfastError("something unexpected happened", hint="holdfast doctor shows the details.")
     return _answer(request, explained, 500)

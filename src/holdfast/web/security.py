@@ -1,14 +1,13 @@
-"""Every request passes these checks first: host, origin, tokens, sizes.
+"""The checks that every request passes first: host, origin, tokens, sizes.
 
-The dashboard listens on loopback, where every page in the person's browser and every program on the machine can
-knock. So: the Host must be ours (a name that was pointed at 127.0.0.1 is not), whoever asks needs the secret of this
-run (a cookie that no other site can send along, or a bearer token), and whoever changes something must come from our
-own pages and carry the word that only they know. What goes out may load nothing from elsewhere and run no script but
-ours.
+The dashboard listens on loopback, where every page in the person's browser and every program on the machine can reach
+it. So the Host must be ours (another name pointed at 127.0.0.1 is not); whoever asks needs the secret of this run (a
+cookie that no other site can send along, or a bearer token); and whoever changes something must come from our own
+pages and carry the word only they know. Responses may load nothing from elsewhere and run no script but ours.
 
-A browser sends a cookie to every port of the host that set it, so also to whatever else answers on 127.0.0.1. The
-pages are therefore at a name that nobody can guess, below `localhost`, which browsers find on this machine without
-asking anybody: the cookie belongs to that name, and goes to nobody who does not know it.
+A browser sends a cookie to every port of the host that set it, so also to anything else on 127.0.0.1. The pages are
+therefore under a name nobody can guess, below `localhost`, which browsers resolve to this machine by themselves: the
+cookie belongs to that name, and is sent only to it.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from holdfast.web import responses
 from holdfast.web.render import SPOKEN
 
 LARGEST: Final = 1 << 20  # bytes of a request: notes are short
-_LONGEST: Final = 32 << 10  # bytes of what stands before it
+_LONGEST: Final = 32 << 10  # bytes of its head
 ENTRY: Final = "/enter/"
-CROSSING: Final = "over."  # how a ticket begins that leads from an address that anybody knows to our own
-KNOWN: Final = "holdfast.known"  # in a scope: who asks has shown that they belong here
-OPEN: Final = ("/static/",)  # nothing in there is anybody's
+CROSSING: Final = "over."  # prefix of a ticket that leads from a well-known address to our own
+KNOWN: Final = "holdfast.known"  # in a scope: the client has shown that it belongs here
+OPEN: Final = ("/static/",)  # nothing private in there
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 WORD: Final = "x-holdfast-word"
 
@@ -43,13 +42,13 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# A file to be saved is no page: wherever it is opened, it may do nothing here.
+# A download is not a page: wherever it is opened, it may do nothing here.
 _SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 HEADERS: Final = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    # Not `no-referrer`: with that, browsers would not say where a form comes from.
+    # Not `no-referrer`: browsers would then hide where a form comes from.
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
@@ -67,39 +66,39 @@ run <code>holdfast ui</code> again.</p></main></body></html>"""
 
 
 _SPENT: Final = _SHUT.replace("This dashboard is private", "This link was used before").replace(
-    "<p>Open it", "<p>It was good once. If it was not you who used it, press Ctrl-C in the terminal and run "
+    "<p>Open it", "<p>It works only once. If you did not use it, press Ctrl-C in the terminal and run "
     "<code>holdfast ui</code> again. Otherwise open the dashboard"
 )  # fmt: skip
 
 
 class Secrets:
-    """What lets somebody in: made anew for every run, kept nowhere."""
+    """The secrets that let somebody in: new for every run, stored nowhere."""
 
     def __init__(self, port: int, *, named: bool = False) -> None:
         self.port = port
         self.token = secrets.token_urlsafe(32)
         self.cookie = f"holdfast-{port}"
-        # What a browser holds opens this door, and is not the token.
+        # The cookie's value, which is not the token itself.
         self.pass_ = self._derived(b"cookie")
-        # What our own pages say when they change something.
+        # What our own pages send with every change.
         self.word = self._derived(b"word")
-        # Where programs find us, and, unless there is a name that only this run knows, browsers too.
+        # Where programs find us; browsers too, unless there is a name that only this run knows.
         self.plain = f"127.0.0.1:{port}"
         self.own = f"{self._derived(b'name')[:32]}.localhost:{port}" if named else self.plain
         self._tickets: set[str] = set()
         self._spent: set[str] = set()
         self._lock = threading.Lock()
-        # What to do when a ticket that was used is shown again.
+        # Called when a used ticket is shown again.
         self.reused: Callable[[], None] = lambda: None
 
     @property
     def hosts(self) -> frozenset[str]:
-        """What browsers may have asked for; with a name of our own, that alone."""
+        """The hosts browsers may ask for: our own name alone, if there is one."""
         return _spelled(self.own) if self.own != self.plain else self.known
 
     @property
     def known(self) -> frozenset[str]:
-        """What everybody may have asked for."""
+        """The hosts anybody may ask for."""
         everywhere = ("127.0.0.1", "localhost", "[::1]")
         return frozenset().union(*(_spelled(f"{name}:{self.port}") for name in everywhere))
 
@@ -107,14 +106,14 @@ class Secrets:
         return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
 
     def ticket(self, kind: str = "") -> str:
-        """Lets somebody in once."""
+        """A ticket that lets somebody in once."""
         made = kind + secrets.token_urlsafe(24)
         with self._lock:
             self._tickets.add(made)
         return made
 
     def withdraw(self, ticket: str) -> None:
-        """Nobody is let in with it any more."""
+        """Make a ticket useless."""
         with self._lock:
             self._tickets.discard(ticket)
 
@@ -127,7 +126,7 @@ class Secrets:
         return same(shown, self.token)
 
     def is_spent(self, shown: str) -> bool:
-        """Whether this ticket let somebody in before: either the same browser, or somebody else was quicker."""
+        """Whether this ticket was used before: by the same browser, or by somebody who was quicker."""
         with self._lock:
             return shown in self._spent
 
@@ -142,7 +141,7 @@ def same(shown: str, other: str) -> bool:
 
 
 class Gate:
-    """ASGI middleware: in front of everything."""
+    """ASGI middleware in front of everything."""
 
     def __init__(self, app: ASGIApp, *, secrets: Secrets) -> None:
         self.app = app
@@ -163,9 +162,9 @@ class Gate:
         try:
             await self.app(scope, _bounded(receive), out)
         except ClientDisconnect:
-            return  # in the middle of what they had to say
+            return  # the client left in the middle of its request
         except Exception as error:
-            if out.begun:  # nothing can be said any more
+            if out.begun:  # it is too late for another answer
                 raise
             await (await responses.unexpected_error(Request(scope), error))(scope, receive, out)
 
@@ -177,13 +176,13 @@ class Gate:
         if host not in self.hosts or len(headers.getlist("host")) != 1:
             return PlainTextResponse("Holdfast's dashboard is reached by its own address only.\n", 421)
         if not scope["path"].startswith("/"):
-            return PlainTextResponse("This is no proxy.\n", 400)
+            return PlainTextResponse("This is not a proxy.\n", 400)
         if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _LONGEST:
-            return PlainTextResponse("That is more than a request may begin with.\n", 431)
-        if "transfer-encoding" in headers and "content-length" in headers:  # two lengths: which one is meant?
-            return PlainTextResponse("A request has one length.\n", 400, {"connection": "close"})
+            return PlainTextResponse("The head of the request is too large.\n", 431)
+        if "transfer-encoding" in headers and "content-length" in headers:  # two lengths would be ambiguous
+            return PlainTextResponse("A request must have exactly one length.\n", 400, {"connection": "close"})
         if not _short(headers):
-            return PlainTextResponse("That is more than a request may hold.\n", 413)
+            return PlainTextResponse("The request is too large.\n", 413)
         origin = headers.get("origin")
         if origin is not None and (origin.lower() != f"http://{host}" or len(headers.getlist("origin")) != 1):
             return PlainTextResponse("This came from another site.\n", 403)
@@ -206,10 +205,10 @@ class Gate:
             return self._spent(scope) if self.secrets.is_spent(shown) else HTMLResponse(_SHUT, 401)
         scope[KNOWN] = True
         if self._host(scope) not in self.homes:
-            # A person came with the token to an address that anybody knows.
+            # A person came with the token to a well-known address.
             return RedirectResponse(f"http://{self.secrets.own}{ENTRY}{self.secrets.ticket(CROSSING)}", 303)
         if path.startswith(ENTRY + CROSSING):
-            # Coming from another site, a browser would leave the cookie out once more: our own page goes on.
+            # After a redirect from another site a browser would omit the cookie again, so our own page leads on.
             answer: Response = HTMLResponse(_CROSSED)
         else:
             answer = RedirectResponse("/", 303)
@@ -217,7 +216,7 @@ class Gate:
         return answer
 
     def _spent(self, scope: Scope) -> Response:
-        """To a ticket that was used: a browser that is in already goes on, everybody else is told what that means."""
+        """For a used ticket: a browser that is in already goes on, everybody else learns what it means."""
         if self._host(scope) in self.homes and self._has_pass(Headers(scope=scope)):
             return RedirectResponse("/", 303)
         self.secrets.reused()
@@ -239,7 +238,8 @@ class Gate:
             return None
         if not scope[KNOWN]:
             return self._unknown(Request(scope))
-        # A browser says where a change comes from. One that does not has to say the word in a header: no form can.
+        # A browser says where a change comes from. Anything else must send the word in a header, which no form can
+        # do.
         if not safe and not (headers.get("origin") or same(headers.get(WORD, ""), self.secrets.word)):
             return PlainTextResponse("Changes are made from the dashboard's own pages.\n", 403)
         return None
@@ -251,18 +251,18 @@ class Gate:
         elif "text/html" in request.headers.get("accept", ""):
             answer = HTMLResponse(_SHUT, 401)
         else:
-            answer = PlainTextResponse("Who are you?\n", 401)
+            answer = PlainTextResponse("Not authorized.\n", 401)
         answer.headers["www-authenticate"] = "Bearer"
         return answer
 
     def _has_pass(self, headers: Headers) -> bool:
-        """Among the cookies, which may be of other programs on this machine, and of the same name."""
+        """Whether our cookie is among the cookies, some of which may be other programs' and have the same name."""
         pieces = (piece.strip().partition("=") for line in headers.getlist("cookie") for piece in line.split(";"))
         return any(name == self.secrets.cookie and same(value, self.secrets.pass_) for name, _, value in pieces)
 
 
 class _Sealed:
-    """What goes out: nothing without the headers that bind it."""
+    """Adds the security headers to every response."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self.path: str = scope["path"]
@@ -277,7 +277,7 @@ class _Sealed:
                 headers[name] = value
             if "content-disposition" in headers:
                 headers["content-security-policy"] = _SANDBOX
-            # What is shown is the person's: it stays out of the browser's cache.
+            # The content is private: it stays out of the browser's cache.
             headers["cache-control"] = "no-cache" if self.path.startswith(OPEN) else "no-store"
         await self.send(message)
 
@@ -288,7 +288,7 @@ def _short(headers: Headers) -> bool:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body without a length is read up to the same limit."""
+    """Limits a body of unknown length to the same size."""
     taken = 0
 
     async def bounded() -> Message:

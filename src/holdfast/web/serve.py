@@ -1,7 +1,8 @@
-"""Connections: everybody on the machine can open some, so nobody may keep others out with them.
+"""Serves the dashboard on loopback, with limits on connections.
 
-Who begins a request has a few seconds to end it. Of connections over which nobody has shown that they belong here,
-there are never more than so many: then the oldest goes, and the person, who asks at once, is heard.
+Everybody on the machine can open connections, so nobody may lock others out with them. A request has to be complete
+within seconds. Connections whose client has not shown that it belongs here are limited in number: beyond the limit
+the oldest is closed, and the person, whose browser asks at once, gets through.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.web.live import Live
 
 MAX_UNKNOWN: Final = 100
-HEAD: Final = 6.0  # seconds for what stands before a request, from the moment it could have come
+HEAD: Final = 6.0  # seconds for a request's head, from the moment it could have come
 BODY: Final = 15.0  # seconds for the request itself
 
 _TIMES: Final = {h11.IDLE: HEAD, h11.SEND_BODY: BODY}
@@ -37,20 +38,20 @@ _numbers = itertools.count()
 
 
 class LimitedConnection(H11Protocol):
-    """One connection, and how long it may take to say something."""
+    """One connection, with a limit on how long a request may take."""
 
     times = _TIMES
     _clock: asyncio.TimerHandle | None = None
-    _awaited: object = None  # what the clock runs for
+    _awaited: object = None  # the state the timer waits to leave
     _number = 0
 
     @property
     def is_known(self) -> bool:
-        return bool((self.scope or {}).get(KNOWN))  # there is none before the first request
+        return bool((self.scope or {}).get(KNOWN))  # no scope before the first request
 
     @property
     def is_asking(self) -> bool:
-        """The request is not all there yet."""
+        """Whether the request is still incomplete."""
         return self.conn.their_state in self.times
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -79,11 +80,11 @@ class LimitedConnection(H11Protocol):
 
     def give_up(self) -> None:
         self._stop()
-        self.connections.discard(self)  # at once: the next one who comes counts
+        self.connections.discard(self)  # at once, so that the next connection is counted right
         self.transport.abort()
 
     def _watch(self) -> None:
-        """The clock starts when there is something to wait for, and goes on until that is there."""
+        """Start the timer when there is something to wait for; it runs until that has come."""
         awaited = self.conn.their_state if self.is_asking and not self.transport.is_closing() else None
         if awaited is self._awaited:
             return
@@ -100,18 +101,18 @@ class LimitedConnection(H11Protocol):
 
 
 _HOST: Final = "127.0.0.1"
-_MAX_CONNECTIONS: Final = 500  # connections of those who belong here
-_GRACE: Final = 1  # seconds that open streams are given when the server ends
+_MAX_CONNECTIONS: Final = 500  # of clients that belong here
+_GRACE: Final = 1  # seconds that open streams get when the server ends
 
 
 class Dashboard:
-    """A dashboard whose address is known, and taken, before it answers."""
+    """A dashboard whose address is known and reserved before it answers."""
 
     def __init__(
         self, open_keeper: Callable[[], Keeper], port: int | None = None, *, named: bool | None = None
     ) -> None:
-        """Without a port it takes a free one, and a name of its own if browsers here find it; who asks for a port
-        wants an address that is the same tomorrow.
+        """Without a port it takes a free one, and a name of its own if browsers here can resolve it; whoever chooses
+        a port wants an address that stays the same.
         """
         self._socket = _bound(port)
         number: int = self._socket.getsockname()[1]
@@ -131,20 +132,20 @@ class Dashboard:
 
     @property
     def plain(self) -> str:
-        """For programs, which may not find the name; whoever comes here with a browser is led to the origin."""
+        """For programs, which may not resolve the name; a browser that comes here is redirected to the origin."""
         return f"http://{self.secrets.plain}"
 
     @property
     def address(self) -> str:
-        """For the person, in their terminal: good while this runs."""
+        """For the person, in the terminal: valid while this runs."""
         return f"{self.origin}{ENTRY}{self.secrets.token}"
 
     def ticket(self) -> str:
-        """For the browser, in a file that nobody else can read: good once."""
+        """For the browser, in a file nobody else can read: valid once."""
         return f"{self.origin}{ENTRY}{self.secrets.ticket(CROSSING)}"
 
     def serve(self) -> None:
-        """Answer until a signal or `stop` ends it."""
+        """Serve until a signal or `stop` ends it."""
         try:
             self._server.run(sockets=[self._socket])
         finally:
@@ -155,7 +156,7 @@ class Dashboard:
 
 
 class _Server(uvicorn.Server):
-    """Open pages listen for as long as they are open: at the end they are let go first."""
+    """A server that ends open streams before it shuts down: they would last forever."""
 
     def __init__(self, config: uvicorn.Config, live: Live) -> None:
         super().__init__(config)
@@ -163,7 +164,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """As ever, but what is ignored (nohup, a job in the background) stays ignored."""
+        """As usual, but signals that are ignored (nohup, a background job) stay ignored."""
         ignored = [number for number in HANDLED_SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
         with super().capture_signals():
             for number in ignored:
@@ -176,8 +177,8 @@ class _Server(uvicorn.Server):
 
 
 def finds_names(system: str = sys.platform) -> bool:
-    """Whether browsers here find names below `localhost`. All do so by themselves, except for Safari: it asks the
-    system, which knows them only lately.
+    """Whether browsers here resolve names below `localhost`. All do so by themselves, except Safari: it asks the
+    system, which knows them only in later versions.
     """
     if system != "darwin":
         return True
@@ -192,7 +193,7 @@ def _bound(port: int | None) -> socket.socket:
         raise Invalid(
             f"{port} is not a port number", hint="Ports are 1 to 65535; leave --port out for one that is free."
         )
-    # With its protocol named: only then does asyncio send small answers at once, instead of waiting for company.
+    # With the protocol named: only then does asyncio send small responses at once (TCP_NODELAY).
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: nobody may take the port over
         made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)

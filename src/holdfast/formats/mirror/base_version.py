@@ -32,17 +32,17 @@ from holdfast.formats.remainder import render_with_remainder
 
 PENDING: Final = "pending_tasks"
 COMPLETED: Final = "completed_work"
-# Words that say nothing about which task is meant, and how many letters of a word count: "tests" is "testing".
+# Shorter words do not identify a task; of longer ones the first letters count, so that "tests" matches "testing".
 _SHORT: Final = 4
 _STEM: Final = 5
-# An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
+# An agent that edits its copy has one of the last versions; an older copy is matched with the nearest of these.
 MAX_VERSIONS: Final = 200
-# How far two machines' clocks may be apart.
+# How far the clocks of two machines may differ.
 _MAX_CLOCK_SKEW: Final = 10 * MINUTE
 
 
 class Version(NamedTuple):
-    """A version of a document, and how it came about: the event it is as of, and what its writer had added to it."""
+    """A version of a document and its origin: the event it is as of, then the events of its writer's own edits."""
 
     document: Document
     line: tuple[str, ...]
@@ -51,7 +51,7 @@ class Version(NamedTuple):
 def nearest_version(
     events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool] | None = None
 ) -> Document | None:
-    """The version nearest to what somebody wrote, as `made_from` finds it."""
+    """The version nearest to an edited copy, as `find_base` finds it."""
     version = find_base(events, rules, theirs, stood)
     return None if version is None else version.document
 
@@ -63,15 +63,14 @@ def find_base(
     stood: Callable[[str], bool] | None = None,
     line: Sequence[str] = (),
 ) -> Version | None:
-    """The version that is nearest to what somebody wrote. Tasks that they took out make none of them nearer.
+    """The version nearest to an edited copy. Tasks that the edit left out make no version nearer.
 
-    `stood` says of an event whether a file was written as of it; where any was, only those versions count. `line` is
-    what stood in the file when it was last taken in, in somebody's own words: they count too, for whoever goes on
-    from them has changed one side only. A version from before those words counts only where its computed values, and
-    not theirs, are still there: who puts a value back has changed their own words. Of equally
-    near ones it is the latest; but what was written within one tick of the format's own clock cannot be told apart,
-    and then the earliest of them that is not older than those words: better a conflict too many than a change that
-    nobody saw.
+    `stood` says of an event whether a file was written as of it; if any was, only those versions count. `line` is the
+    file as it was last read back, in the writer's own words: it counts too, since whoever goes on from it has changed
+    one side only. A version from before that edit counts only where its own computed values are still there, not the
+    edit's: whoever puts a value back has changed their own words. Among equally near versions the latest wins. But
+    what was written within one tick of the format's clock cannot be distinguished, and then it is the earliest that
+    is not older than the edit: better one conflict too many than a change nobody saw.
     """
     ordered = in_log_order(events)
     if not ordered:
@@ -113,10 +112,10 @@ def find_base(
 
 
 def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
-    """Whether a document was written before the version that it is nearest to: an earlier one, never seen here.
+    """Whether a document was written before the version it is nearest to: an earlier one, never seen here.
 
-    It lacks something that was done since. (Of a torn file only the rest may have been known: then the whole one says
-    more, however old it is.) Clocks of two machines may differ by a few minutes.
+    It lacks something that was done since. (A torn file may have been known only in part: then the whole one says
+    more, however old it is.) The clocks of two machines may differ by a few minutes.
     """
     if base is None or rules.written_at is None:
         return False
@@ -137,13 +136,13 @@ def _listed(document: Document, key: str) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-OLDER: Final = "it is an older version of the session than the one that is known here: nothing was taken from it"
+OLDER: Final = "it is older than the session known here: nothing was read from it"
 
 
 def known_versions(
     events: Sequence[Event], rules: Format, stood: Callable[[str], bool], line: Sequence[str]
 ) -> KnownVersions:
-    """The versions that somebody may have read before they wrote, as for `made_from`."""
+    """The versions a writer may have read before writing, as for `find_base`."""
     ordered = in_log_order(events)
     words = _last_edit(ordered, rules, None, line)
     wanted = {*[event.hash for event in ordered if stood(event.hash)][-MAX_VERSIONS:]}
@@ -162,9 +161,9 @@ def known_versions(
 def _last_edit(
     ordered: Sequence[Event], rules: Format, theirs: Document | None, line: Sequence[str]
 ) -> Version | None:
-    """What somebody last wrote: the version they had, and of what happened since only what came from them.
+    """What somebody last wrote: the version they had, plus only those later changes that came from them.
 
-    With `theirs`, which they wrote next, only what they departed from in that too.
+    With `theirs`, which they wrote next, only where that departs from the version too.
     """
     if not line or not {*line} <= {event.hash for event in ordered}:
         return None
@@ -184,8 +183,8 @@ def _last_edit(
 
 
 def _edited_parts(had: Json, words: Json, theirs: Json, rules: Format, place: Place) -> Json:
-    """What stands where they departed from the version they had; elsewhere that version: what their words led to
-    (the time of the last message, say) they need not have written themselves.
+    """What stands where the writer departed from the version they had, and that version elsewhere: what their edit
+    led to (the time of the last message, say) they need not have written themselves.
     """
     if same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
         return had
@@ -206,7 +205,7 @@ def _edited_parts(had: Json, words: Json, theirs: Json, rules: Format, place: Pl
 
 
 def _moment(version: Document, rules: Format) -> list[Json]:
-    """What a version says that each version says for itself."""
+    """The values that each version computes for itself."""
     return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
 
 
@@ -214,14 +213,14 @@ def _moment(version: Document, rules: Format) -> list[Json]:
 
 
 class MovedTask(NamedTuple):
-    """A task that was taken out: its text, and the text of the completed entry that it became; None if dropped."""
+    """A task that was taken out: its text, and the text of the completed entry it became; None if dropped."""
 
     text: str
     became: str | None
 
 
 class KnownVersions(NamedTuple):
-    """The versions of a document that an edit of it may have been made from, the latest last."""
+    """The versions an edit may have been made from, the latest last."""
 
     # Than what the writer last wrote.
     older: Sequence[Document] = ()
@@ -230,23 +229,23 @@ class KnownVersions(NamedTuple):
 
 class RemovedTasks(NamedTuple):
     moved: list[MovedTask]
-    # The texts of those that stay pending, since their writer may not have read of them.
+    # The texts of tasks that stay pending, since the writer may not have read them.
     kept: list[str]
 
 
 def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> RemovedTasks:
-    """What became of the tasks that an edit left out. `ours` is what is true now."""
+    """What became of the tasks that an edit left out. `ours` is the present truth."""
     left_out = pending(ours) - pending(theirs)
     added = list((_completed(theirs) - _completed(ours)).elements())
     bases = _bases(theirs, ours, versions, rules)
     lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
     removed = lacking[-1]
-    # Whoever speaks of a task has read of it.
+    # Whoever mentions a task has read it.
     read = {text for entry in added if removed and _speaks_of(entry, text := _closest(entry, removed))}
     certain = reduce(and_, [each for each in lacking if read <= each.keys()])
     untouched = any(_written_at(base, rules) == _written_at(theirs, rules) for base in bases)
     stale = not bases or bases[-1] is not versions.later[-1]
-    # Also where every entry that was added is explained without the tasks that only some of the versions had.
+    # Also if every added entry is explained without the tasks that only some of the versions had.
     if stale or (len(added) <= certain.total() and (added or untouched)):
         removed = certain
     done = {_plain(entry) for entry in added}
@@ -255,12 +254,12 @@ def removed_tasks(theirs: Document, ours: Document, versions: KnownVersions, rul
 
 
 def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: Format) -> list[Document]:
-    """The versions that explain an edit best, the latest last. Which tasks it left out makes no difference.
+    """The versions that explain an edit best, the latest last, whichever tasks it left out.
 
-    One that is older than what the writer last wrote counts only where it explains more than all that came later.
+    One older than what the writer last wrote counts only if it explains more than everything later.
     """
     candidates = [version for part in versions for version in part if _explains(version, theirs, ours, rules)]
-    # Those that say when they were written as theirs still does, if any does: who copies seldom changes that.
+    # Prefer versions with the same time of writing as the edit: few who copy a file change that.
     candidates = [
         version for version in candidates if _written_at(version, rules) == _written_at(theirs, rules)
     ] or candidates
@@ -272,7 +271,7 @@ def _bases(theirs: Document, ours: Document, versions: KnownVersions, rules: For
 
 
 def without_removed(version: Document, theirs: Document) -> Document:
-    """A version without the pending tasks that theirs lacks: leaving one out says nothing about what was read."""
+    """A version without the pending tasks that `theirs` lacks: leaving one out says nothing about what was read."""
     lacking = pending(version) - pending(theirs)
     if not lacking:
         return version
@@ -290,16 +289,16 @@ def _written_at(version: Document, rules: Format) -> Json:
 
 
 def _explains(version: Document, theirs: Document, ours: Document, rules: Format) -> bool:
-    """Whether somebody who had read just this version could have written theirs: they know nothing that is newer."""
+    """Whether somebody who had read only this version could have written theirs: they know nothing newer."""
     return all(_names(theirs, key, rules) & _names(ours, key, rules) <= _names(version, key, rules) for key in theirs)
 
 
 def _paired(texts: list[str], added: list[str]) -> Iterator[MovedTask]:
-    """As many as were added are completed, the closest text first; the rest is dropped."""
+    """As many tasks as entries were added are completed, the closest text first; the others are dropped."""
     left, entries = list(texts), list(added)
     for text in texts:
         same = next((entry for entry in entries if _plain(entry) == _plain(text)), None)
-        if same is not None:  # known by its words already
+        if same is not None:  # the same words
             left.remove(text)
             entries.remove(same)
     while left and entries:

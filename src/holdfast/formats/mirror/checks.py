@@ -40,7 +40,7 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
         f"{mirrored.format} cannot be written: {mirrored.failure}" for mirrored in statuses if mirrored.failure
     ]
     if failures:
-        return Check("mirrors", "warning", "; ".join(failures), "Put that right; the next command writes the files.")
+        return Check("mirrors", "warning", "; ".join(failures), "Fix that; the next command writes the files.")
     left_alone = [
         f"{path} is left alone: {reason}" for mirrored in statuses for path, reason in mirrored.left_alone.items()
     ]
@@ -49,12 +49,12 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
             "mirrors",
             "warning",
             "; ".join(left_alone[:_SHOWN]),
-            "Put that right, or move it away; the next command goes on.",
+            "Fix it or move it away; the next command continues.",
         )
     committed = [path for item in mirrors_of(ws).formats() for path in mirrors_of(ws).committed(item)]
     if committed:
         return Check(
-            "mirrors", "warning", f"git tracks {', '.join(committed)}, and the next commit takes it",
+            "mirrors", "warning", f"git tracks {', '.join(committed)}, so the next commit includes it",
             f"git rm --cached {' '.join(committed)}",
         )  # fmt: skip
     aside = [
@@ -63,15 +63,13 @@ def mirrors(ws: Workspace, _: Store | None) -> Check:
     if aside:
         return Check(
             "mirrors", "warning", f"set aside: {'; '.join(aside[-_SHOWN:])}",
-            "Look at what was set aside, take over what you need, then remove it.",
+            "Look at what was set aside, copy what you need, then remove it.",
         )  # fmt: skip
-    return unkept or Check(
-        "mirrors", "ok", f"{', '.join(mirrored.format for mirrored in statuses)} as they should be"
-    )
+    return unkept or Check("mirrors", "ok", f"{', '.join(mirrored.format for mirrored in statuses)} up to date")
 
 
 def _unkept(ws: Workspace) -> Check | None:
-    """Session files that no mirror keeps, and that the log does not know."""
+    """Session files that no mirror covers and the log does not know."""
     at_work = session_history.current_session(ws) is not None
     unknown_files = [file for file in project_files.files(ws, at_work=at_work) if not file.foreign]
     if not unknown_files:
@@ -86,12 +84,12 @@ def _there(ws: Workspace, path: str) -> bool:
 
 
 def contract(ws: Workspace, store: Store | None) -> Check:
-    """The contract's directory, whether it is mirrored or not: another program's files can be damaged too."""
+    """The contract's directory, whether it is mirrored or not: another program may have damaged it."""
     from holdfast.formats.mirror.contract import check, layout
 
     root = layout.root_of(ws.place.root)
     if not os.path.isdir(root):
-        return Check("contract", "ok", "there is no .ai-session here")
+        return Check("contract", "ok", "no .ai-session here")
     findings = check.examine(root)
     if not findings:
         return Check("contract", "ok", f"{root} is sound")
@@ -112,14 +110,14 @@ def contract(ws: Workspace, store: Store | None) -> Check:
 
 
 def restore_contract(ws: Workspace) -> Iterator[str]:
-    """Bring back what is damaged or missing, from the history alone; and into the history what the store knows."""
+    """Restore what is damaged or missing, from history alone; and add to history what the store knows."""
     from holdfast.formats.mirror.contract import layout, restore
 
     root = layout.root_of(ws.place.root)
     if not os.path.isdir(root):
         return
-    with contextlib.suppress(HoldfastError):  # the doctor has said so
-        ws.collect()  # what people wrote comes first
+    with contextlib.suppress(HoldfastError):  # the doctor has reported it
+        ws.collect()  # read people's edits first
     yield from _lines_again(ws, root)
     yield from restore.restore(root, now=ws.now())
 
@@ -128,7 +126,7 @@ def restore_contract(ws: Workspace) -> Iterator[str]:
 
 
 def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
-    """A history is only ever added to: what is missing in it comes at its end."""
+    """A history is only appended to: what is missing goes to its end."""
     from holdfast.core.fold import read_data as data_of
     from holdfast.formats.contract.history import as_of_each, line
     from holdfast.formats.import_context import models
@@ -146,14 +144,14 @@ def _lines_again(ws: Workspace, root: str) -> Iterator[str]:
 
 
 def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[Event]]]:
-    """The features whose history lacks events that the store knows, and these events."""
+    """The features whose history lacks events the store knows, and these events."""
     from holdfast.formats.mirror.contract import history, layout
 
     for feature in layout.kept(root):
         try:
             lacking = history.read_index(feature.history).lacking
         except HoldfastError:
-            continue  # what is wrong with it is told elsewhere
+            continue  # reported elsewhere
         is_missing = not os.path.lexists(feature.history)
         if lacking is None and not is_missing:
             continue
@@ -167,7 +165,7 @@ def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[
 
 
 def settle_mirrors(ws: Workspace) -> Iterator[str]:
-    """Write every mirrored file anew where it is not as it should be, and sweep up after writers that were killed."""
+    """Rewrite every mirrored file that needs it, and clean up after killed writers."""
     try:
         ws.collect()
         yield from _swept(ws)
@@ -176,16 +174,16 @@ def settle_mirrors(ws: Workspace) -> Iterator[str]:
 
 
 def _swept(ws: Workspace) -> Iterator[str]:
-    """Temporary files beside mirrored ones: ours are removed; what somebody else wrote is only told of."""
+    """Temporary files next to mirrored ones: ours are removed; what somebody else wrote is only reported."""
     root, mirrors = ws.place.root, mirrors_of(ws)
     folders = {os.path.dirname(inside(root, path)) for path in mirrors.paths()}
     for folder in sorted(folders):
         for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
             seen = fingerprint.take(path, 0)
             if seen is None or seen.changed // 1_000_000 > ws.now() - HOUR:
-                continue  # its writer may still be at work
+                continue  # its writer may still be running
             if mirrors.stored.knows(ws.place.main, fingerprint.hash_of(fingerprint.read(path))):
                 os.unlink(path)
-                yield f"{path}, left by a writer that was killed, is removed."
+                yield f"Removed {path}, left by a killed writer."
             else:
-                yield f"{path} was left by a writer that was killed: look what is in it, then remove it."
+                yield f"{path} was left by a killed writer: look at its content, then remove it."

@@ -59,7 +59,7 @@ _NOT_COMPARED: Final = frozenset({"history"})
 _AS_FOUND: Final = "_as_found"
 # Keys that Holdfast adds itself: they follow what others write next to them.
 _OURS: Final = "x-holdfast"
-# One word that two of the formats spell in two ways.
+# One word that two formats spell differently.
 _SYNONYMS: Final = {"complete": "completed"}
 
 
@@ -74,7 +74,7 @@ class BrokenRule(NamedTuple):
 
 
 def broken_rules(value: Json, made: Document, rules: Format, context: ImportContext) -> BrokenRule | None:
-    """The first value that was reinterpreted, not merely respelled, to make a tidy document of what was written."""
+    """The first value that was reinterpreted, not merely respelled, when the document was tidied."""
     return next(_Comparison(rules, context).differences(value, made, ()), None)
 
 
@@ -103,7 +103,7 @@ class _Comparison:
             if key in made:
                 if value not in more and not set_aside(
                     key, value, made
-                ):  # else it stands there, beside the nearest word the format has
+                ):  # else it was kept, next to the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
             elif f"{key}{_AS_FOUND}" in made and f"{key}{_AS_FOUND}" not in raw and value is not None:
                 yield BrokenRule((*place, key), f"{_shown(value)} breaks the rules")
@@ -141,13 +141,13 @@ class _Comparison:
 
 
 def _is_within(words: str, made: Json) -> bool:
-    """Whether an object or a list says these words somewhere."""
+    """Whether an object or a list contains these words somewhere."""
     inner = made.values() if isinstance(made, dict) else made if isinstance(made, list) else ()
     return any(item == words or _is_within(words, item) for item in inner)
 
 
 def _plain(value: float | str) -> str:
-    """A word without its capitals, dashes and spaces."""
+    """A word without capitals, dashes and spaces."""
     word = re.sub(r"[\W_]+", "", str(value).casefold())
     return _SYNONYMS.get(word, word)
 
@@ -166,7 +166,7 @@ def _shown(value: Json) -> str:
 
 
 def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> BrokenRule | None:
-    """A session began when it began: where a file says otherwise than every version we know."""
+    """The first place that contradicts every known version about when the session began."""
     for place in BEGINNINGS[rules.name]:
         begun = _moment(at(theirs, place))
         known_beginnings = {moment for entry in known if (moment := _moment(at(entry, place))) is not None}
@@ -188,9 +188,9 @@ def _moment(value: Json) -> int | None:
 def without_assumptions(
     raw: Json, made: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
 ) -> Json:
-    """The tidy document with what `ours` says, wherever it would say something that nobody wrote.
+    """The tidy document, with the values of `ours` wherever it would say something that nobody wrote.
 
-    `nulls`: who writes null has said that; else nothing is said by it.
+    `nulls`: a written null counts as said; otherwise it says nothing.
     """
     if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
@@ -225,7 +225,7 @@ def without_assumptions(
 def _ours_of(
     raw: list[Json], entries: list[tuple[str, Json]], ours: list[Json], rules: Format, place: Place
 ) -> Iterator[Json]:
-    """Which of our entries each of theirs is. One that has lost its name is the one that stood there."""
+    """For each of their entries, which of ours it is. One without its name is the one that was at its position."""
     known = named(ours, place, rules.identities)
     there, theirs = dict(known), {name for name, _ in entries}
     keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
@@ -239,7 +239,7 @@ def _ours_of(
 
 
 def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
-    """Whether a value was kept next to its key, which says nothing instead."""
+    """Whether a value was kept next to its key, which is empty instead."""
     return value is not None and made.get(key) is None and made.get(f"{key}{_AS_FOUND}") == value
 
 
@@ -262,7 +262,7 @@ def describe(broken: BrokenRule) -> str:
 class MergedEdit(NamedTuple):
     events: int
     conflicts: int
-    # Tasks that the document left out of its pending ones.
+    # Tasks missing from the document's pending ones.
     removed_tasks: RemovedTasks
 
 
@@ -280,11 +280,11 @@ def merge_edit(
     versions: Callable[[], KnownVersions] = KnownVersions,
     edited: bool = False,
 ) -> MergedEdit:
-    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
+    """Record what a (tidy) document says that the session does not. Refused as a whole if the rules forbid any of it.
 
-    `known` are the keys of the session's events: what came in under one of them is no news. `after` are the events
-    that came of the writer's own words before: who goes back and forth says the same anew each time. `versions` are
-    those that the document may have been made from. `edited`: it is a mirrored file, changed on this device.
+    `known` are the keys of the session's events: what was recorded under one of them is not new. `after` are the
+    events of the writer's earlier edits: whoever goes back and forth says the same anew each time. `versions` are
+    those the document may have been made from. `edited`: it is a mirrored file, changed on this device.
     """
     rules = configured(rules, context.models)
     state = transaction.state(session)
@@ -318,13 +318,13 @@ def merge_edit(
 
 def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callable[[], KnownVersions]) -> RemovedTasks:
     if PENDING not in theirs or pending(ours) <= pending(theirs):
-        return RemovedTasks([], [])  # as nearly always: no version need be looked at
+        return RemovedTasks([], [])  # nearly always, and then no version is needed
     known = versions()
     return removed_tasks(theirs, ours, known, rules) if known.later else RemovedTasks([], [])
 
 
 def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[TimedEvent]:
-    """What was finished gets the words it was finished in, by which it is found among the completed ones."""
+    """A finished task gets the words it was finished in, which identify it among the completed ones."""
     left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
     for text, became in moved:
         task = next((task for task in left if task.text == text), None)
@@ -337,7 +337,7 @@ def _of_moved(state: State, moved: Sequence[MovedTask], now: int) -> Iterator[Ti
 
 
 def _keys(source: str) -> Iterator[str]:
-    """The same edit read twice, or on two machines, is one edit."""
+    """Keys by which one edit, read twice or on two machines, is recorded once."""
     number = 0
     while True:
         yield f"file:{source}:{number}"
@@ -352,10 +352,10 @@ def _record_lines(
     theirs: Document,
     known: Container[str | None],
 ) -> None:
-    """Lines that others added to a history: each an event, known by what it says, and kept nowhere else."""
+    """Lines that others added to a history: each becomes an event, known by its content, and is kept nowhere else."""
     from holdfast.formats.contract.events import commands
 
-    # What an import brought is kept with its document.
+    # An import keeps its lines with its document.
     here = {name for name, _ in commands(ours)}
     new = {
         key: ran
@@ -376,14 +376,13 @@ def _keep_remainder(
     *,
     edited: bool,
 ) -> None:
-    """What their document says beyond the events. Where an event did speak, what it led to counts."""
+    """Keep what their document says beyond the events. Where an event recorded something, its result counts."""
     now = (
         render_with_remainder(state, rules) if lines is None else without_history(render_with_remainder(state, rules))
     )
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
-    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if that is
-    # not enough.
+    # Where theirs and ours do not fit into one document, ours is shown; all of ours, if that is not enough.
     for everywhere in (False, True):
         unfit = _broken_keys(meant, rules)
         if unfit:
@@ -395,7 +394,7 @@ def _keep_remainder(
 
 
 def _broken_keys(document: Document, rules: Format) -> set[str]:
-    """Where a document breaks the rules; of several files, by their own keys."""
+    """The keys where a document breaks the rules; of several files, their own keys."""
     return {
         str(problem.place[0]) if problem.place else ""
         for kind, value in rules.files(document)
@@ -405,7 +404,7 @@ def _broken_keys(document: Document, rules: Format) -> set[str]:
 
 
 def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
-    """The value with its keys in the order they have in `like`, where that is not simply the order of `base`."""
+    """The value with its keys ordered as in `like`, unless that is simply the order of `base`."""
     if isinstance(value, dict) and isinstance(like, dict):
         was = base if isinstance(base, dict) else {}
         inner = {
@@ -427,7 +426,7 @@ def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) 
 
 
 def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
-    """The names in the order they have `there`, if somebody moved them or put in others before them."""
+    """The names ordered as in `there`, if somebody moved them or inserted others before them."""
     known, stay = set(there), set(before) & set(there)
     unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
     if before and there == unmoved:

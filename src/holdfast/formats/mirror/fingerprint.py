@@ -1,4 +1,4 @@
-"""Fingerprints of mirrored files: one `stat` tells whether anybody has touched a file since."""
+"""Fingerprints of mirrored files: one `stat` shows whether a file was touched since."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Refused
 from holdfast.machine.files import read_limited
 
-MAX_SIZE: Final = limits.MAX_DOCUMENT_SIZE  # what is larger is no session's document
+MAX_SIZE: Final = limits.MAX_DOCUMENT_SIZE  # larger files are no session documents
 # Two writes within one tick of the file system's clock look alike.
 _TICK: Final = 20_000_000  # nanoseconds
 
@@ -23,12 +23,12 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
     size: int
     changed: int
     touched: int
-    # When it was taken.
+    # When the fingerprint was taken.
     at: int = 0
 
     @property
     def is_young(self) -> bool:
-        """Taken so soon after a change that another one could hide behind it."""
+        """Taken so soon after a change that another change could hide behind it."""
         return self.at - max(self.changed, self.touched) < _TICK
 
     def matches(self, other: Fingerprint) -> bool:
@@ -41,15 +41,15 @@ class Fingerprint(msgspec.Struct, frozen=True, array_like=True):
 
 
 def take(path: str, now: int) -> Fingerprint | None:
-    """The file as it is; None when there is none. `now` in nanoseconds. Anything but a plain file is refused."""
+    """The file's fingerprint; None without a file. `now` in nanoseconds. Anything but a regular file is refused."""
     try:
         info = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not stat.S_ISREG(info.st_mode):
         raise Refused(
-            "something other than a plain file stands where a mirrored file belongs",
-            hint="Move it away; Holdfast follows no links there.",
+            "expected a regular file in the place of a mirrored file",
+            hint="Move it away; Holdfast does not follow links there.",
             operation="mirror",
             file=path,
         )

@@ -1,4 +1,4 @@
-"""What mirrors do around every verb: changes in mirrored files are read before it, and the files follow after it."""
+"""The mirrors' follower: reads changed mirrored files before every verb, and writes the files after it."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ class MirrorFollower(Follower):
         if os.path.lexists(path):
             return path
         if os.path.isdir(root):
-            with suppress(HoldfastError):  # a registry that cannot be read is reported where it is used
+            with suppress(HoldfastError):  # an unreadable registry is reported where it is used
                 return path if registry.entry(root, feature_id) is not None else None
         return None
 
     def synced(self, ws: Workspace) -> None:
-        """Files that say how their sessions are synced do so again, and show what came."""
+        """Rewrite files that say how their sessions are synced, and show what came."""
         if os.path.isdir(ws.home.mirrors):
             self.mirrors.write_sync_facts()
             self.mirrors.write()
 
     def remotes_changed(self, ws: Workspace) -> None:
-        """The mirrored files of every work tree on this device say so."""
+        """Rewrite the mirrored files of every work tree on this device."""
         if not os.path.isdir(ws.home.mirrors):
             return
         from holdfast.formats.mirror.work_trees import MirroredTrees

@@ -1,4 +1,4 @@
-"""Mirrored files and git: merges that a person has yet to settle, and files that must never be committed."""
+"""Mirrored files and git: unfinished merges, and files that must never be committed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
 from holdfast.machine.git.worktree import WorkTree, main_of, named_git_dir
 
-# What stands above the lines that keep files out of the repository.
+# Written above the lines that keep files out of the repository.
 _WHY: Final = "# The session's running state (kept by Holdfast, never committed)"
 _MARKERS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
-# Something that can leave entries unmerged is under way while one of these exists.
+# One of these exists while an operation is under way that can leave entries unmerged.
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "AUTO_MERGE")
 
 
 def unmerged_reason(data: bytes) -> str | None:
-    """Why a file must be left alone for now; None when nothing stands against touching it."""
-    return "it holds conflict markers" if _MARKERS.search(data) else None
+    """Why a file must be left alone for now; None if it may be touched."""
+    return "it contains conflict markers" if _MARKERS.search(data) else None
 
 
 def unmerged_paths(place: WorkTree) -> set[str]:
     """Paths within the work tree that git lists as unmerged."""
     if place.git_dir is None or not any(os.path.lexists(os.path.join(place.git_dir, name)) for name in _UNDER_WAY):
-        # `git stash pop` leaves none of these behind, but markers in the file.
+        # `git stash pop` leaves none of these, only markers in the file.
         return set()
     from holdfast.machine.git.reader import GitReader
 
@@ -40,9 +40,9 @@ def unmerged_paths(place: WorkTree) -> set[str]:
 
 
 def exclude(place: WorkTree, lines: tuple[str, ...]) -> None:
-    """Let git ignore these paths in this clone: its own `info/exclude` makes no tree dirty and goes with no branch.
+    """Make git ignore these paths in this clone: its `info/exclude` dirties no work tree and belongs to no branch.
 
-    Raises where the repository has none that is the project's own, or a link stands on the way.
+    Raises if the repository has no such file of its own, or a link is in the way.
     """
     if not can_commit(place):
         return
@@ -51,7 +51,7 @@ def exclude(place: WorkTree, lines: tuple[str, ...]) -> None:
     new = _with_lines(old, lines)
     if new != old:
         folder, common = os.path.dirname(path), os.path.dirname(os.path.dirname(path))
-        # Readable like the rest of the git directory: others may work with this clone.
+        # As readable as the rest of the git directory: others may work with this clone.
         mode = os.stat(common).st_mode & 0o777
         if not os.path.isdir(folder):
             files.make_private_dir(folder, within=common)
@@ -60,7 +60,7 @@ def exclude(place: WorkTree, lines: tuple[str, ...]) -> None:
 
 
 def include(place: WorkTree, lines: tuple[str, ...]) -> bool:
-    """Take out again what `exclude` added; what somebody else wrote stays. Says whether anything was taken out."""
+    """Remove what `exclude` added; what somebody else wrote stays. Returns whether anything was removed."""
     if not can_commit(place):
         return False
     path = _exclude_file(place)
@@ -72,7 +72,7 @@ def include(place: WorkTree, lines: tuple[str, ...]) -> bool:
 
 
 def add_to_gitignore(root: str, lines: tuple[str, ...]) -> bool:
-    """Add lines to the work tree's `.gitignore` that are not there yet; says whether anything was added."""
+    """Add missing lines to the work tree's `.gitignore`; returns whether any were added."""
     path = os.path.join(root, ".gitignore")
     old = _read_ignored(path)
     new = _with_lines(old, lines)
@@ -89,7 +89,7 @@ def is_in_gitignore(root: str, lines: tuple[str, ...]) -> bool:
 
 
 def can_commit(place: WorkTree) -> bool:
-    """Whether git would commit from here; also to a repository that this directory does not belong to."""
+    """Whether git would commit from here, even to a repository this directory does not belong to."""
     if place.git:
         return place.root != place.common_dir
     named = named_git_dir(place.root)
@@ -99,7 +99,7 @@ def can_commit(place: WorkTree) -> bool:
 def _exclude_file(place: WorkTree) -> str:
     """`info/exclude` of the repository, which all its work trees share.
 
-    A `.git` that leads out of the project could name anybody's repository: it counts where that one names the
+    A `.git` that leads out of the project could name anybody's repository: it counts only if that one names the
     project.
     """
     common, root = place.common_dir, place.root
@@ -109,8 +109,8 @@ def _exclude_file(place: WorkTree) -> str:
         or main_of(common) == root
     ):
         raise Refused(
-            "the repository of this work tree lies elsewhere and does not name it",
-            hint="`git worktree repair` may put that right.",
+            "the repository of this work tree is elsewhere and does not point back to it",
+            hint="`git worktree repair` may fix that.",
             operation="mirror",
             file=os.path.join(root, ".git"),
         )
@@ -121,8 +121,8 @@ def _read_ignored(path: str) -> bytes:
     for name in (path, os.path.dirname(path)):
         if os.path.islink(name) and os.path.basename(name) in (".gitignore", "exclude", "info"):
             raise Refused(
-                f"{os.path.basename(name)} is a link, and Holdfast follows no links in a project",
-                hint="Put a file of its own in its place.",
+                f"{os.path.basename(name)} is a link, and Holdfast does not follow links in a project",
+                hint="Replace it with a regular file.",
                 operation="mirror",
                 file=name,
             )
@@ -146,7 +146,7 @@ def _with_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
 
 
 def _without_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
-    """Without the lines that stand below our own comment, the comment, and the empty line before it."""
+    """Without our comment, the lines below it, and the empty line before it."""
     kept: list[bytes] = []
     ours = False
     for line in old.splitlines(keepends=True):

@@ -1,7 +1,7 @@
-"""Where each format keeps its files in a work tree, and which of them a session is shown in.
+"""Where each format keeps its files in a work tree, and which of them show a session.
 
-A layout is pure but for `gather`, which reads the document a file belongs to. A new format's layout is one class
-here (or a package beside, as contract's) and one line in `LAYOUTS`.
+A layout is pure, except for `gather`, which reads the document a file belongs to. A new format's layout is one class
+here (or in a package of its own, like contract's) and one line in `LAYOUTS`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
 
 
 class ShownSession(NamedTuple):
-    """A session that is shown in a work tree, and whether it is the one worked on there."""
+    """A session shown in a work tree, and whether it is the current one there."""
 
     state: State
     current: bool
     # Its events from a clock on, in log order.
     events: Callable[[int], Iterable[Event]] = lambda _: ()
-    # How it reaches other devices; asked only when a file is written.
+    # How it is synced; asked only when a file is written.
     sync_facts: Callable[[], SyncFacts | None] = lambda: None
-    # Where its project is on this device; asked only when a file is written that says so.
+    # Where its project is on this device; asked only when a file that says so is written.
     path: Callable[[], str | None] = lambda: None
 
     @property
@@ -55,37 +55,37 @@ class ShownSession(NamedTuple):
 
 
 class WantedFile(NamedTuple):
-    """What a file should hold, and of which session; no session for what is derived from several.
+    """What a file should contain, and of which session; no session if it is derived from several.
 
-    No data for a file that stands there as it should be.
+    No data for a file that is up to date.
     """
 
     session: str
     data: bytes | None
-    # The hash of the file that the data was merged into; "" where none stood.
+    # The hash of the file that the data was merged into; "" if there was none.
     merged: str = ""
 
 
 class MirrorLayout(ABC):
     name: ClassVar[str]
-    # Files that another program may put there at any time, and folders of such files.
+    # Files that another program may create at any time, and folders of such files.
     fixed: ClassVar[tuple[str, ...]] = ()
     folders: ClassVar[tuple[str, ...]] = ()
-    # What git must ignore, where the specification wants its files out of the repository.
+    # What git must ignore, if the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
     # Files that list the sessions, in which other programs may list theirs.
     indexes: ClassVar[tuple[str, ...]] = ()
-    # Whether deleting its file is how another program stops the session.
+    # Whether another program stops the session by deleting its file.
     deleting_stops: ClassVar[bool] = False
-    # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
+    # Whether its files say how a session is synced, which changes without any event in the session.
     shows_sync_facts: ClassVar[bool] = False
-    # Whether a session stays in the file that another program began it in, whatever that is called.
+    # Whether a session stays in the file another program started it in, whatever its name.
     keeps_file_names: ClassVar[bool] = False
-    # Whether `bring_up` writes the files, or whoever asks for `wanted`.
+    # Whether `update_files` writes the files, rather than the caller of `wanted`.
     writes_itself: ClassVar[bool] = False
 
     def __init__(self, models: Mapping[str, str] | None = None) -> None:
-        """`models`: how models are named that a format has no name for."""
+        """`models`: names for models that a format has no name for."""
         self.models = models or {}
 
     @property
@@ -93,12 +93,12 @@ class MirrorLayout(ABC):
         return registry.named(self.name)
 
     def notes(self, session: ShownSession) -> list[str]:  # noqa: ARG002
-        """What is shown otherwise than it is, to be told once."""
+        """What is shown differently than it is, to be reported once."""
         return []
 
     @abstractmethod
     def holds(self, path: str) -> bool:
-        """Could this file, by its path within the tree, be (part of) the document of a session?"""
+        """Whether this file, by its path in the tree, could be (part of) a session's document."""
 
     @abstractmethod
     def wanted(
@@ -108,17 +108,17 @@ class MirrorLayout(ABC):
         left: Mapping[str, WrittenFile],
         known: Mapping[str, WrittenFile],
     ) -> dict[str, WantedFile]:
-        """Every file of these sessions, by its path within the tree.
+        """Every file of these sessions, by its path in the tree.
 
-        `known` are all files that were written, `left` those of them that nobody touched since.
+        `known` are all files written before, `left` those of them that nobody touched since.
         """
 
     def usual_path(self, document: Document) -> str:
-        """Where the session of a document stands, in layouts that keep names."""
+        """The path of a document's session, in layouts that keep file names."""
         raise NotImplementedError
 
     def check_index(self, path: str, data: bytes) -> None:  # noqa: B027
-        """Raises `Invalid` when one of `indexes` holds something that entries cannot be merged into."""
+        """Raise `Invalid` if one of `indexes` contains something that entries cannot be merged into."""
 
     def listed(self, root: str) -> list[str]:
         """The files that are in its folders now."""
@@ -128,18 +128,18 @@ class MirrorLayout(ABC):
         return read_file(inside(root, path))
 
     def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:  # noqa: ARG002
-        """The documents that a file with this content is (part of), each with the path that tells its session.
+        """The documents that a file with this content is (part of), each with the path that identifies its session.
 
-        Raises `Invalid` when it is none.
+        Raises `Invalid` if it is not a document.
         """
         return [(path, read(data, path).value)]
 
     def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """The same of what stood at a path an instant ago, and is no longer there."""
+        """The same for what was at a path an instant ago."""
         return self.gather(root, path, data)
 
     def is_torn(self, path: str, data: bytes) -> bool:
-        """Could this be a file that somebody is in the middle of writing?"""
+        """Whether somebody could be in the middle of writing this file."""
         try:
             read(data, path)
         except Invalid:
@@ -147,19 +147,19 @@ class MirrorLayout(ABC):
         return False
 
     def part(self, path: str, place: Place) -> str:  # noqa: ARG002
-        """The file in which a place of the document stands that `path` tells the session of."""
+        """The file that contains a place of the document whose session `path` identifies."""
         return path
 
     def may_be_set_aside(self, path: str) -> bool:  # noqa: ARG002
-        """May the file be set aside when it breaks the rules?"""
+        """Whether the file may be set aside if it breaks the rules."""
         return True
 
     def is_shared(self, path: str, data: bytes) -> bool:  # noqa: ARG002
-        """Do several sessions stand in this file, and perhaps some of other programs, each still to be told apart?"""
+        """Whether several sessions, perhaps of other programs too, are in this file and can still be separated."""
         return False
 
     def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
-        """What of a file that was set aside goes on standing there: entries of others that can still be read."""
+        """What stays of a file that was set aside: entries of others that can still be read."""
         return None
 
     def update_files(
@@ -169,10 +169,10 @@ class MirrorLayout(ABC):
         known: Mapping[str, WrittenFile],
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
-        """For layouts that write their files themselves, under locks of their own: how each was left.
+        """For layouts that write their files themselves, under their own locks: how each file was left.
 
-        `displaced` is told of a path where to find what stands or stood there, and says whether it is news.
-        What is given has the hash of what was written; for a file that is only added to, its size instead.
+        `displaced` gets a path and where to find what is or was there, and returns whether it is new. The result has
+        the hash of what was written; for a file that is only appended to, its size instead.
         """
         raise NotImplementedError
 
@@ -183,7 +183,7 @@ class MirrorLayout(ABC):
         known: Mapping[str, WrittenFile],
         displaced: Callable[[str, str], bool],
     ) -> dict[str, WrittenFile]:
-        """For the same layouts: take away what is left of deleted sessions. Gives files that have changed by it."""
+        """For the same layouts: remove what is left of deleted sessions. Returns the files this changed."""
         raise NotImplementedError
 
     def written(self, session: ShownSession) -> tuple[Document, bytes]:
@@ -306,9 +306,9 @@ class CraftLayout(MirrorLayout):
         fresh: list[Row],
         known: Mapping[str, WrittenFile],
     ) -> WantedFile | None:
-        """The index that stands there, with the entries of our sessions brought up to date; None for an empty one.
+        """The present index with the entries of our sessions brought up to date; None for an empty one.
 
-        What an index that nobody touched says of sessions that nothing happened in is still true.
+        What an untouched index says of sessions without new events is still true.
         """
         from holdfast.formats.craft.render import index_names, is_index_empty, merge_index
 
@@ -322,14 +322,14 @@ class CraftLayout(MirrorLayout):
         if not untouched or names - listed - {files[row.id] for row in fresh}:
             fresh = [_row(session.state) for session in sessions]
         if index_now and not names and listed.isdisjoint(ended) and not (untouched and is_index_empty(index_now)):
-            return WantedFile("", None)  # others' alone
+            return WantedFile("", None)  # only others' entries
         index = merge_index(index_now, fresh, ended, files)
         if is_index_empty(index) and (untouched or data is None):
             return None
         return WantedFile("", data if index == index_now else self.rules.write(index), hashed)
 
     def _read_index(self, root: str) -> tuple[bytes | None, Document]:
-        """The index that stands there, and what it says: nothing where it is none."""
+        """The present index and its content; empty if it is unusable."""
         from holdfast.formats.craft.render import index_entries
 
         path = inside(root, self.index)
@@ -346,7 +346,7 @@ class CraftLayout(MirrorLayout):
 
 
 def _paths_by_version(left: Mapping[str, WrittenFile]) -> dict[tuple[str, str, int], str]:
-    """Where a session stands as of an event, and with how many."""
+    """By session, event and number of events, the path that shows it."""
     return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
 
 
@@ -384,7 +384,7 @@ def make_layout(name: str, models: Mapping[str, str] | None = None) -> MirrorLay
 
 
 def inside(root: str, path: str) -> str:
-    """The file at a path within a work tree."""
+    """The full path of a path in a work tree."""
     return os.path.join(root, *path.split("/"))
 
 
@@ -401,7 +401,7 @@ def _names(folder: str) -> list[str]:
 
 
 def folder_stamp(folder: str) -> int:
-    """Changes whenever a name in the folder does; 0 while there is none."""
+    """Changes whenever a name in the folder does; 0 if there is no folder."""
     try:
         return os.stat(folder).st_mtime_ns
     except OSError:
@@ -409,7 +409,7 @@ def folder_stamp(folder: str) -> int:
 
 
 def safe_name(alias: str) -> str:
-    """A file name for an id, whatever somebody wrote as an id."""
+    """A safe file name for any id."""
     return alias if _SAFE.match(alias) else digest(alias.encode(errors="surrogatepass"))[:16]
 
 

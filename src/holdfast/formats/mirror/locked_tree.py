@@ -1,4 +1,4 @@
-"""One work tree while its lock is held: its state, its log, and the place where refused files are kept."""
+"""One work tree while its lock is held: its state, its log, and where refused files are kept."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 
-# What becomes of a file that shows a session as unfinished that has ended.
+# What becomes of a file that shows an ended session as unfinished.
 _BECAME: Final = {
-    "written": "the file was brought up to date",
+    "written": "the file was updated",
     "removed": "the file was removed, and the session stays in history",
     "left": "the file is left as git has it",
 }
-# What is assumed of one file says enough with so many sentences; `import` lists all of them.
+# So many sentences about one file are enough; `import` lists all of them.
 _MAX_NOTES: Final = 8
 
 
@@ -50,7 +50,7 @@ class LockedTree:
         self.tell = tell
         self.place = ws.place
         self.root = ws.place.root
-        # Hashes of what was taken in since the lock was had: no need to take it in twice.
+        # Hashes of content read under this lock, which need not be read again.
         self.read_hashes: set[str] = set()
         # Sessions as they were read, and how far the log was before that.
         self._states: dict[str, State | None] = {}
@@ -63,21 +63,21 @@ class LockedTree:
         return {folder: folder_stamp(inside(self.root, folder)) for folder in layout.folders}
 
     def as_of(self) -> str:
-        """How far the log was before anything was rendered: what is recorded after that is news for the next look."""
+        """How far the log was before anything was rendered: what is recorded later is new for the next round."""
         if self._as_of is None:
             self._states.clear()
             self._as_of = stamp(self.ws)
         return self._as_of
 
     def state(self, session: str) -> State | None:
-        """A session as of then. Several formats show it, and it is read once."""
+        """A session as of then, read once although several formats show it."""
         self.as_of()
         if session not in self._states:
             self._states[session] = self.ws.store().state(session)
         return self._states[session]
 
     def forget_log(self) -> None:
-        """Something is being recorded: what was read of the log is read again."""
+        """Something is being recorded, so the log has to be read again."""
         self._as_of = None
 
     def keep(self, state: State) -> None:
@@ -93,9 +93,9 @@ class LockedTree:
         edited: int | None = None,
         source: str | None = None,
     ) -> bool:
-        """Take in what a file says, which was `edited` then; True when that was news.
+        """Record what a file says, edited at `edited`; True if that was news.
 
-        `came_in`: the file that it stands in.
+        `source`: the file that contains it.
         """
         self.forget_log()
         file = self.tree.files[layout.name].get(path)
@@ -126,7 +126,7 @@ class LockedTree:
         return new or bool(imported.events)
 
     def _keep_name(self, layout: MirrorLayout, path: str, session: str) -> None:
-        """A session stays in the file that its program began it in, unless it has one already."""
+        """A session stays in the file that its program started it in, unless it has one already."""
         there, state = self.tree.files[layout.name], self.ws.store().state(session)
         if path in there or state is None or any(file.session == session for file in there.values()):
             return
@@ -137,7 +137,7 @@ class LockedTree:
     # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
 
     def report_ended(self, layout: MirrorLayout, path: str, data: bytes, *, what: str) -> bool:
-        """Whether a file shows a session as unfinished that has ended; that is told, and `what` becomes of it."""
+        """Whether a file shows an ended session as unfinished; if so, reports that and `what` becomes of the file."""
         reported = False
         with contextlib.suppress(HoldfastError):
             for _, value in layout.gather(self.root, path, data):
@@ -159,7 +159,7 @@ class LockedTree:
             return False
         short = states[0].session[:8]
         self.tell(
-            f"{path} showed session {short} as unfinished, which is {status}: {_BECAME[what]}. "
+            f"{path} showed session {short} as unfinished, but it is {status}: {_BECAME[what]}. "
             f"To go on from it: holdfast start GOAL --continues {short}"
         )
         return True
@@ -167,19 +167,19 @@ class LockedTree:
     # ── what is refused ──────────────────────────────────────────────────────────────────────────────────
 
     def set_aside(self, layout: MirrorLayout, path: str, error: HoldfastError) -> None:
-        """Nothing is thrown away because it could not be read, or broke the rules."""
+        """Keep a file that could not be read or broke the rules under another name."""
         full = inside(self.root, path)
         aside = self._free_name(path)
         files.rename(full, inside(self.root, aside), within=self.root)
         if path in self.tree.files[layout.name]:
             self.tree.files[layout.name][path].print = fingerprint.Fingerprint(
                 0, 0, 0, 0
-            )  # it belongs there, and is not
+            )  # it belongs there, and is missing
         self.tree.foreign[layout.name].pop(path, None)
         self._note_aside(layout, path, aside, error)
 
     def keep_copy(self, layout: MirrorLayout, path: str, data: bytes, error: HoldfastError) -> None:
-        """The same for what stood there an instant ago."""
+        """The same for content that was there an instant ago."""
         aside = self._free_name(path)
         files.write_atomic(inside(self.root, aside), data, within=self.root)
         self._note_aside(layout, path, aside, error)
@@ -193,7 +193,7 @@ class LockedTree:
         self.tell(f"{path} was set aside as {os.path.basename(aside)}: {error.message}.")
 
     def is_news(self, data: bytes, expected: str | None) -> bool:
-        """Did somebody else write this?"""
+        """Whether somebody else wrote this."""
         hashed = fingerprint.hash_of(data)
         if hashed == expected or hashed in self.read_hashes:
             return False
@@ -201,7 +201,7 @@ class LockedTree:
 
 
 def stamp(ws: Workspace) -> str:
-    """Changes with everything that is recorded, and with what this work tree is at."""
+    """Changes with everything recorded, and with the work tree's current session."""
     store = ws.existing_store()
     if store is None:
         return ""
@@ -209,14 +209,14 @@ def stamp(ws: Workspace) -> str:
 
 
 def refuse_links(root: str, path: str) -> None:
-    """No folder on the way to a mirrored file may lead out of the work tree."""
+    """Refuse links: no folder on the way to a mirrored file may lead out of the work tree."""
     at = root
     for step in path.split("/")[:-1]:
         at = os.path.join(at, step)
         if os.path.islink(at):
             raise Refused(
-                "a link stands where a mirrored folder belongs",
-                hint="Move it away; Holdfast follows no links there.",
+                "a link is in the place of a mirrored folder",
+                hint="Move it away; Holdfast does not follow links there.",
                 operation="mirror",
                 file=at,
             )

@@ -1,9 +1,9 @@
-"""Mirrors: live files in a project, in one of the four formats, kept equal to the sessions in both directions.
+"""Mirrors: live files in a project, in one of the four formats, synchronized with the sessions in both directions.
 
-Before anything is answered, what others wrote into the files is taken in; after every change the files are written
-again. Both happen under one lock per work tree, and the files are rendered inside it: whoever holds it last writes
-what is true last. A file that breaks the rules is set aside and restored; the command that noticed does its own job
-all the same, and tells.
+Before a command answers, changes to the files are read; after every change to a session the files are written. Both
+happen under one lock per work tree, and files are rendered while it is held, so its last holder writes the latest
+truth. A file that breaks the rules is set aside and restored; the command that noticed does its own job all the same,
+and reports it.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ class MirrorStatus(NamedTuple):
 
 
 class Mirrors:
-    """The mirrors of one keeper's work tree."""
+    """The mirrors of a workspace's work tree."""
 
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
         self._place = ws.place
         self.stored = MirrorState(ws.home.path)
-        # Files that another program deleted, as far as they were told of here.
+        # Deleted files that were reported by this process.
         self.deleted: set[str] = set()
         self._looked = False
 
     # ── before and after ─────────────────────────────────────────────────────────────────────────────────
 
     def collect(self) -> None:
-        """Take in what others wrote, and bring the files up to date, if there is anything to do."""
+        """Read what others wrote, and bring the files up to date, if there is anything to do."""
         if self._ws.collects == "once" and self._looked:
             return
         self._looked = True
@@ -74,9 +74,9 @@ class Mirrors:
                 if all(self._is_current(tree, item) for item in formats):
                     self._report_deleted(tree)
                     return
-                patience = 0.0  # who is at it writes what is true; nobody else's word is waited for
+                patience = 0.0  # the lock's holder writes the truth, so there is nothing to wait for
         except HoldfastError:
-            pass  # told below, file by file
+            pass  # reported below, file by file
         self._settle(formats, patience=patience)
         self._report_deleted(self.stored.tree(self._place.root))
 
@@ -90,10 +90,10 @@ class Mirrors:
                 )
 
     def mark_reported(self) -> None:
-        """A person has read what was told of deleted files: it is not told again."""
+        """A person has read the reports about deleted files: they are not repeated."""
         if not self.deleted:
             return
-        # Whoever holds the lock for long lets it be told once more.
+        # If the lock is taken for long, the report is repeated once more.
         with (
             contextlib.suppress(HoldfastError, OSError),
             locked(self.stored.lock(self._place.root), patience=0, what="telling of a deleted file"),
@@ -111,19 +111,19 @@ class Mirrors:
             self._settle(formats)
 
     def write_sync_facts(self) -> None:
-        """After a sync: files that say how their sessions travel are written again where that has changed."""
+        """After a sync: rewrite files that say how their sessions are synced, if that has changed."""
         formats = [item for item in self.formats() if item.shows_sync_facts]
         if formats:
             self._settle(formats, again=True)
 
     def formats(self) -> list[MirrorLayout]:
-        """The layouts of the mirrors that are on here, as the project's main work tree says."""
+        """The layouts of the mirrors that are on here, as set in the project's main work tree."""
         if not self.stored.exists():
             return []
         return [self._layout(name) for name in self.stored.switch().on.get(self._place.main, {})]
 
     def paths(self) -> list[str]:
-        """Every path that mirrors use here: none of them counts as somebody's work."""
+        """Every path that mirrors use here: changes to them are nobody's work."""
         paths: list[str] = []
         for item in self.formats():
             paths += [*item.fixed, *item.folders, *self.stored.tree(self._place.root).files.get(item.name, ())]
@@ -132,11 +132,11 @@ class Mirrors:
     # ── switching ────────────────────────────────────────────────────────────────────────────────────────
 
     def switch_on(self, name: str, *, current_stays: bool | None = None, gitignore: bool = False) -> None:
-        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone.
+        """Begin to mirror. Existing files are read first; files that are not of the format are left alone.
 
-        Where a file holds another session than the current one, the one that was worked on last is current after
-        that, unless `current_stays` says which. What became of the other is told. Files that must not be committed
-        are ignored by this clone alone; with `gitignore`, by everybody's.
+        If a file contains another session than the current one, the one worked on last becomes current, unless
+        `current_stays` decides. What became of the other is reported. Files that must not be committed are ignored in
+        this clone; with `gitignore`, in everybody's.
         """
         layout = self._layout(name)
         if any(other.name == name for other in self.formats()):
@@ -149,7 +149,7 @@ class Mirrors:
         self._ws.store()
         if current_stays is None:
             current_stays = self.current_stays(name)
-        # Before the mirror is on: nothing that is imported becomes current by that.
+        # Before the mirror is on, so that nothing imported becomes current.
         older = self._import_competing(name) if current_stays else None
         self._prepare_tree(name, unreadable)
         self.stored.set(self._place.main, name, self._ws.now())
@@ -161,23 +161,23 @@ class Mirrors:
         self._ws.follow()
 
     def current_stays(self, name: str) -> bool | None:
-        """Whether the current session was worked on later than the one in the file; None where there are not two."""
+        """Whether the current session was worked on later than the one in the file; None unless there are two."""
         current, file = current_session(self._ws), self._competing_file(name)
         if current is None or file is None or file.known == current:
             return None
         return file.changed <= self._ws.state(current).updated_at
 
     def _competing_file(self, name: str) -> ProjectFile | None:
-        """The file of a format for one session, where it holds an unfinished one that the store does not know."""
+        """The file of a single-session format, if it contains an unfinished session the store does not know."""
         files_here = (
             project_files.files(self._ws, at_work=True, thorough=True) if name in project_files.SINGLE else []
         )
         return next((file for file in files_here if file.format == name and file.unfinished), None)
 
     def _import_competing(self, name: str) -> tuple[str, str] | None:
-        """Import what the file holds, though another session stays current; the file shows that one from now on.
+        """Import the file's session while another one stays current; from now on the file shows the current one.
 
-        Gives the session, and the hash of the file that told it: what is in the log is no news for the mirror.
+        Returns the session, and the file's hash: what is in the log is not new for the mirror.
         """
         file = self._competing_file(name)
         if file is None:
@@ -186,14 +186,14 @@ class Mirrors:
         imported = project_files.import_file(self._ws, file)
         shown = os.path.relpath(file.path, self._place.root)
         self._ws.note(
-            f"{shown} held another session, of {format_time(file.changed)[:10]}: it was imported as "
+            f"{shown} contained another session, from {format_time(file.changed)[:10]}: it was imported as "
             f"{imported[:8]}, and the file shows the current one. "
             f"To go on with the other: holdfast resume {imported[:8]}"
         )
         return imported, fingerprint.hash_of(data)
 
     def committed(self, layout: MirrorLayout) -> list[str]:
-        """Files of a format that must not be committed, and that git tracks all the same."""
+        """Files of a format that must not be committed, but are tracked by git."""
         there = [path for path in layout.fixed if layout.ignored and os.path.lexists(inside(self._place.root, path))]
         return [
             path
@@ -205,7 +205,7 @@ class Mirrors:
         if not layout.ignored or not git_ignore.can_commit(self._place):
             return
         for path in self.committed(layout):
-            self._ws.note(f"git tracks {path}, and the next commit takes it: git rm --cached {path}")
+            self._ws.note(f"git tracks {path}, so the next commit includes it: git rm --cached {path}")
         if gitignore:
             git_ignore.add_to_gitignore(self._place.root, layout.ignored)
         try:
@@ -216,9 +216,9 @@ class Mirrors:
                 raise
 
     def _prepare_tree(self, name: str, unreadable: Sequence[tuple[str, str]]) -> None:
-        """Sessions that were begun here for the sake of other mirrors are not shown in this one.
+        """Sessions started here for other mirrors are not shown in this one.
 
-        Files that nothing more can be had from get another name.
+        Files with nothing left to recover get another name.
         """
         with locked(self.stored.lock(self._place.root), what="switching a mirror on"):
             tree = self.stored.tree(self._place.root)
@@ -228,7 +228,7 @@ class Mirrors:
                 kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
                 tree.reject(name, RejectedFile(path, kept, why, self._ws.now()))
                 self._ws.note(f"{path} was kept as {os.path.basename(aside)}: {why}.")
-            # What was deleted while nothing was mirrored stops no session.
+            # Files deleted while nothing was mirrored stop no session.
             for path in [path for path in tree.files.get(name, {}) if not os.path.lexists(inside(tree.root, path))]:
                 del tree.files[name][path]
                 tree.removed.pop(path, None)
@@ -250,16 +250,16 @@ class Mirrors:
                 if git_ignore.include(self._place, layout.ignored):
                     self._ws.note(f"git no longer ignores {layout.ignored[0]}.")
             except HoldfastError as error:
-                self._ws.note(f"git goes on ignoring {layout.ignored[0]}: {error.message}.")
+                self._ws.note(f"git still ignores {layout.ignored[0]}: {error.message}.")
         self.stored.set(self._place.main, name, None)
 
     def changed_outside(self) -> set[str]:
-        """The formats of which somebody else changed a file since it was written. To be asked before absorbing."""
+        """The formats with a file that somebody else changed since it was written. Ask before collecting."""
         tree = self.stored.tree(self._place.root)
         return {item.name for item in self.formats() if self._differs(tree, item)}
 
     def status(self, changed: Container[str] = ()) -> list[MirrorStatus]:
-        """Every mirror as it is; `changed` are those that were found changed by somebody else just now."""
+        """Every mirror's status; `changed` are formats that were just found changed by somebody else."""
         tree = self.stored.tree(self._place.root)
         mirrors: list[MirrorStatus] = []
         for item in self.formats():
@@ -279,7 +279,7 @@ class Mirrors:
         return mirrors
 
     def _differs(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
-        """Whether a file is not what we left there. One look, and a reading of what was touched."""
+        """Whether a file is not as we left it. One look, and one read of what was touched."""
         there, root = tree.files.get(layout.name, {}), self._place.root
         foreign = tree.foreign.get(layout.name, {})
         with contextlib.suppress(HoldfastError):
@@ -299,9 +299,9 @@ class Mirrors:
         return True
 
     def _refuse_foreign_files(self, layout: MirrorLayout) -> list[tuple[str, str]]:
-        """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace.
+        """Refuse if a handmade file is where a mirror would write: it is not ours to replace.
 
-        Gives the files that cannot be read and hold nothing that the log does not have, and why.
+        Returns the files that cannot be read and contain nothing the log lacks, and why.
         """
         root = self._place.root
         unusable: list[tuple[str, str]] = []
@@ -323,33 +323,33 @@ class Mirrors:
                     unusable.append((path, shorten(error.message, 300)))
                     continue
                 raise Conflict(
-                    f"{at_fault} is there and is no {layout.name} file: {error.message}",
+                    f"{at_fault} exists but is not a {layout.name} file: {error.message}",
                     hint=hint or error.hint,
                     file=at_fault,
                 ) from error
         return unusable
 
     def _recovery_hint(self, layout: MirrorLayout, path: str) -> str | None:
-        """How to take over what a file holds that is no sound one of a format; None where nothing is to be had."""
+        """How to recover what an unusable file contains; None if there is nothing to recover."""
         if layout.name not in project_files.SINGLE:
-            return f"holdfast validate {path} says what is wrong with it."
+            return f"holdfast validate {path} shows what is wrong with it."
         files_here = project_files.files(self._ws, at_work=True, thorough=True)
         file = next((file for file in files_here if file.format == layout.name), None)
         if file is None:
             return None
         if file.recoverable and not file.foreign:
             return (
-                f"Take over what it holds: holdfast recover {file.typed} --start\n"
-                f"Then, once more: holdfast mirror on {layout.name} (the file is kept under another name)"
+                f"Recover what it contains: holdfast recover {file.typed} --start\n"
+                f"Then again: holdfast mirror on {layout.name} (the file is kept under another name)"
             )
         if file.foreign:
-            return f"Take over what it holds (holdfast import --salvage {file.typed}), then move it away."
+            return f"Recover what it contains (holdfast import --salvage {file.typed}), then move it away."
         return None
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _untouched(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
-        """One `stat` a file: is everything as we left it?"""
+        """One `stat` per file: whether everything is as we left it."""
         root, now = self._place.root, self._nanos()
         there, foreign = tree.files.get(layout.name, {}), tree.foreign.get(layout.name, {})
         if layout.name in tree.failures or tree.left_alone.get(layout.name):
@@ -358,7 +358,7 @@ class Mirrors:
             seen = fingerprint.take(inside(root, path), now)
             if seen is None or not seen.matches(file.print):
                 return False
-            # Young no more is worth remembering: the next look need not read.
+            # Worth saving once it is no longer young, so that the next look need not read the file.
             if (file.print.is_young and file.hash) and (
                 not seen.is_young or fingerprint.hash_of(fingerprint.read(inside(root, path))) != file.hash
             ):
@@ -374,14 +374,14 @@ class Mirrors:
         return stamps == tree.listed.get(layout.name, {})
 
     def _is_current(self, tree: MirroredTree, layout: MirrorLayout) -> bool:
-        """Whoever changed a session last may have died before its files were written."""
+        """Whether the files show the latest events: whoever recorded them may have died before writing the files."""
         if tree.as_of.get(layout.name) != stamp(self._ws):
             return False
         store = self._ws.existing_store()
         current = None if store is None else store.current(self._place.root)
         state = None if store is None or current is None else store.state(current)
         if state is None or state.deleted or view.status_of(state) in FINISHED:
-            return True  # how far the log was is enough for what is not worked on
+            return True  # for a session that is not current, the log stamp is enough
         as_of = state.last[3] if state.last else ""
         if any(tree.removed[path].session == current for path in layout.fixed if path in tree.removed):
             return view.status_of(state) == "paused"
@@ -404,9 +404,9 @@ class Mirrors:
                 patience=patience,
             )  # fmt: skip
         except Busy:
-            return  # whoever holds the lock writes what was recorded until it lets go
+            return  # the holder of the lock writes what was recorded until it releases it
         except HoldfastError as error:
-            # The log has everything; the files follow when they can.
+            # The log has everything; the files follow when possible.
             self._ws.note(f"The mirrored files could not be written: {error.message}.")
 
     # ── what is used above ───────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Read a mirrored file that somebody changed: the session it shows, or a session nobody here began."""
+"""Read a mirrored file that somebody changed: an edit of the session it shows, or a new session."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from holdfast.sessions.start import put_away
 from holdfast.sessions.work_trees import make_current
 from holdfast.store import origin
 
-# Formats in which every session has a file or a directory under its own id.
+# Formats in which every session has a file or a directory named by its id.
 _NAMED_BY_ID: Final = frozenset({"contract", "craft"})
 # Few sessions are edited at a time in one work tree.
 _MAX_LINES: Final = 8
@@ -71,12 +71,12 @@ def read_back(
     edited: int | None = None,
     file_of: Callable[[Place], str] | None = None,
 ) -> ImportedDocument:
-    """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
+    """Record what a mirrored file says.
 
-    `written` says of an event whether a file was written as of it. `lines` are, of each session, the version somebody
-    had and the events that came of their words, the last one twice where they wrote all that is shown since; they are
-    brought up to date. `edited` is when the file was changed,
-    if known. `file_of` names the file in which a place of the document stands.
+    `shown` is the session the file showed when it was left, if any. A new session can be `made_current`. `written`
+    says of an event whether a file was written as of it. `lines` are, by session, the version a writer had and the
+    events of their edits, the last one twice if they wrote all that is shown since; they are updated here. `edited`
+    is when the file was changed, if known. `file_of` names the file that contains a place of the document.
     """
     store = ws.store()
     state = None if shown is None else store.state(shown)
@@ -100,7 +100,7 @@ def read_back(
         if ours is not None and (rules.name in _NAMED_BY_ID or not made_current or not _names_session(value)):
             raise Refused(
                 "the id names the session and its file, and cannot be changed",
-                hint=f"Put it back to {rules.alias(ours)}.",
+                hint=f"Change it back to {rules.alias(ours)}.",
                 file=None if file_of is None else file_of(("state",)),
             )
         imported = import_document(ws, value, rules, of_project=True)
@@ -114,17 +114,17 @@ def read_back(
     version = find_base(events, rules, redacted, written, lines.get(shown, ()))
     base = None if version is None else version.document
     if base is not None:
-        # What was left out is as it was in the version they had: what has changed since need not fit theirs.
+        # What was left out is as it was in the version they had: later changes need not fit theirs.
         document = without_assumptions(value, tidy, base, rules)
     document, notes = prepare(ws, document, rules, context)
     if is_older(document, base, rules):
-        raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
+        raise Refused(OLDER, hint="To compare it with the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     context = context._replace(now=changed)
     guests = origin.guests(store, shown)
     versions: Callable[[], KnownVersions] = partial(known_versions, events, rules, written, lines.get(shown, ()))
     if pending(ours) <= pending(redacted):
-        versions = KnownVersions  # a list that is left out as a whole removes nothing
+        versions = KnownVersions  # a list left out as a whole removes nothing
     with ws.transaction(about=shown) as transaction:
         merged_edit = merge_edit(
             ws.recorder, transaction, shown, document, rules, base=base, context=context,
@@ -153,7 +153,7 @@ def read_back(
 
 
 def _is_shown_as(document: Document, store: Store, session: str, rules: Format) -> bool:
-    """Whether the session is shown just as a document has it, apart from what is computed."""
+    """Whether the session is shown exactly as a document has it, apart from computed values."""
     state = store.state(session)
     now = None if state is None or state.deleted else shown_as(state, rules)
     return now is not None and same(merged(now, now, document, rules).document, now)
@@ -164,10 +164,10 @@ def _notes_of(left_out: RemovedTasks) -> Iterator[FormatNote]:
     if left_out.kept:
         yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")
     if dropped:
-        yield _note(dropped, "taken out of the pending tasks and dropped; to undo that: holdfast task reopen ID")
+        yield _note(dropped, "removed from the pending tasks and dropped; to undo that: holdfast task reopen ID")
     for text, became in left_out.moved:
         if became is not None:
-            yield _note([text], f"taken out of the pending tasks, done as {shorten(became, 60)!r}")
+            yield _note([text], f"removed from the pending tasks, done as {shorten(became, 60)!r}")
 
 
 def _note(texts: Sequence[str], outcome: str) -> FormatNote:
@@ -177,8 +177,8 @@ def _note(texts: Sequence[str], outcome: str) -> FormatNote:
 
 
 def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
-    """Whether somebody counted otherwise than what they wrote adds up to. Where times are in whole seconds, what is
-    less than one is no difference.
+    """Whether somebody's total differs from what their entries add up to. If times are in whole seconds, less than
+    one second is no difference.
     """
     theirs, counted = at(value, place), at(made, place)
     return (
@@ -195,7 +195,7 @@ def _set_aside(place: Place, value: Json, made: Document) -> bool:
 
 
 def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:
-    """The hashes of so many events of one writer, up to the last that it had recorded then."""
+    """The hashes of the last `count` events of one writer, up to its last one then."""
     if last is None or not count:
         return []
     _, writer, until, _ = last
@@ -205,7 +205,7 @@ def _latest(store: Store, session: str, last: Position | None, count: int) -> li
 
 
 def _names_session(value: Json) -> bool:
-    """Whether a file for one session at a time names one at all."""
+    """Whether a single-session file names a session at all."""
     ids = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
     return any(isinstance(name, str) and name.strip() for name in ids)
 
@@ -220,9 +220,9 @@ def _refuse(broken: BrokenRule | None, file_of: Callable[[Place], str] | None) -
 
 
 def _refuse_contradictions(value: Json, document: Document, state: State, rules: Format) -> None:
-    """An end that is still there does not make an agent or a task ended that the file calls unfinished again.
+    """Refuse a status that contradicts an end: an agent or task that ended cannot become unfinished again.
 
-    An import reads such a document kindly. Here somebody changed a status that stood, and is to know that it stands.
+    An import reads such a document leniently. Here somebody changed a status that is final, and has to know.
     """
     ended = {
         f"agents.{agent.id}.status" for agent in state.agents.values() if agents.status_of(agent) in FINAL["agent"]
@@ -240,12 +240,12 @@ def _refuse_contradictions(value: Json, document: Document, state: State, rules:
             raise Refused(
                 f"the {kind[:-1]} {name} is {str(read[field]).replace('_', ' ')} and cannot become "
                 f"{str(status).replace('_', ' ')[:20]}",
-                hint=f"Only reopening leads back: holdfast task reopen {name}" if kind == "tasks" else None,
+                hint=f"To reopen it: holdfast task reopen {name}" if kind == "tasks" else None,
             )
 
 
 def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
-    """Every agent's and task's status as a document spells it, by its canonical field."""
+    """The status of every agent and task as a document spells it, by its canonical field."""
     if not isinstance(document, dict):
         return
     places: list[tuple[Place, Json]] = [
@@ -270,12 +270,12 @@ def _objects(value: Json) -> list[dict[str, Json]]:
 
 
 def _moment(edited: int | None, state: State, now: int) -> int:
-    """When a change was made that names no time: when its file was, unless that clock cannot be right."""
+    """When a change without a time of its own was made: the file's time, unless that clock cannot be right."""
     return edited if edited is not None and state.time.start <= edited <= now else now
 
 
 def _made_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> ImportedDocument:
-    """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
+    """Make a session current that somebody started by writing its file, if it is unfinished."""
     store = ws.store()
     state = store.state(imported.session)
     current = store.current(ws.place.root)
@@ -288,8 +288,8 @@ def _made_current(ws: Workspace, imported: ImportedDocument, rules: Format) -> I
         if earlier is not None and unfinished and not ws.is_read_only(earlier.session):
             ws.recorder.within(transaction, earlier.session, put_away)
             ws.note(
-                f"The {rules.name} file holds another session, {imported.session[:8]}, which is the current one now. "
-                f"The one before was put away: holdfast resume {earlier.session[:8]}"
+                f"The {rules.name} file contains another session, {imported.session[:8]}, "
+                f"which is now the current one. The previous one was put away: holdfast resume {earlier.session[:8]}"
             )
         make_current(ws, transaction, imported.session)
     return imported

@@ -1,7 +1,8 @@
-"""Settle a work tree: read what others wrote into mirrored files, then write each file as it should be.
+"""Settle a work tree: read what others wrote into mirrored files, then bring each file up to date.
 
-To be done with the work tree's lock held, so that nobody who writes its files is at work. What we wrote ourselves, or
-only half of, is removed. What somebody else wrote, and a killed writer had just replaced, is kept under another name.
+Call it with the work tree's lock held, so that no other process writes the files. Temporary files that we wrote, in
+full or in part, are removed. What somebody else wrote and a killed writer had just replaced is kept under another
+name.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from holdfast.formats.mirror.fingerprint import Fingerprint
     from holdfast.workspace.workspace import Workspace
 
-_OLD: Final = 60_000_000_000  # nanoseconds: others with locks of their own may be at work in a directory of ours
-# With hundreds of features, not every directory is looked into each time: the doctor does.
+_OLD: Final = 60_000_000_000  # nanoseconds: others may work in our directory under locks of their own
+# With hundreds of features, not every directory is searched each time: the doctor does that.
 _MAX_FOLDERS: Final = 64
 _LEFT_BEHIND: Final = "left-behind"
 
@@ -58,20 +59,20 @@ def _clear(locked_tree: LockedTree, layout: MirrorLayout, path: str) -> None:
     if layout.is_torn(_named(layout, path), data) or not locked_tree.is_news(data, None):
         os.unlink(full)
         return
-    why = Refused("a writer that was killed had just replaced it")
+    why = Refused("a killed writer had just replaced it")
     locked_tree.keep_copy(layout, f"{os.path.dirname(path)}/{_LEFT_BEHIND}", data, why)
     os.unlink(full)
 
 
 def _named(layout: MirrorLayout, path: str) -> str:
-    """A name by which its content can be read: of the kind that its folder holds."""
+    """A name that tells how to read the content: the kind of file in its folder."""
     return path + (".yaml" if layout.writes_itself else ".json")
 
 
-# Somebody who writes the file every millisecond is asked to wait, not waited for.
+# Whoever writes the file every millisecond has to wait.
 _MAX_ROUNDS: Final = 5
 _MAX_TURNS: Final = 20
-# Programs that empty a file and then fill it are given this long before what they wrote counts as broken.
+# Programs that empty a file before filling it get this long until its content counts as broken.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1, 0.15)
 _RECENT: Final = 500_000_000  # nanoseconds
 _PURPOSE: Final = "writing mirrored files"
@@ -88,11 +89,11 @@ def settle(
     again: bool = False,
     patience: float = PATIENCE,
 ) -> None:
-    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come; with
-    `again`, files are written anew where they differ, though nothing has happened in their sessions.
+    """Bring files and log together. With `everything`, folders are read even if nothing seems new; with `again`,
+    files that differ are rewritten even without new events in their sessions.
 
-    Whoever finds another at it asks to be served, and leaves as soon as that is done: many at once settle few times.
-    Without `patience` nobody is waited for. Raises `Busy` when it took too long.
+    A process that finds the lock taken asks to be served, and leaves as soon as it is: many at once settle few times.
+    Without `patience` nothing is waited for. Raises `Busy` after too long.
     """
     root = ws.place.root
     try:
@@ -144,7 +145,7 @@ def _settle_for_all(
 def _settle(locked_tree: LockedTree, formats: Sequence[MirrorLayout], *, everything: bool) -> None:
     settling = _Settlement(locked_tree, formats)
     for _ in range(_MAX_ROUNDS):
-        # What one format took in, the others must show.
+        # What was read in one format has to be shown in the others.
         taken = [settling.settled(layout, everything=everything) for layout in formats]
         if not any(taken):
             return
@@ -156,10 +157,10 @@ class _Settlement:
         self._tree = locked.tree
         self._root = locked.root
         self._writing = MirrorWriter(locked)
-        # Path -> why it was not taken in, though it may be set aside yet: a session may belong there.
+        # Path -> why it was not read. It may still be set aside, if one of our files belongs there.
         self._left_alone: dict[str, str] = {}
-        # Files that were lost with their whole folder, before another format makes that again; and those that could
-        # not be written, since something else stood there.
+        # Files lost together with their folder, before another format creates it again; and files that could not be
+        # written because something else was in their place.
         self._lost = {
             path
             for layout in formats
@@ -169,7 +170,7 @@ class _Settlement:
         }
 
     def settled(self, layout: MirrorLayout, *, everything: bool) -> bool:
-        """Take in and write one format; True when something was taken in, so that the others must be looked at."""
+        """Read and write one format; True if something new was read, so that the others must be looked at."""
         tree = self._tree
         try:
             for path in (*layout.fixed, *(f"{folder}/-" for folder in layout.folders)):
@@ -218,7 +219,7 @@ class _Settlement:
         return taken
 
     def _wait_for(self, path: str) -> Fingerprint | None:
-        """A file that is not there: who replaces it by deleting it first gets a moment."""
+        """Give whoever replaces a file by deleting it first a moment to write it."""
         full = inside(self._root, path)
         for wait in _WAITS:
             if self._locked.nanos() - folder_stamp(os.path.dirname(full)) >= _RECENT:
@@ -230,7 +231,7 @@ class _Settlement:
         return fingerprint.take(full, self._locked.nanos())
 
     def _stop(self, path: str, session: str) -> bool:
-        """Pause the session whose file was deleted: that is how another program stops it. True when that was news."""
+        """Pause the session whose file was deleted: that is how another program stops it. True if that was news."""
         ws, deleted = self._locked.ws, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
         state = ws.store().state(session) if session else None
         if state is None or ws.store().current(self._root) != session or ws.is_read_only(session):
@@ -255,7 +256,7 @@ class _Settlement:
         tree, locked = self._tree, self._locked
         file = tree.files[layout.name].get(path)
         if file is not None and not file.hash and seen.matches(file.print):
-            file.print = seen  # only ever added to: its size tells
+            file.print = seen  # only appended to: its size is enough
             return False
         data = layout.content(self._root, path)
         hashed = fingerprint.hash_of(data)
@@ -267,7 +268,9 @@ class _Settlement:
             return False
         known = tree.foreign[layout.name].get(path)
         if known is not None and known.hash == hashed:
-            tree.foreign[layout.name][path] = ForeignFile(seen, known.reason, hashed)  # as it was, and told already
+            tree.foreign[layout.name][path] = ForeignFile(
+                seen, known.reason, hashed
+            )  # unchanged, and reported already
             return False
         if locked.stored.knows(locked.place.main, hashed) and not self._may_be_restored_by_hand(layout, file):
             self._note_restored(layout, path, data, ForeignFile(seen, "", hashed))
@@ -283,7 +286,7 @@ class _Settlement:
                 locked.record(layout, where, value, made_current=path in layout.fixed, edited=edited, source=path)
                 for where, value in values
             ]
-        except Conflict as error:  # another file it belongs with waits for somebody to finish a merge
+        except Conflict as error:  # a file it belongs with has an unfinished merge
             self._leave_alone(tree.left_alone[layout.name], path, error.message)
             return False
         except (Invalid, Refused, Damaged) as error:
@@ -293,16 +296,16 @@ class _Settlement:
         return any(taken)
 
     def _may_be_restored_by_hand(self, layout: MirrorLayout, file: WrittenFile | None) -> bool:
-        """Whether somebody who changed a file by hand may have written what stood there before: in a format whose
-        files do not say when they were written, and that git never brings back.
+        """Whether somebody may have restored earlier content by hand: in a format whose files do not say when they
+        were written, and which git never restores.
         """
         return layout.deleting_stops and file is not None and file.session in self._tree.lines.get(layout.name, {})
 
     def _note_restored(self, layout: MirrorLayout, path: str, data: bytes, seen: ForeignFile) -> None:
-        """A checkout, a stash or somebody's copy brought an earlier version back: no edit.
+        """A checkout, a stash or a copy restored an earlier version: not an edit.
 
-        Where no file belongs any more, since its session has ended, it goes: the log has all of it. What git tracks
-        is left as git has it.
+        If no file belongs there any more, since its session has ended, it is removed: the log has all of it. What git
+        tracks is left as git has it.
         """
         locked, stays = (
             self._locked,
@@ -318,7 +321,7 @@ class _Settlement:
             self._tree.foreign[layout.name][path] = seen
 
     def _note_read(self, layout: MirrorLayout, path: str, hashed: str, seen: Fingerprint) -> None:
-        """What was taken in is no news until the file changes again."""
+        """Remember that a file was read: it is not new until it changes again."""
         file = self._tree.files[layout.name].get(path)
         if file is None and not (layout.writes_itself and path in layout.fixed):
             self._tree.foreign[layout.name][path] = ForeignFile(seen, "", hashed)
@@ -330,13 +333,15 @@ class _Settlement:
             self._make_due(layout, path)
 
     def _make_due(self, layout: MirrorLayout, path: str) -> None:
-        """What was taken in need not be what is true: the file is written again where it differs."""
+        """What was read need not be the truth: the file is rewritten if it differs."""
         for where, file in self._tree.files[layout.name].items():
             if file.hash and (where == path or path in layout.fixed):
                 file.as_of = ""
 
     def _documents(self, layout: MirrorLayout, path: str, data: bytes) -> list[tuple[str, Json]]:
-        """The documents in a file. One that makes no sense and was written just now may not be finished."""
+        """The documents in a file. If it makes no sense and was written just now, it may be incomplete, so wait a
+        moment.
+        """
         for wait in _WAITS:
             try:
                 return layout.gather(self._root, path, data)
@@ -349,20 +354,20 @@ class _Settlement:
         return layout.gather(self._root, path, data)
 
     def _refuse(self, layout: MirrorLayout, path: str, error: HoldfastError, seen: ForeignFile) -> bool:
-        """What breaks the rules is put aside where it stands in the place of ours; else it is somebody's own."""
+        """Set aside a file that breaks the rules if one of ours belongs there; otherwise leave it alone."""
         broken = self._file_at_fault(layout, error) or path
         there = self._tree.files[layout.name]
         if not layout.may_be_set_aside(broken) or (broken not in there and broken not in layout.fixed):
             self._tree.foreign[layout.name][path] = seen
             if path in there:
-                there[path].print = seen.print  # told once
+                there[path].print = seen.print  # reported once
                 self._locked.tell(f"{path} is left alone: {error.message}.")
             else:
                 self._left_alone[path] = error.message
             return False
         data = layout.content(self._root, broken)
         if layout.is_shared(broken, data):
-            # Others' entries stand in it too: they stay, a copy is put aside, and ours is written again.
+            # It contains others' entries too: it stays, a copy is set aside, and ours are written again.
             self._locked.read_hashes.add(fingerprint.hash_of(data))
             self._locked.keep_copy(layout, broken, data, error)
             self._note_read(layout, broken, fingerprint.hash_of(data), seen.print)
@@ -374,17 +379,17 @@ class _Settlement:
         return True
 
     def _report_left_alone(self, layout: MirrorLayout) -> None:
-        """Of files that were not taken in, once it is known which of them had to make room."""
+        """Report files that were not read, once it is known which of them were set aside."""
         there, foreign = self._tree.files[layout.name], self._tree.foreign[layout.name]
         for path, why in self._left_alone.items():
             if path in there:
-                foreign.pop(path, None)  # set aside, and told
+                foreign.pop(path, None)  # set aside and reported
             else:
                 self._locked.tell(f"{path} is left alone: {why}.")
         self._left_alone.clear()
 
     def _file_at_fault(self, layout: MirrorLayout, error: HoldfastError) -> str | None:
-        """The file an error speaks of, where one document has several."""
+        """The file an error is about, if a document has several."""
         if error.file is None:
             return None
         path = os.path.relpath(error.file, self._root).replace(os.sep, "/")

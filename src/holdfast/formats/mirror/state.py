@@ -1,8 +1,8 @@
 """What mirrors remember of a work tree: what they wrote, where, and of which session.
 
-It lies in the home, private to this device, and can be lost without harm: a file that nobody remembers writing is
-read, compared and found to say nothing new. The hashes of all versions are kept apart, because they are asked for
-only when a file has changed.
+It is private to this device and can be lost without harm: a file nobody remembers writing is read, compared and found
+to say nothing new. The hashes of all versions are stored separately, because they are needed only when a file has
+changed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 _MAX_SIZE: Final = 16 << 20
 _MAX_VERSIONS_SIZE: Final = 64 << 20
-# A quarter of a million versions; of more, the older half is forgotten.
+# A quarter of a million versions; then the older half is forgotten.
 _TRIM_VERSIONS_AT: Final = 16 << 20
 _TRIM_ASKED_AT: Final = 1 << 16
-# Of the reasons why files were set aside, the latest are told.
+# Of files that were set aside, the latest are remembered.
 _MAX_REJECTED: Final = 20
 
 
@@ -38,15 +38,15 @@ class WrittenFile(msgspec.Struct):
     print: Fingerprint
     # The session's last event when it was written.
     as_of: str
-    # When, for people: milliseconds.
+    # When it was written, in milliseconds; for people.
     at: int
-    # How many events are in it, and of a history the clock of the last.
+    # How many events it shows; for a history, also the clock of the last one.
     events: int = 0
     clock: int = 0
 
 
 class ForeignFile(msgspec.Struct, frozen=True):
-    """A file of somebody else's: how it looked, and why it was not taken in, if it was not."""
+    """A file of somebody else: its fingerprint, and why it was not read, if it was not."""
 
     print: Fingerprint
     reason: str = ""
@@ -63,7 +63,7 @@ class RejectedFile(msgspec.Struct, frozen=True):
 
 
 class RemovedFile(msgspec.Struct):
-    """A file that another program deleted to stop its session, and whether a person has been told."""
+    """A file that another program deleted to stop its session, and whether a person was told so."""
 
     session: str
     reported: bool = msgspec.field(default=False, name="told")
@@ -78,27 +78,27 @@ class MirroredTree(msgspec.Struct):
     # format -> sessions that are shown there
     sessions: dict[str, list[str]] = {}
     rejected: dict[str, list[RejectedFile]] = {}
-    # format -> path -> why nothing is done with it for now
+    # format -> path -> why it is left alone for now
     left_alone: dict[str, dict[str, str]] = msgspec.field(default_factory=dict, name="held")
     # format -> directory -> when its names last changed
     listed: dict[str, dict[str, int]] = {}
-    # format -> what could not be written, and why
+    # format -> why it could not be written
     failures: dict[str, str] = msgspec.field(default_factory=dict, name="trouble")
-    # format -> files in our places that we did not write, as they were when they were looked at
+    # format -> files in our places that we did not write, as they were when last looked at
     foreign: dict[str, dict[str, ForeignFile]] = msgspec.field(default_factory=dict, name="strange")
-    # path -> what was deleted there: the file stays away until its session goes on
+    # path -> the file deleted there, which stays away until its session goes on
     removed: dict[str, RemovedFile] = {}
-    # format -> session -> what was last taken in: the event it was made as of, and those that came of it; the last
-    # one twice where it says all that is shown since
+    # format -> session -> the version last read back: the event it was made as of, then the events that came of it;
+    # the last one twice if it says all that is shown since
     lines: dict[str, dict[str, list[str]]] = {}
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}
-    # format -> how many of the sessions that were begun or taken up here have been noticed
+    # format -> how many of the sessions that became current here were noticed
     came: dict[str, int] = {}
-    # How models were named that contract has no name for, and which of them were told of.
+    # The name used for models that contract has no name for, and the notes already reported about that.
     model: str = ""
     noted: list[str] = []
-    # Whoever asked before this many had asked has been served: files and log were brought together since.
+    # Requests up to this number have been served: files and log were brought together since.
     served: int = 0
 
     def reject(self, name: str, rejected: RejectedFile) -> None:
@@ -160,23 +160,23 @@ class MirrorState:
     # ── who waits ────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, root: str) -> int:
-        """Ask that files and log be brought together by whoever is at it. The number to be served."""
+        """Ask the lock's holder to bring files and log together. Returns the number to be served."""
         fd = files.open_private(self._asked(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, b".")
-            return os.fstat(fd).st_size  # that of somebody after us, perhaps: then we are served with them
+            return os.fstat(fd).st_size  # perhaps of a later request: then we are served with it
         finally:
             os.close(fd)
 
     def asked(self, root: str) -> int:
-        """How many have asked so far."""
+        """How many requests there were so far."""
         try:
             return os.stat(self._asked(root)).st_size
         except FileNotFoundError:
             return 0
 
     def count_anew(self, tree: MirroredTree) -> None:
-        """Forget who asked when it has become many. The tree first: nobody may seem served who is not."""
+        """Reset the counter when it has grown large. The tree first: nobody may seem served who is not."""
         if self.asked(tree.root) > _TRIM_ASKED_AT:
             tree.served = 0
             self.save(tree)
@@ -188,7 +188,7 @@ class MirrorState:
     # ── every version ever written ───────────────────────────────────────────────────────────────────────
 
     def note_session(self, root: str, session: str) -> None:
-        """Before a session becomes current here: should another one replace it at once, it is still to be shown."""
+        """Called before a session becomes current here: it is shown even if another one replaces it at once."""
         fd = files.open_private(self._came(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, f"{session}\n".encode())
@@ -196,7 +196,7 @@ class MirrorState:
             os.close(fd)
 
     def sessions(self, root: str) -> list[str]:
-        """The sessions that were begun or taken up here while something was mirrored, in that order."""
+        """The sessions that became current here while something was mirrored, in that order."""
         path = self._came(root)
         if not os.path.exists(path):
             return []
@@ -206,7 +206,7 @@ class MirrorState:
         return self.place(root) + ".sessions"
 
     def know(self, main: str, hashes: list[str]) -> None:
-        """Remember versions before they are written: whatever happens then, they are known as ours."""
+        """Remember versions before they are written, so that they are known as ours whatever happens."""
         if not hashes:
             return
         path = self.place(main) + ".versions"
@@ -221,11 +221,11 @@ class MirrorState:
             files.write_atomic(path, kept.partition(b"\n")[2], durable=False)
 
     def knows(self, main: str, hashed: str) -> bool:
-        """Was this content written by a mirror of this project at some time, in whichever of its work trees?"""
+        """Whether a mirror of this project ever wrote this content, in any of its work trees."""
         return hashed in self.written(main)
 
     def written(self, main: str) -> frozenset[str]:
-        """The hashes of everything mirrors of this project wrote, and of the events as of which they did."""
+        """The hashes of everything that mirrors of this project wrote, and of the events as of which they did."""
         path = self.place(main) + ".versions"
         if not os.path.exists(path):
             return frozenset()
@@ -234,7 +234,7 @@ class MirrorState:
 
 
 def _read(path: str, kind: type[_T]) -> _T | None:
-    """None when it is not there, or cannot be read: what is remembered can be learnt again."""
+    """None if it does not exist or cannot be read: all of it can be rebuilt."""
     if not os.path.lexists(path):
         return None
     try:

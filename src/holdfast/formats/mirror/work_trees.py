@@ -1,4 +1,4 @@
-"""Every work tree with mirrors on this device, for programs that run for long and belong to none of them."""
+"""Every work tree with mirrors on this device, for long-running programs that belong to none of them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class _TreeFile(msgspec.Struct):
 
 
 class MirroredTrees:
-    """Keepers of the work trees with mirrors, and the folders their files are in; found again when mirrors change."""
+    """The work trees with mirrors, and the folders of their files; refreshed when mirrors change."""
 
     def __init__(self, ws: Workspace) -> None:
         self._ws = ws
         self._stamp: tuple[tuple[str, int], ...] = ()
         self._roots: dict[str, str] = {}
         self.trees: dict[str, Workspace] = {}
-        # Some may not be there yet.
+        # Some may not exist yet.
         self.folders: frozenset[str] = frozenset()
 
     def refresh(self) -> None:
-        """See which work trees there are now: one look into a directory, unless mirrors have changed."""
+        """Find the present work trees: one look into a directory, unless mirrors have changed."""
         stamp = self._stamps()
         if stamp == self._stamp:
             return
@@ -64,7 +64,7 @@ class MirroredTrees:
             return ()
 
     def _all_roots(self, names: list[str]) -> list[str]:
-        """The main work trees that mirrors were switched on in, and all that something was ever mirrored in."""
+        """The main work trees with mirrors switched on, and every work tree in which something was ever mirrored."""
         stored = MirrorState(self._ws.home.path)
         for name in names:
             if name != "on.json" and name not in self._roots:

@@ -1,6 +1,4 @@
-"""Write the mirrored files that are not as they should be, without losing a word that somebody else wrote
-meanwhile.
-"""
+"""Write mirrored files that are out of date, without losing anything that somebody else writes meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +39,7 @@ _NAMES: Final[dict[str, Callable[[State, int], str]]] = {
 
 
 def with_alias(ws: Workspace, state: State, format_name: str) -> State:
-    """The state with an id in this format, unique in the store. Craft uses the session's own."""
+    """The state with an id in this format, unique in the store. Craft uses the session's own id."""
     name = _NAMES.get(format_name)
     if name is None:
         return state
@@ -62,7 +60,7 @@ def with_alias(ws: Workspace, state: State, format_name: str) -> State:
 
 
 def _refuse_alias_of_another(ws: Workspace, state: State, format_name: str) -> None:
-    """Raise `Conflict` where a guest gave the session the id of another one here: its files would be written over."""
+    """Raise `Conflict` if a guest gave the session another one's id: that one's files would be overwritten."""
     if own_test(ws, state.session)(state.aliased_by.get(format_name, "")):
         return
     store, alias = ws.store(), state.aliases[format_name]
@@ -81,7 +79,7 @@ def _refuse_alias_of_another(ws: Workspace, state: State, format_name: str) -> N
 
 NO_FINGERPRINT: Final = fingerprint.Fingerprint(0, 0, 0, 0)
 _MAX_NOTED: Final = 50
-_TICK: Final = 20_000_000  # nanoseconds: names made within it may hide behind each other
+_TICK: Final = 20_000_000  # nanoseconds: two names created within it may hide behind each other
 # A program that had emptied the file when we replaced it is about to fill it.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 
@@ -93,7 +91,7 @@ class MirrorWriter:
         self._root = locked.root
 
     def write_all(self, layout: MirrorLayout) -> bool:
-        """Write what is not as it should be; True when somebody wrote in the very moment."""
+        """Write what is out of date; True if somebody wrote at the same moment."""
         there = self._tree.files.setdefault(layout.name, {})
         showing = self._showing(layout)
         late = self._update_files(layout, showing) if layout.writes_itself else self._write_wanted(layout, showing)
@@ -104,7 +102,7 @@ class MirrorWriter:
         return late
 
     def _list(self, layout: MirrorLayout) -> None:
-        """Remember the folders as they are, unless something came into one while we were at work."""
+        """Remember the folders as they are, unless something new appeared in one meanwhile."""
         stamps, now = self._locked.stamps(layout), self._locked.nanos()
         known = {
             *self._tree.files[layout.name],
@@ -133,7 +131,7 @@ class MirrorWriter:
             for path, want in wanted.items()
             if path not in left_alone and want.data is not None and self._is_due(there, path, want.data, want.session)
         }
-        # What somebody put there just as we would have written it is a version like those we write.
+        # A file that somebody wrote exactly as we would have is one of our versions.
         new = [want for path, want in wanted.items() if path in due or (path in there and path not in before)]
         if new:
             hashes = [fingerprint.hash_of(want.data or b"") for want in new]
@@ -154,7 +152,7 @@ class MirrorWriter:
             late |= self._remove_file(layout, path, there.pop(path))
         foreign = self._tree.foreign.get(layout.name, {})
         for path in layout.fixed:
-            # Somebody put a session there that has ended: it has been taken in, and stands in the archive.
+            # An ended session that somebody put there: it has been read, and is in the archive.
             foreign_file = foreign.get(path)
             if foreign_file is not None and path not in wanted and foreign_file.hash in self._locked.read_hashes:
                 late |= self._remove_file(layout, path, WrittenFile("", foreign_file.hash, foreign_file.print, "", 0))
@@ -162,7 +160,7 @@ class MirrorWriter:
         return late
 
     def _check_indexes(self, layout: MirrorLayout, sound: Collection[str]) -> None:
-        """Set aside what stands in the place of an index and is none: it is written anew, and nothing is lost."""
+        """Set aside an unusable index. It is rebuilt, and nothing is lost."""
         for path in layout.indexes:
             full = inside(self._root, path)
             if path in sound or fingerprint.take(full, self._locked.nanos()) is None:
@@ -175,7 +173,9 @@ class MirrorWriter:
     def _without_removed(
         self, layout: MirrorLayout, wanted: dict[str, WantedFile], showing: Sequence[ShownSession]
     ) -> dict[str, WantedFile]:
-        """What another program deleted to stop a session stays away until that goes on or the file is back."""
+        """A file that another program deleted to stop a session stays away until the session goes on or the file is
+        back.
+        """
         removed = self._tree.removed
         paused = {each.state.session for each in showing if view.status_of(each.state) == "paused"}
         for path in [path for path in removed if layout.holds(path)]:
@@ -188,7 +188,7 @@ class MirrorWriter:
         return wanted
 
     def _keep_out_of_git(self, layout: MirrorLayout) -> None:
-        """At every write: somebody may have taken the line out, or made this a repository since."""
+        """At every write: somebody may have removed the line, or created a repository since."""
         if not layout.ignored:
             return
         try:
@@ -217,13 +217,13 @@ class MirrorWriter:
         if not seen.matches(file.print) or file.print.is_young:
             if fingerprint.hash_of(fingerprint.read(full)) != hashed:
                 return True
-            file.print = seen  # touched, or young no more
+            file.print = seen  # touched, or no longer young
         return False
 
     def _write_file(self, layout: MirrorLayout, path: str, new: bytes, merged: str) -> bool:
-        """Write one file; what somebody wrote between our look and this moment is taken in, not lost.
+        """Write one file. What somebody wrote since our last look is read, not lost.
 
-        `merged`: the hash of what the new content of an index was merged into.
+        `merged`: the hash of the index that the new content was merged into.
         """
         full = inside(self._root, path)
         refuse_links(self._root, path)
@@ -248,13 +248,13 @@ class MirrorWriter:
         return bool(late) and self._read_late(layout, path, late[0])
 
     def _remove_file(self, layout: MirrorLayout, path: str, file: WrittenFile) -> bool:
-        """A file whose session has gone elsewhere. Under another name first: it may have been written just now."""
+        """Remove a file whose session is shown elsewhere. It is renamed first: it may have been written just now."""
         full = inside(self._root, path)
         if fingerprint.take(full, self._locked.nanos()) is None:
             return False
         hashed = fingerprint.hash_of(fingerprint.read(full))
         if hashed != file.hash and hashed not in self._locked.read_hashes:
-            return True  # the next round takes it in
+            return True  # the next round reads it
         folder = os.path.dirname(full)
         aside = _temporary(folder)
         files.rename(full, aside, within=self._root)
@@ -347,7 +347,9 @@ class MirrorWriter:
     # ── what is remembered ───────────────────────────────────────────────────────────────────────────────
 
     def _remember(self, there: dict[str, WrittenFile], path: str, file: WrittenFile) -> None:
-        """How a file was left. Where it is not what we wrote by now, no fingerprint: the next look reads it."""
+        """Remember how a file was left. If it is no longer what we wrote, without a fingerprint: the next look reads
+        it.
+        """
         full = inside(self._root, path)
         expected = file.print.size
         seen = fingerprint.take(full, self._locked.nanos())
@@ -378,7 +380,7 @@ class MirrorWriter:
         for session in list(ids):
             state = self._locked.state(session)
             if state is None or state.created_at is None:
-                continue  # about to begin, in another process
+                continue  # another process is about to start it
             if state.deleted:
                 ids.remove(session)
             else:
@@ -406,7 +408,7 @@ def _temporary(folder: str) -> str:
 
 
 def _create_file(full: str, data: bytes, root: str) -> bool:
-    """Put a file where there is none; False when there is one after all, or this file system cannot tell."""
+    """Create a file. False if there is one already, or if this file system cannot tell."""
     temporary = _temporary(os.path.dirname(full))
     files.write_atomic(temporary, data, within=root)
     try:
@@ -420,7 +422,7 @@ def _create_file(full: str, data: bytes, root: str) -> bool:
 
 
 def _read_finished(layout: MirrorLayout, path: str, old: str) -> bytes:
-    """What stood there. Somebody who had just emptied it gets a moment to fill it."""
+    """The content of a file. Somebody who has just emptied it gets a moment to fill it."""
     data = fingerprint.read(old)
     for wait in _WAITS:
         if not layout.is_torn(path, data):

@@ -1,4 +1,4 @@
-"""What the API answers: the documents of the public contract, as types that the description is made from."""
+"""The API's answers: the documents of the public contract, as types the OpenAPI description is made from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OneSession(Document, kw_only=True):
 
 class SessionList(Document, kw_only=True):
     sessions: list[Row]
-    # Where to go on: `cursor` of the next question; null at the end.
+    # The `cursor` of the next request; null at the end.
     next: str | None
 
 
@@ -61,12 +61,12 @@ class Unfinished(msgspec.Struct, kw_only=True):
 
     session: Session
     attention: list[str]
-    # Agents recorded as at work whose process is not there any more.
+    # Agents recorded as running whose process no longer exists.
     gone: list[str]
-    # The work trees that are at it, and whether its project is on this machine.
+    # The work trees where it is current, and whether its project is on this machine.
     places: list[str]
     here: bool
-    # The command that goes on with it.
+    # The command that resumes it.
     resume: str
 
 

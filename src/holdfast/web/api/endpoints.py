@@ -42,7 +42,7 @@ _SINCE = Annotated[str, Meta(description="Only from this day or moment on.", ext
 
 
 class Parameters(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Nothing, unless an address says otherwise."""
+    """No parameters, unless a subclass has some."""
 
 
 class At(Parameters, kw_only=True):
@@ -96,7 +96,7 @@ class HoursParameters(Parameters, kw_only=True):
 
 
 def read_parameters(kind: type[T], given: Iterable[tuple[str, str]]) -> T:
-    """The words of an address as the struct has them."""
+    """Parse the query of an address."""
     words: dict[str, str] = {}
     for name, value in given:
         if name in words:
@@ -106,11 +106,11 @@ def read_parameters(kind: type[T], given: Iterable[tuple[str, str]]) -> T:
         return msgspec.convert(words, decodable(kind), strict=False)
     except msgspec.ValidationError as error:
         takes = ", ".join(kind.__struct_encode_fields__) or "nothing"
-        raise Invalid(f"that cannot be asked: {error}", hint=f"This address takes {takes}.") from None
+        raise Invalid(f"invalid query: {error}", hint=f"This address takes {takes}.") from None
 
 
 def moment(written: str | UnsetType) -> int | None:
-    """RFC 3339, or a day: then its first moment here."""
+    """The time in RFC 3339, or a day's first moment here."""
     if written is UNSET:
         return None
     return midnight(written) if len(written) == 10 else parse_time(written)
@@ -158,7 +158,7 @@ def events(keeper: Keeper, path: Path, asked: Parameters) -> d.EventList:
     assert isinstance(asked, Events)
     at, kind, after, limit = moment(asked.at), given(asked.type), given(asked.after), given(asked.limit)
     handle = keeper.session(path["id"], at=at)
-    handle.state(at=at)  # one that is erased, or had not begun, is not found
+    handle.state(at=at)  # raises if it is erased or had not begun
     log = keeper.events(handle.id)
     if after is not None:
         place = next((number for number, event in enumerate(log, 1) if event.hash == after), None)
@@ -261,13 +261,13 @@ ENDPOINTS: Final[dict[str, Endpoint]] = {
 _NAME: Final = "^[^\\s/\\u0000-\\u001f\\u007f-\\u00a0]+$"
 _REF: Final = "#/components/schemas/{name}"
 _FAILURES: Final = {
-    "400": "A parameter is not what it must be",
+    "400": "A parameter is invalid",
     "401": "The token of this run is missing or wrong",
     "404": "There is no such session, or it had not begun",
-    "405": "The API only reads",
+    "405": "The API is read-only",
     "500": "Stored data is damaged, or something unexpected happened",
-    "502": "The server that keeps the store cannot be reached; trying again when it is back helps",
-    "503": "Another process held the store too long; trying again helps",
+    "502": "The store's server cannot be reached; try again when it is back",
+    "503": "Another process locked the store for too long; try again",
 }
 
 
@@ -312,7 +312,7 @@ def _operation(path: str, endpoint: Endpoint, schemas: dict[str, Any]) -> dict[s
 
 def _in_path(path: str) -> list[dict[str, Any]]:
     schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH, "pattern": _NAME}
-    about = "The id of a session, a unique beginning of it, an alias, or @ for the current one"
+    about = "The id of a session, a unique prefix of it, an alias, or @ for the current one"
     return [
         {"name": name, "in": "path", "required": True, "description": about, "schema": schema}
         for name in re.findall(r"{(\w+)}", path)

@@ -1,1 +1,1 @@
-"""Charts: drawn by the server as SVG, so that a page needs no library and shows the same without scripts."""
+"""Charts, drawn by the server as SVG: a page needs no library and shows the same without scripts."""

@@ -1,8 +1,8 @@
-"""The axis that charts over time share: where a moment stands between left (0) and right (100 per cent).
+"""The time axis that charts share: where a moment is between left (0) and right (100 per cent).
 
-Places are per cent of the width, so a chart fits a phone and a wide screen with letters of one size. Long stretches
-in which nothing happened (a night, a weekend) are folded to a few per cent, so that an hour's work on either side of
-them stays to be seen. What is drawn changes with time only in steps (`Period.of`), not with every second.
+Places are percentages of the width, so a chart fits a phone and a wide screen with letters of one size. Long
+stretches in which nothing happened (a night, a weekend) are folded to a few per cent, so that an hour's work next to
+them stays visible. Drawings change only in steps (`Period.of`), not with every second.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _APART_NARROW: Final = 30.0  # and on a phone
 
 
 def step_for(length: int, most: int) -> int:
-    """The smallest round step of which a length has no more than so many."""
+    """The smallest round step of which a length has at most `most`."""
     return next((step for step in _STEPS if length <= step * most), _STEPS[-1])
 
 
 class Period(NamedTuple):
-    """What a chart spans. `now` is where the present stands in it; None where there is none."""
+    """What a chart spans. `now` is where the present is in it; None if it is not."""
 
     since: int
     until: int
@@ -48,7 +48,7 @@ class Period(NamedTuple):
 
     @classmethod
     def of(cls, since: int, until: int, *, live: bool) -> Period:
-        """From a beginning to an end; while it goes on, with some room after the present, which moves in steps."""
+        """A period; while it lasts, with some room after the present, which moves in steps."""
         length = max(until - since, SECOND)
         if not live:
             return cls(since, since + length, None)
@@ -65,7 +65,7 @@ class Period(NamedTuple):
 class Tick(NamedTuple):
     place: float
     label: str
-    # Whether there is room for the label on a phone too.
+    # Whether its label fits on a phone too.
     major: bool
 
 
@@ -79,7 +79,7 @@ class Axis:
         self._room = 100 - _FOLD * len(self.folds)
 
     def x(self, moment: int) -> float:
-        """Per cent from the left, never outside."""
+        """Per cent from the left, within 0 and 100."""
         moment = min(max(moment, self.period.since), self.period.until)
         hidden, passed = 0, 0.0
         for a, b in self.folds:
@@ -89,7 +89,7 @@ class Axis:
         return round(min(max((moment - self.period.since - hidden) / self._shown * self._room + passed, 0), 100), 2)
 
     def stretch(self, since: int, until: int, least: float = 0.4) -> tuple[float, float]:
-        """Left edge and width of a stretch: wide enough to be seen, and not outside."""
+        """Left edge and width of a stretch: wide enough to be visible, and within the chart."""
         left, right = self.x(since), self.x(max(since, until))
         if right - left < least:
             left = min(left, 100 - least)
@@ -97,7 +97,7 @@ class Axis:
         return round(left, 2), round(right - left, 2)
 
     def ticks(self, offset: Offset) -> list[Tick]:
-        """Round moments of the local clock, labelled as far as labels do not touch."""
+        """Round times of the local clock, as many as have room for a label."""
         since, until = self.period.since, self.period.until
         shift = offset(since) // timedelta(milliseconds=1)
         step = step_for(self._shown, _TICKS)
@@ -156,7 +156,7 @@ class Axis:
         return Markup("").join(parts)
 
     def now_line(self, height: int, *, top: int = 0) -> Markup:
-        """Where the present stands."""
+        """A line at the present."""
         if self.period.now is None:
             return Markup("")
         place = self.x(self.period.now)
@@ -166,7 +166,7 @@ class Axis:
 
 
 def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
-    """What of the pauses has no agent at work in it."""
+    """The parts of the pauses in which no agent was running."""
     stretches: list[Span] = []
     work = sorted(busy)
     for since, until in pauses:

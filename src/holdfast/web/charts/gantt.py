@@ -1,7 +1,7 @@
-"""The agents of a session over time: one lane each, its runs as bars, how it stands as a sign and a form.
+"""The agents of a session over time: one lane each, with its runs as bars and its status as a sign and a shape.
 
-Colour alone says nothing here: who works is striped up to the now-line, who failed has a cross at its end, who is
-gone or was interrupted is dashed, who pauses is hatched, and each lane begins with a sign.
+Colour is never the only difference: a running agent is striped up to the now-line, a failed one has a cross at its
+end, a lost or interrupted one is dashed, a paused one is hatched, and each lane begins with a sign.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FORMS: Final[dict[str, tuple[str, str]]] = {
 }  # fmt: skip
 WORDS: Final = {
     "error": "failed", "timeout": "out of time", "aborted": "given up", "pending": "not started",
-    "gone": "gone without finishing",
+    "gone": "ended without finishing",
 }  # fmt: skip
 _LIVELY: Final = frozenset({"running", "paused", "gone", "pending"})
 _FILLS: Final = {"run": "stripes", "held": "hatch"}
 
 
 class GanttLane(NamedTuple):
-    """An agent: its runs (without an end while it works), when it failed, how it stands."""
+    """An agent: its runs (without an end while it runs), its failures, its status."""
 
     label: str
     about: str
@@ -46,7 +46,7 @@ class GanttLane(NamedTuple):
 
 
 class Gantt(NamedTuple):
-    """A drawing, and what is not in it."""
+    """A drawing, and what it leaves out."""
 
     names: Sequence[GanttLane]
     drawing: Markup
@@ -54,7 +54,7 @@ class Gantt(NamedTuple):
 
 
 def shown(lanes: Sequence[GanttLane], most: int = MOST) -> list[int]:
-    """Which lanes are drawn, in their order: who is still at it, then those that began last."""
+    """Which lanes are drawn, in order: those still active, then those that started last."""
     if len(lanes) <= most:
         return list(range(len(lanes)))
     latest = sorted(range(len(lanes)), key=lambda number: (lanes[number].status in _LIVELY, number), reverse=True)
@@ -92,7 +92,7 @@ def _lane(lane: GanttLane, axis: Axis, y: int) -> list[Markup]:
     parts: list[Markup] = []
     description = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
     end = axis.period.end
-    if last > 0:  # between two attempts nobody worked, but it is one agent
+    if last > 0:  # between two attempts: idle, but the same agent
         left, wide = axis.stretch(lane.runs[0][0], lane.runs[last][0])
         parts.append(
             Markup('<line class="between" x1="{}%" y1="{}" x2="{}%" y2="{}"/>').format(
@@ -124,5 +124,5 @@ def _bar(form: str, left: float, wide: float, y: int, title: str) -> Markup:
 
 
 def busy(lanes: Sequence[GanttLane], end: int) -> list[Span]:
-    """When some agent was at work."""
+    """When any agent was running."""
     return [(since, end if until is None else until) for lane in lanes for since, until in lane.runs]

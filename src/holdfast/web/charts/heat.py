@@ -1,7 +1,6 @@
-"""A calendar of the last 53 weeks: a square for each day, the darker the more was worked.
+"""A calendar of the last 53 weeks: a square for each day, darker for more work.
 
-Two drawings side by side, the weeks that are over and the one that is not: while somebody works, only the small one
-is sent again.
+Two drawings side by side, of past weeks and of this one: during work only the small one is sent again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from holdfast.core.times import HOUR, MINUTE, format_duration
 from holdfast.core.wording import count
 
 WEEKS: Final = 53
-_PITCH: Final = 14  # from one square to the next; hours.css knows their size, and the widths that come of it
+_PITCH: Final = 14  # from one square to the next; hours.css knows their size and the resulting widths
 _SIDE: Final = 11
 _LEFT: Final = 30
 _TOP: Final = 16
@@ -26,7 +25,7 @@ _PAST: Final = _LEFT + (WEEKS - 1) * _PITCH
 _THIS: Final = _PITCH + 2
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-# How much work one step may stand for: the scale changes seldom, and its limits are round.
+# How much work one step stands for: the scale changes rarely, and its limits are round.
 _UNITS: Final = (15 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
 
 
@@ -36,10 +35,10 @@ class Worked(NamedTuple):
 
 
 class Calendar(NamedTuple):
-    # Each has an id of its own: `heat-past`, `heat-week`.
+    # Each with its own id: `heat-past`, `heat-week`.
     past: Markup
     this_week: Markup
-    # What the five steps mean, in words, the lightest first.
+    # The five steps in words, the lightest first.
     steps: tuple[str, ...]
 
 
@@ -49,7 +48,7 @@ def first_day(today: date) -> date:
 
 
 def calendar(days: Mapping[date, Worked], today: date) -> Calendar:
-    """Days that are not in the calendar are left out; a day without work has its square all the same."""
+    """Days outside the calendar are left out; a day without work has a square too."""
     first = first_day(today)
     shown = [first + timedelta(days=number) for number in range((today - first).days + 1)]
     unit = _unit(days[day].working_ms for day in shown if day in days)
@@ -71,7 +70,7 @@ def calendar(days: Mapping[date, Worked], today: date) -> Calendar:
 
 
 def in_words(day: date) -> str:
-    """`Tue 3 Nov 2026`, whatever language the machine speaks."""
+    """`Tue 3 Nov 2026`, whatever the machine's language."""
     return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
@@ -83,12 +82,12 @@ def day_text(day: date, worked: Worked | None) -> str:
 
 
 def step(working_ms: int, unit: int) -> int:
-    """Which of the five steps: 0 only for nothing at all."""
+    """Which of the five steps: 0 only for no work at all."""
     return 0 if working_ms <= 0 else min(-(-working_ms // unit), 4)
 
 
 def _unit(amounts: Iterable[int]) -> int:
-    """The smallest unit with which nine of ten days fit on the scale."""
+    """The smallest unit with which nine of ten days fit the scale."""
     worked = sorted(amount for amount in amounts if amount > 0)
     usual = worked[(len(worked) - 1) * 9 // 10] if worked else 0
     return next((unit for unit in _UNITS if usual <= 4 * unit), _UNITS[-1])
@@ -100,11 +99,11 @@ def _length(ms: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _square(day: date, worked: Worked | None, unit: int, column: int, *, this_week: bool, now: bool) -> Markup:
-    """Most days never change again, and the calendar is drawn often."""
+    """Cached: most days never change again, and the calendar is drawn often."""
     return Markup(
         '<rect{} class="s{}{}" x="{}" y="{}" role="img" tabindex="{}" data-day="{}"><title>{}</title></rect>'
     ).format(
-        # The days that are sent again have ids: so the focus stays where it is.
+        # Days that are sent again have ids, so that the focus stays.
         Markup(' id="at-{}"').format(day.isoformat()) if this_week else "",
         step(worked.working_ms, unit) if worked else 0, " today" if now else "",
         1 if this_week else _LEFT + column * _PITCH, _TOP + day.weekday() * _PITCH, 0 if now else -1, day.isoformat(),
@@ -113,7 +112,7 @@ def _square(day: date, worked: Worked | None, unit: int, column: int, *, this_we
 
 
 def _months(first: date) -> Markup:
-    """The name of a month above the week in which it begins."""
+    """The name of a month, above the week in which it begins."""
     begins = [
         (column, end.month) for column in range(WEEKS - 1) if (end := first + timedelta(days=7 * column + 6)).day <= 7
     ]

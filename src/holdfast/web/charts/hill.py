@@ -1,7 +1,7 @@
-"""A hill: up its one side one finds out what to do, down the other one does it. Scopes are dots on it.
+"""A hill: up one side people figure things out, down the other they make them happen. Scopes are dots on it.
 
-Dots at one position are stacked above it. Each has a number, which the list beside the drawing repeats; its name is
-written next to it where that covers nothing else.
+Dots at one position are stacked above it. Each has a number, which the list next to the drawing repeats; its name is
+written next to it if that covers nothing else.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ LAST: Final = 10
 WORDS: Final = ("not started", *["figuring out"] * 4, "at the crest", *["making it happen"] * 4, "done")
 _STEP: Final = 24  # from one dot of a stack to the next
 _RADIUS: Final = 11
-_UNDER: Final = 40  # for what is written under the hill
+_UNDER: Final = 40  # for the text below the hill
 _OVER: Final = 8
-_CHAR: Final = 6.6  # about the width of a letter
+_CHAR: Final = 6.6  # approximate width of a letter
 _MAX_LABEL: Final = 28  # letters of a name in the drawing
 _MIN_LABEL: Final = 4
-_MAX_NAMED: Final = 16  # with more dots than this, names would be a thicket
+_MAX_NAMED: Final = 16  # with more dots than this, names would only clutter
 
 
 class Dot(NamedTuple):
-    """A scope. `key` names its element; `name` is the person's, and goes back to the server as it is."""
+    """A scope. `key` names its element; `name` goes back to the server unchanged."""
 
     key: str
     name: str
@@ -65,7 +65,7 @@ class Placed(NamedTuple):
 
 
 def height_at(position: float, rise: float) -> float:
-    """How high the hill is there; hill.js computes the same."""
+    """The height of the hill there; hill.js computes the same."""
     return rise * (1 - math.cos(2 * math.pi * position / LAST)) / 2
 
 
@@ -73,7 +73,7 @@ def drawing(dots: Sequence[Dot], land: Land = WIDE, label: str = "Hill") -> Mark
     stacks = _stacks(dots)
     base = _OVER + max([land.rise + 2 * _RADIUS, *(_tall(at, len(stack), land) for at, stack in stacks.items())])
     total = base + _UNDER
-    # In the order of their numbers, wherever they stand: so one goes from dot to dot by keys.
+    # In the order of their numbers, which is the order of the keyboard.
     placed = sorted(_placed(stacks, land, base), key=lambda item: item.dot.number)
     if land.named:
         placed = _named(placed, land)
@@ -106,7 +106,7 @@ def _columns(count: int, land: Land) -> int:
 
 
 def _tall(position: int, count: int, land: Land) -> float:
-    """How high above the foot of the hill the stack at a position reaches."""
+    """How high the stack at a position reaches."""
     rows = -(-count // _columns(count, land))
     return height_at(position, land.rise) + (rows - 1) * _STEP + _RADIUS
 
@@ -125,7 +125,7 @@ _Box = tuple[float, float, float, float]
 
 
 def _named(placed: list[Placed], land: Land) -> list[Placed]:
-    """The names that can be written without covering a dot or another name, as much of each as there is room for."""
+    """The dots with as much of their names as fits without covering a dot or another name."""
     if len(placed) > _MAX_NAMED:
         return placed
     taken: list[_Box] = [(item.x - _RADIUS, item.y - _RADIUS, item.x + _RADIUS, item.y + _RADIUS) for item in placed]
@@ -146,7 +146,7 @@ def _label(dot_at: Placed, taken: list[_Box], land: Land) -> tuple[Placed, _Box 
         text = name if longest == len(name) else name[: longest - 1].rstrip() + "…"
         wide = _wide(text)
         gap = _RADIUS + 5
-        # Outwards first: there the slope leaves more room.
+        # Outwards first: the slope leaves more room there.
         for side in (-1, 1) if dot_at.dot.position <= LAST // 2 else (1, -1):
             start = dot_at.x + gap if side > 0 else dot_at.x - gap - wide
             box = (start, dot_at.y - 8, start + wide, dot_at.y + 8)
@@ -195,7 +195,7 @@ def _hillside(land: Land, base: float) -> Markup:
 
 
 def _stem(position: int, stack: Sequence[Placed], land: Land, base: float) -> Markup:
-    """A line from the hill to a stack that does not stand on it with all of its dots."""
+    """A line from the hill to a stack that partly floats above it."""
     if len(stack) < 2:
         return Markup("")
     return Markup('<line class="stem" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
@@ -205,7 +205,7 @@ def _stem(position: int, stack: Sequence[Placed], land: Land, base: float) -> Ma
 
 
 def _drawn(placed: Placed, land: Land, *, alone: bool) -> Markup:
-    """A dot that stands alone is easy to hit; in a stack, each keeps to its own place."""
+    """A single dot has a large target; in a stack, each keeps to its own place."""
     dot = placed.dot
     label = Markup("")
     if placed.label:

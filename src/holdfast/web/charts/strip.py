@@ -1,4 +1,4 @@
-"""The person's time as one strip: worked, and the kinds of pause. Worked and paused together are all of it."""
+"""The person's time as one strip: worked, and the kinds of pause. Together they are all of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StripPause(NamedTuple):
 
 
 def drawn(pauses: Sequence[StripPause], most: int = MOST) -> Sequence[StripPause]:
-    """Those that are drawn, in their order: the longest, and one that lasts."""
+    """The pauses that are drawn, in order: the longest, and one that lasts."""
     if len(pauses) <= most:
         return pauses
 

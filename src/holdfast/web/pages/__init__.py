@@ -1,4 +1,4 @@
-"""The pages, one module each. A page is named regions: pieces of HTML that are sent again only when they changed."""
+"""The pages, one module each. A page is made of named regions: pieces of HTML, sent again only when they change."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Shot(NamedTuple):
 
     # By name, the HTML of each region: one element whose id is the name.
     regions: Mapping[str, str]
-    # By the id of an element, the names of the regions that it holds, in order. What is in no list has a fixed place.
+    # By the id of an element, the names of the regions in it, in order. Regions in no list have a fixed place.
     lists: Mapping[str, tuple[str, ...]] = {}
 
 
 class PageRequest(NamedTuple):
-    """What of a page is asked for: its address says it."""
+    """Which part of a page is wanted, by its address."""
 
-    # The words of the path that are not the page's own: `id` of a session.
+    # The variable parts of the path: `id` of a session.
     path: Mapping[str, str] = {}
     query: Mapping[str, str] = {}
 
@@ -31,11 +31,11 @@ class PageRequest(NamedTuple):
 
 
 class PageExtra(NamedTuple):
-    """Something that a page asks for later: more rows, the page as it was, a file to keep."""
+    """Something a page asks for later: more rows, the page as it was, a download."""
 
     content: bytes
     media_type: str = "application/json"
-    # For a download: what the file is called.
+    # The file name of a download.
     filename: str | None = None
 
 
@@ -44,14 +44,14 @@ class Page(Protocol):
     title: str
 
     def shot(self, keeper: Keeper, asked: PageRequest, /) -> Shot:
-        """What it shows now. Raises `NotFound` where there is no such page."""
+        """What it shows now. Raises `NotFound` if there is no such page."""
 
     def concerns(self, change: Changes, asked: PageRequest, /) -> bool:
-        """Whether a change may have changed what it shows."""
+        """Whether a change may affect what it shows."""
 
     def extras(self, keeper: Keeper, asked: PageRequest, /) -> dict[str, object]:
-        """What its template is told besides the regions, once: it does not change while the page is open."""
+        """Further values for its template that do not change while the page is open."""
 
 
-# What gives such a part, by `map.PARTS`.
+# Gives such a part, by `app.PARTS`.
 GivesPart = Callable[["Keeper", PageRequest], PageExtra]

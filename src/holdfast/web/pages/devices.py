@@ -1,6 +1,6 @@
-"""Devices: this one, the vaults it belongs to, who else does, and what was sent, waits, or was turned away.
+"""Devices: this one, its vaults, their other members, and what was sent, waits, or was rejected.
 
-All of it is remembered: no remote is asked when the page is drawn, however often that is.
+All of it is remembered: drawing the page asks no remote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
-# How this device stands in a vault, and how others do.
+# The status of a device in a vault.
 STATUS_WORDS: Final = {
     "member": "belongs here", "pending": "asks to join", "reader": "reads only", "removed": "was removed",
     "other-keys": "known by other keys", "no-keys": "has no keys", "recovery": "a code on paper", "guest": "a guest",

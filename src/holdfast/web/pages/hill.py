@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
-_OTHERS: Final = 20  # projects in progress that have no hill yet
-_FOLDED: Final = 7 * DAY  # a scope that has been done for this long is out of the way
+_OTHERS: Final = 20  # projects in progress without a hill
+_FOLDED: Final = 7 * DAY  # a scope done for this long is folded away
 
 
 class Scope(NamedTuple):
@@ -46,7 +46,7 @@ class HillPage:
         for hill in hills(keeper):
             projects.setdefault(hill.project, []).append(hill)
         regions: dict[str, Markup] = {}
-        # In one order, whatever moves: what somebody holds must not go elsewhere.
+        # In a fixed order, so that nothing moves under the person's hand.
         for name in sorted(projects, key=lambda name: (one_line(name).casefold(), name)):
             key = _key(name)
             regions[f"hill-{key}"] = _project(key, name, projects[name], open_rows.get(name), now)
@@ -67,7 +67,7 @@ class HillPage:
 
 
 def _latest(keeper: Keeper) -> dict[str, Row]:
-    """By project, the session that we worked on last: there a scope is added."""
+    """By project, the session worked on last: a new scope is added there."""
     projects: dict[str, dict[str, Row]] = {}
     for row in keeper.history(limit=None, all_projects=True, unfinished=True, aliases=False):
         if not row.archived:
@@ -100,13 +100,13 @@ def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: i
 
 
 def _in_order(hill: Hill) -> tuple[list[tuple[int, str]], str]:
-    """By name, numbers in it as numbers: `part 2` comes before `part 10`."""
+    """By name, with numbers compared as numbers: `part 2` comes before `part 10`."""
     pieces = re.split(r"([0-9]{1,18})", one_line(hill.scope).casefold())
     return [(int(piece), "") if number % 2 else (-1, piece) for number, piece in enumerate(pieces)], hill.scope
 
 
 def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:
-    """A name for the element of each. Two projects of one name may have a scope of one name."""
+    """An element name for each. Two projects of one name may have scopes of one name."""
     seen: Counter[str] = Counter()
     keys = []
     for scope in scopes:
@@ -116,7 +116,7 @@ def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:
 
 
 def _key(text: str) -> str:
-    """A name for an element, of a name that may be anything."""
+    """An element name for any text."""
     return sha256(text.encode(errors="replace")).hexdigest()[:12]
 
 

@@ -1,8 +1,8 @@
-"""History: every session there is, found as the person types.
+"""History: every session, searched as the person types.
 
-The first page of what is found is kept up to date, row by row; what comes after it is asked for while scrolling, from
-the last row that is there. A row that has not changed is not drawn again: most of them never do. What is being worked
-on right now says since when: the browser counts, and the row stays as it is.
+The first page of results is kept up to date, row by row; the rest is loaded while scrolling, after the last row
+present. Unchanged rows are not drawn again, and most never change. The row of a session in progress says since when:
+the browser counts, and the row stays the same.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 AT_ONCE: Final = 60
-_MAX_ROWS: Final = 1_200  # for whoever comes back to where they had scrolled to
+_MAX_ROWS: Final = 1_200  # for whoever returns to where they had scrolled to
 _MAX_GOAL_LENGTH: Final = 300  # characters of a goal
 _MAX_NAME_LENGTH: Final = 60
 _MAX_NAMES: Final = 500
-_BETWEEN: Final = Markup("\x1e")  # stands in no text: what cannot be seen is spelled out
+_BETWEEN: Final = Markup("\x1e")  # occurs in no text: invisible characters are spelled out
 _COUNTED: Final = re.compile(r'(data-since="(\d+)">)[^<]*')
 _WORDS: Final = ("q", "status", "project", "archived", "since")
 UNFINISHED: Final = "unfinished"
@@ -46,7 +46,7 @@ class _Line(NamedTuple):
     row: Row
     goal: str
     done: str
-    # How long was worked, and while it grows, from which moment on.
+    # How long was worked, and from which moment it grows, if it does.
     worked: str
     since: int | None
     day: str
@@ -77,7 +77,7 @@ class History:
         return True
 
     def extras(self, keeper: Keeper, asked: PageRequest) -> dict[str, object]:
-        # What comes back to the server has to be as it was, whatever is in it; what is to be seen is spelled out.
+        # Values that return to the server must stay unchanged; what is shown is made visible.
         words = {name: escape(asked.text(name)) for name in _WORDS}
         names = self._names(keeper)
         chosen = asked.text("project")
@@ -91,7 +91,7 @@ class History:
         }  # fmt: skip
 
     def rows(self, keeper: Keeper, rows: list[Row]) -> dict[str, Markup]:
-        """By name, each row drawn."""
+        """Each row drawn, by name."""
         if len(self._drawn) > 20 * _MAX_ROWS:
             self._drawn.clear()
         drawn = self._drawn
@@ -104,7 +104,7 @@ class History:
         return {f"row-{row.id}": drawn[key] for (row, _), key in zip(seen, keys, strict=True)}
 
     def _names(self, keeper: Keeper) -> list[str]:
-        """Of the projects. They change with events only, and asking for them takes longer than for the page."""
+        """Project names, cached: they change only with events, and reading them takes longer than the page."""
         store = keeper.existing_store()
         known = None if store is None else (keeper.address.key, store.latest_place())
         if self._projects[0] != known:
@@ -131,7 +131,7 @@ def matching_rows(keeper: Keeper, asked: PageRequest, limit: int) -> list[Row]:
 
 
 def more(keeper: Keeper, asked: PageRequest) -> PageExtra:
-    """For the page's script: the first page of something else, or what comes after its last row."""
+    """For the page's script: the first page of another search, or the rows after the last one."""
     if not asked.text("before"):
         shot = HISTORY.shot(keeper, asked)
         names = shot.lists["history-latest"]
@@ -154,12 +154,12 @@ def _words(asked: PageRequest) -> dict[str, str]:
 
 
 def _address(asked: PageRequest, last: str) -> str:
-    """Where the rest is, for a browser that runs no scripts."""
+    """The address of the rest, for a browser without scripts."""
     return "/history?" + urlencode({**_words(asked), "before": last})
 
 
 def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
-    """Rows with what was worked until now; where that grows, with none of it but the moment it grows from."""
+    """Rows with the time worked until now; if it grows, with zero and the moment it counts from."""
     now = keeper.now()
     history.mark_over(keeper, rows)
     worked = history.worked_since(keeper, rows, now)
@@ -176,7 +176,7 @@ def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
 
 
 def counted(html: str, now: int) -> Markup:
-    """A row with what was worked written out: for the page itself, which may be read without scripts."""
+    """A row with the time worked written out: the page itself may be read without scripts."""
     written = _COUNTED.sub(lambda match: f"{match[1]}{format_duration(now - int(match[2]))}", html)
     return Markup(written)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
 

@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from holdfast.keeper.change_feed import Changes
     from holdfast.keeper.keeper import Keeper
 
-# By the word in the address: what it is called, and how many days it has.
+# By the word in the address: its name, and how many days it has.
 PERIODS: Final[dict[str, tuple[str, int | None]]] = {
     "7d": ("7 days", 7), "30d": ("30 days", 30), "year": ("a year", 365), "all": ("all time", None),
 }  # fmt: skip
 _USUAL: Final = "30d"
-_WHOLE: Final = "whole"  # in the address that the stream asks for: it waits until everything is added up
+_WHOLE: Final = "whole"  # in the stream's address: wait until everything is added up
 _QUICK: Final = 500  # sessions that are added up while the person waits
 _QUARTER: Final = 15 * MINUTE
 _KEPT: Final = 200  # months as they were drawn
 _ROWS: Final = 40
-_MONTHS: Final = 14  # whose days are listed; of earlier ones the sum is
+_MONTHS: Final = 14  # months with a list of days; earlier ones show only the sum
 
 
 class HoursRow(NamedTuple):
-    """A line of a table, with its times as they are shown: in full seconds, which add up to the table's total."""
+    """A line of a table with its times as shown: in full seconds, which add up to the table's total."""
 
     line: Line
     working: int
@@ -51,7 +51,7 @@ class Month(NamedTuple):
 
 
 class HoursMemory:
-    """What was added up once in this home."""
+    """What was added up in this home."""
 
     def __init__(self) -> None:
         self.memo = HoursMemo()
@@ -110,25 +110,25 @@ class HoursPage:
         return {
             "chosen": chosen,
             "periods": [(word, title) for word, (title, _) in PERIODS.items()],
-            # What comes back to the server has to be as it was, whatever is in it.
+            # Values that return to the server must stay unchanged.
             "projects": [(escape(name), name) for name in keeper.project_names()],
             "whole": "/hours?" + urlencode({**asked.query, _WHOLE: "yes"}),
         }
 
     def csv(self, keeper: Keeper, asked: PageRequest) -> PageExtra:
-        """`by`, and what the page was asked for: the same numbers, to keep."""
+        """The page's table, chosen by `by`, as a download."""
         chosen = _chosen(asked)
         by = asked.text("by", "day")
         today = local(keeper.now()).date()
         (cached,) = self._added_up(keeper, chosen.project, _since(chosen.period, today))
         tables = {"day": cached.days, "scope": cached.scopes, "project": cached.projects}
         if by not in tables:
-            raise Invalid("there is no such table", hint=f"By {', '.join(tables)}.")
+            raise Invalid("unknown table", hint=f"By {', '.join(tables)}.")
         name = f"hours-by-{by}-{chosen.period}-to-{today.isoformat()}.csv"
         return PageExtra(csv_of(by, tables[by]).encode(), "text/csv; charset=utf-8", name)
 
     def _month(self, month: str, of: Month, *, latest: bool) -> Markup:
-        """Drawn once: most months are over."""
+        """Cached: most months are over."""
         lines = (of.total, *(row.line for _, row in of.days))
         key = (month, of.most, latest, *(msgspec.structs.astuple(line) for line in lines))
         if key not in self._drawn:
@@ -155,7 +155,7 @@ class HoursChoice(NamedTuple):
     project: str | None
 
     def address(self, **other: str) -> str:
-        """This page with something else chosen."""
+        """This page with another choice."""
         words = {"period": self.period, "project": self.project or "", **other}
         return "/hours?" + urlencode({name: word for name, word in words.items() if word})
 
@@ -192,7 +192,7 @@ def _date(line: Line) -> date:
 
 
 def _in_month(line: Line) -> str:
-    """`Tue 3 Nov`: the year stands above."""
+    """`Tue 3 Nov`: the year is in the heading."""
     return heat.in_words(_date(line)).rpartition(" ")[0]
 
 
@@ -240,7 +240,7 @@ def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
     months: dict[str, list[Line]] = {}
     for line in sorted(lines, key=lambda line: line.key or "", reverse=True):
         months.setdefault((line.key or "")[:7], []).append(line)
-    # Against a round length of time: when today becomes the longest day, not all the others are drawn anew.
+    # Relative to a round length of time: a new longest day does not redraw all others.
     longest = max((line.working_ms for line in lines), default=0)
     most = _QUARTER << max((-(-longest // _QUARTER) - 1).bit_length(), 0)
     return [

@@ -1,4 +1,4 @@
-"""Now: every unfinished session across projects, what waits for the person first."""
+"""Now: every unfinished session of all projects, those that wait for the person first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.sessions.overview import SessionCard
 
-# Sessions that nobody ended pile up: the latest ones are looked at, some of them shown in full, others in a line.
+# Unfinished sessions pile up: only the latest are looked at, and only some of those get a card.
 LOOKED_AT: Final = 60
 CARDS: Final = 24
 OTHERS: Final = 100
 
 
 def as_of(session: Session) -> int:
-    """The moment for which its times were reckoned, to the millisecond: what runs is counted on from there."""
+    """The moment its times were computed for, to the millisecond: what grows is counted on from there."""
     return parse_time(session.started_at or session.created_at) + session.time.elapsed_ms
 
 

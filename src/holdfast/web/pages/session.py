@@ -1,4 +1,4 @@
-"""The data a session page shows, now or as of a moment. `session_regions` draws it."""
+"""The data of a session page, now or as of a moment, and its events. `session_regions` draws it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_EVENTS: Final = 100
 class Log(NamedTuple):
     # Newest first.
     latest: list[Event]
-    # How many there were at the moment that is looked at, and how many there are.
+    # How many events there were at that moment, and how many there are.
     then: int
     total: int
 
@@ -46,13 +46,13 @@ class Log(NamedTuple):
 class Sight(NamedTuple):
     card: SessionCard
     state: State
-    # The moment that is looked at; None for now.
+    # The moment looked at; None for now.
     at: int | None
     # That moment, or the present.
     now: int
     log: Log
     conflicts: list[ShownConflict]
-    # The directory of the project, where it is on this machine and the present is looked at.
+    # The project's directory, if it is on this machine and the present is shown.
     root: str | None
 
     @property
@@ -61,19 +61,19 @@ class Sight(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Whether time goes on in it."""
+        """Whether its times grow."""
         return self.at is None and self.session.ended_at is None
 
 
 def moment(keeper: Keeper, words: PageRequest) -> int | None:
-    """The moment that an address asks for: RFC 3339, a day (its first moment), `HH:MM` of today, or milliseconds."""
+    """The moment in an address: RFC 3339, a day (its first moment), `HH:MM` of today, or milliseconds."""
     written = words.text("at")
     if not written:
         return None
     if written.isascii() and written.lstrip("-").isdigit() and len(written) < 20:
         number = int(written)
         if not EARLIEST <= number <= LATEST:
-            raise Invalid("that is not a time", hint="Milliseconds since 1970, or for instance 2026-11-15T09:30:00Z.")
+            raise Invalid("not a time", hint="Milliseconds since 1970, or for instance 2026-11-15T09:30:00Z.")
         return number
     if _DAY.fullmatch(written):
         return midnight(written)
@@ -81,7 +81,7 @@ def moment(keeper: Keeper, words: PageRequest) -> int | None:
 
 
 def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
-    """One look at a session. Raises `NotFound` where it is not, or had not begun."""
+    """One look at a session. Raises `NotFound` if it does not exist, or had not begun."""
     session = keeper.session(reference, at=at)
     state = keeper.state(session.id, at=at)
     card = overview.with_names(overview.session_card(keeper, session.id, at=at, state=state))
@@ -93,7 +93,7 @@ def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
 
 
 def _now(keeper: Keeper, card: SessionCard, state: State, at: int | None) -> int:
-    """The moment that the session was described at: what counts on from it must not waver between two looks."""
+    """The moment the session was described at: what counts on from it must not waver between two looks."""
     if at is not None:
         return at
     if card.session.ended_at is None and state.created_at is not None:
@@ -111,7 +111,7 @@ def _root(keeper: Keeper, session: str, card: SessionCard, at: int | None) -> st
 
 
 def _latest_events(keeper: Keeper, state: State) -> Log:
-    """The latest events there are."""
+    """The latest events."""
     store = keeper.store()
     ends = [
         event
@@ -124,7 +124,7 @@ def _latest_events(keeper: Keeper, state: State) -> Log:
 
 
 def _events_as_of(keeper: Keeper, session: str, at: int) -> Log:
-    """The latest of those that had happened at a moment."""
+    """The latest events as of a moment."""
     events = keeper.events(session)
     then = [event for event in reversed(events) if event.at <= at]
     return Log(then[:MAX_EVENTS], len(then), len(events))
@@ -142,7 +142,7 @@ class SessionPage:
 
     def concerns(self, change: Changes, asked: PageRequest) -> bool:
         if asked.text("at"):
-            return False  # what was so stays so
+            return False  # the past does not change
         wanted = asked.path["id"].lower()
         return change.beyond or len(wanted) != _WHOLE or wanted in change.sessions
 
@@ -154,7 +154,7 @@ class SessionPage:
 
 
 def as_of(keeper: Keeper, asked: PageRequest) -> PageExtra:
-    """The whole page as of a moment: `at`, or `n`, the event of that number, for who comes `from` another one."""
+    """The whole page as of a moment: `at`, or the event of number `n` for whoever comes `from` another one."""
     session = keeper.session(asked.path["id"])
     at = moment(keeper, asked)
     if at is None and asked.text("n"):
@@ -183,14 +183,14 @@ SESSION: Final[Page] = SessionPage()
 
 
 def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
-    """Events before the one named by `before`, and how many are left then."""
+    """Events before the one given by `before`, and how many remain."""
     session = keeper.session(asked.path["id"])
     before, at = asked.text("before"), asked.text("until")
     limit = int(at) if at.isascii() and at.isdigit() and len(at) < 20 else None
     events = [event for event in reversed(keeper.events(session.id)) if limit is None or event.at <= limit]
     place = next((number for number, event in enumerate(events) if event.hash == before), None)
     if place is None:
-        raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
+        raise NotFound("no such event", hint="Reload the page.", session=session.id)
     page = events[place + 1 : place + 1 + MAX_EVENTS]
     return PageExtra(
         encoded({"rows": [event_row(event) for event in page], "left": len(events) - place - 1 - len(page)})
@@ -198,23 +198,23 @@ def earlier(keeper: Keeper, asked: PageRequest) -> PageExtra:
 
 
 def event_text(keeper: Keeper, asked: PageRequest) -> PageExtra:
-    """One event whole, as text for people's eyes."""
+    """One whole event, as text for people."""
     session, wanted = keeper.session(asked.path["id"]), asked.path["hash"]
     for event in keeper.events(session.id):
         if event.hash == wanted:
             whole = msgspec.json.format(msgspec.json.encode(event_document(event)), indent=2).decode()
             return PageExtra(encoded({"text": visible(whole, lines=True)}))
-    raise NotFound("there is no such event", hint="Load the page again.", session=session.id)
+    raise NotFound("no such event", hint="Reload the page.", session=session.id)
 
 
 # ── moments to travel between ────────────────────────────────────────────────────────────────────────────
 
 
 def _moment_of(keeper: Keeper, session: str, number: int, come_from: int) -> int | None:
-    """When the event of this number, counted by time, happened; None where that is the present.
+    """When the event of this number, counted by time, happened; None if that is the present.
 
-    Events of one moment happened together: the next number is the last of the next moment, seen from where one
-    comes, or of the one before.
+    Events at one moment happened together: stepping forward leads to the last event of the next moment, stepping back
+    to the last one of the previous moment.
     """
     events = keeper.events(session)
     begun = keeper.state(session).created_at
@@ -223,7 +223,7 @@ def _moment_of(keeper: Keeper, session: str, number: int, come_from: int) -> int
         return None
     number = max(number, 1)
     at = times[number - 1]
-    if number < come_from and bisect_right(times, at) > number:  # back, into the middle of a moment
+    if number < come_from and bisect_right(times, at) > number:  # backwards, into the middle of a moment
         first = bisect_left(times, at)
         at = times[first - 1] if first else at
     return None if at == times[-1] else at

@@ -1,4 +1,4 @@
-"""The files that a session changed, one by one: what was done to each, and whether the last of it is on the disk."""
+"""The files a session changed: what was done to each, and whether its last change is on disk."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 MAX_FILES: Final = 50  # files
 MAX_CHANGES: Final = 10  # of one file
-_SETTLED: Final = 2_000  # milliseconds after which a file that was written is told from its next writing by its time
+_SETTLED: Final = 2_000  # milliseconds after which a file's time distinguishes it from its next version
 _KNOWN: Final = 5_000
-# What is on the disk beside what was recorded, in words and in a sentence.
+# What is on disk compared with what was recorded, briefly and in a sentence.
 _WORDS: Final[dict[Landing, tuple[str, str]]] = {
     "landed": ("✓ as recorded", "On this disk it is as this change left it."),
     "not landed": ("✗ as before", "On this disk it is as it was before this change."),
     "changed since": ("≠ changed since", "On this disk it is neither as this change left it nor as it was before."),
-    "unknown": ("? not known", "It cannot be told whether it is still as this change left it."),
+    "unknown": ("? not known", "It is not known whether it is still as this change left it."),
 }
-_STILL_THERE: Final = ("✗ still there", "It was recorded as deleted, and is on this disk.")
-_MISSING: Final = ("✗ gone", "It is not on this disk any more.")
+_STILL_THERE: Final = ("✗ still there", "It was recorded as deleted, but is on this disk.")
+_MISSING: Final = ("✗ missing", "It is no longer on this disk.")
 
 
 class ChangedFile(NamedTuple):
     path: str
     # The latest first.
     changes: list[FileState]
-    # Where the project is on this machine.
+    # None unless the project is on this machine.
     landing: Landing | None
-    # It is not on the disk, though nobody recorded that it was deleted.
+    # It is not on disk, though nobody recorded its deletion.
     is_missing: bool = False
 
     @property
@@ -50,12 +50,12 @@ class ChangedFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its region: a path may hold anything."""
+        """The name of its region: a path may contain anything."""
         return f"file-{hashlib.sha256(self.path.encode(errors='surrogatepass')).hexdigest()[:16]}"
 
 
 def grouped(state: State) -> list[tuple[str, list[FileState]]]:
-    """By file, the one that was changed last first."""
+    """Changes by file, the file changed last first."""
     files: dict[str, list[FileState]] = {}
     for change in state.files:
         earlier = files.pop(change.path, [])
@@ -64,7 +64,7 @@ def grouped(state: State) -> list[tuple[str, list[FileState]]]:
 
 
 class Landings:
-    """What became of files, remembered until they or what is known of them change: hashing them is the dear part."""
+    """What became of files, cached until the file or its record changes: hashing is expensive."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[object, Landing]] = {}
@@ -93,7 +93,7 @@ class Landings:
 
 
 def _fingerprint(root: str, change: FileState, now: int) -> object:
-    """Tells one state of a file from another; None where it is too young to be told from the next."""
+    """Identifies a version of a file; None if the file is too young for that."""
     expected = change.action, change.hash_before, change.hash_after
     try:
         info = os.stat(os.path.join(root, *change.path.split("/")))
@@ -108,7 +108,7 @@ LANDINGS: Final = Landings()
 
 
 def files(keeper: Keeper, state: State, root: str | None) -> tuple[list[ChangedFile], int]:
-    """Those to be shown, and how many there are."""
+    """The files to show, and how many there are."""
     every = grouped(state)
     shown = every[:MAX_FILES]
     landed = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])

@@ -1,5 +1,5 @@
-"""The regions of a session's page. Each is small, so that one event sends little again; each list is bounded, and
-says how much it leaves out.
+"""The regions of a session's page. Each is small, so that an event resends little; each list is bounded, and says how
+much it leaves out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Regions = dict[str, str]
 
 
 class RegionGroup(NamedTuple):
-    """Regions, and the lists they stand in."""
+    """Regions, and the lists that contain them."""
 
     regions: Regions
     lists: Mapping[str, tuple[str, ...]] = {}
@@ -82,7 +82,7 @@ def head(_: Keeper, sight: Sight) -> RegionGroup:
 
 
 def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.GanttLane]]:
-    """Each agent by what names its region, as it is kept, shown and drawn."""
+    """For each agent: the name of its region, its state, its document, and its lane."""
     lanes = []
     for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
         status = agents_of.status_of(kept)
@@ -132,7 +132,7 @@ def time(_: Keeper, sight: Sight) -> RegionGroup:
 
 
 class _Kind(NamedTuple):
-    """What the time of one kind adds up to; while it grows, from which moment on the browser counts."""
+    """The total of one kind of time; while it grows, the moment the browser counts from."""
 
     name: str
     ms: int
@@ -144,7 +144,7 @@ class _Kind(NamedTuple):
 
 
 def _law(sight: Sight) -> str:
-    """Worked, paused and away are elapsed, to the second: the sum is made of what is shown."""
+    """Worked, paused and away add up to elapsed, to the second: the sum is made of the values shown."""
     s, now = sight.session, sight.now
     lasting = open_pause(s)
     absent = lasting is not None and lasting.duration_ms >= ABSENCE
@@ -155,7 +155,7 @@ def _law(sight: Sight) -> str:
 
     paused, away = paused_and_away(s.time)
     parts = [
-        # To the millisecond what grows, or its beginning would waver.
+        # What grows keeps its milliseconds, or its beginning would waver.
         (words, kind(name, ms if name == growing else ms // 1000 * 1000, name == growing))
         for name, words, ms in (("working", "worked", s.time.working_ms), ("paused", "paused", paused),
                                 ("away", "away", away))
@@ -180,13 +180,13 @@ def _law(sight: Sight) -> str:
 class _Phase(NamedTuple):
     title: str
     tasks: list[Task]
-    # What is left out of it: tasks that are over, and open ones.
+    # How many tasks are left out: ended ones, and open ones.
     over: int = 0
     open: int = 0
 
 
 def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = MAX_TASKS) -> list[_Phase]:
-    """The plan with at most so many tasks: what is over is left out, the first first, before any that is open."""
+    """The plan with at most `most` tasks: ended ones are left out first, the oldest before others, then open ones."""
     too_many = sum(len(tasks) for _, tasks in groups) - most
     left, shown_phases = most, []
     for title, tasks in groups:
@@ -234,7 +234,7 @@ def errors(_: Keeper, sight: Sight) -> RegionGroup:
 
 
 def _latest(name: str, template: str, made: Sequence[object], most: int = MAX_ENTRIES) -> list[tuple[str, str]]:
-    """Newest first; each keeps its name while others come after it."""
+    """Newest first; each keeps its name while others are added."""
     first = max(len(made) - most, 0)
     return [
         (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", one=item))
@@ -292,7 +292,7 @@ def event_row(event: Event) -> str:
 
 
 def event_region(event: Event) -> str:
-    """Of its region."""
+    """The name of its region."""
     return f"event-{event.hash[:20]}"
 
 
@@ -300,7 +300,7 @@ def entry_text(event: Event) -> str:
     try:
         return describe_event(event)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "(cannot be read)"  # no program of ours wrote it
+        return "(cannot be read)"  # not written by any of our programs
 
 
 _PARTS: Final[tuple[Callable[[Keeper, Sight], RegionGroup], ...]] = (

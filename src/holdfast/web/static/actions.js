@@ -1,4 +1,4 @@
-// What a person does on a page: forms are sent without leaving it, and what came of them is said in a corner.
+// Actions: forms are sent without leaving the page, and their results appear in a corner.
 
 const make = (name, words, ...inside) => {
   const element = Object.assign(document.createElement(name), words);
@@ -6,7 +6,7 @@ const make = (name, words, ...inside) => {
   return element;
 };
 
-// Says something in a corner. What is to be copied stays until it is put away, and so does what `stays`.
+// Shows a message in a corner. One with something to copy stays until it is closed, and so does one that `stays`.
 export function say(text, { bad = false, hint = "", more = [], command = null, stays = false } = {}) {
   const toast = make("div", { className: bad ? "toast bad" : "toast" }, make("p", { textContent: text }));
   const buttons = make("menu", {});
@@ -25,25 +25,25 @@ export function say(text, { bad = false, hint = "", more = [], command = null, s
   return toast;
 }
 
-// Another program may be writing: whoever waits for it is told so, in the dialog if one is open, until there is an answer.
-function patience(address, form) {
-  let told = null;
+// Another program may be writing: after two seconds a message says so, in the dialog if one is open, until the answer comes.
+function noticeWhenSlow(address, form) {
+  let notice = null;
   const clock = setTimeout(() => {
     const text = /\/(sync|share)$/.test(new URL(address, location.href).pathname)
-      ? "Still at it…" : "Waiting for the store: another program is writing…";
+      ? "Still running…" : "Waiting for the store: another program is writing…";
     if (form?.closest("dialog")) {
-      told = make("p", { className: "hint waits", role: "status", textContent: text });
-      (form.querySelector("menu") ?? form.lastElementChild).before(told);
-    } else told = say(text, { stays: true });
+      notice = make("p", { className: "hint waits", role: "status", textContent: text });
+      (form.querySelector("menu") ?? form.lastElementChild).before(notice);
+    } else notice = say(text, { stays: true });
   }, 2_000);
   return () => {
     clearTimeout(clock);
-    told?.remove();
+    notice?.remove();
   };
 }
 
 async function post(address, words, form = null) {
-  const over = patience(address, form);
+  const done = noticeWhenSlow(address, form);
   try {
     const answer = await fetch(address, {
       method: "POST",
@@ -54,19 +54,19 @@ async function post(address, words, form = null) {
   } catch {
     return { ok: false, error: { message: "The server of this page does not answer; nothing was changed." } };
   } finally {
-    over();
+    done();
   }
 }
 
-const praise = (told) => say(told.said, { more: told.more ?? [], command: told.copy });
-const blame = ({ error }) => say(error.message, { bad: true, hint: error.hint ?? "" });
+const showResult = (result) => say(result.said, { more: result.more ?? [], command: result.copy });
+const showError = ({ error }) => say(error.message, { bad: true, hint: error.hint ?? "" });
 
-// Sends a change to the server, and tells what came of it; says whether it was made.
+// Sends a change to the server and shows the result; returns whether it was made.
 export async function send(address, words) {
-  const told = await post(address, words);
-  if (told.ok) praise(told);
-  else blame(told);
-  return told.ok;
+  const result = await post(address, words);
+  if (result.ok) showResult(result);
+  else showError(result);
+  return result.ok;
 }
 
 async function submitted(event) {
@@ -78,35 +78,35 @@ async function submitted(event) {
   const words = new URLSearchParams(new FormData(form, event.submitter));
   const buttons = form.querySelectorAll("button");
   for (const button of buttons) button.disabled = true;
-  const told = await post(form.action, words, form);
+  const result = await post(form.action, words, form);
   for (const button of buttons) button.disabled = false;
   if (event.submitter?.isConnected && document.activeElement === document.body) event.submitter.focus();
   const dialog = form.closest("dialog");
-  if (told.ok) {
+  if (result.ok) {
     form.reset();
     dialog?.close();
-    praise(told);
-  } else if (told.dialog) {
+    showResult(result);
+  } else if (result.dialog) {
     // A refusal may name a dialog that shows how to go on.
-    await ask(told.dialog, form.action.split("/session/")[1].split("/")[0]);
+    await ask(result.dialog, form.action.split("/session/")[1].split("/")[0]);
   } else if (dialog) {
-    tell(form, told.error);
-  } else blame(told);
+    showErrorIn(form, result.error);
+  } else showError(result);
 }
 
-// What is behind an open dialog cannot be read: its own trouble is told in it.
-function tell(form, error) {
+// The page behind an open dialog cannot be read, so the dialog shows its own error.
+function showErrorIn(form, error) {
   form.querySelector(".trouble")?.remove();
   const hints = (error.hint ?? "").split("\n").filter(Boolean);
-  const trouble = make("div", { className: "trouble", role: "alert" }, make("p", { textContent: error.message }),
+  const box = make("div", { className: "trouble", role: "alert" }, make("p", { textContent: error.message }),
     ...hints.map((line) => make("p", { textContent: line, className: "hint" })));
-  form.querySelector("menu").before(trouble);
+  form.querySelector("menu").before(box);
 }
 
-// Dialogs are asked for when they are needed, so that they show what is so now. When one closes, the focus goes back to
-// what opened it: to the same button, if the page was brought up to date meanwhile.
+// Dialogs are loaded when they are needed, so that they show the present. When one closes, the focus returns to
+// what opened it, or to the same button if the page was updated meanwhile.
 async function ask(name, session) {
-  // Until it is there, what the person types is meant for it: no key may do something else.
+  // Until it is open, keys are meant for it and may do nothing else.
   document.body.dataset.asking = "";
   try {
     await open(name, session);
@@ -120,8 +120,8 @@ async function open(name, session) {
   const same = `[data-dialog="${CSS.escape(name)}"][data-session="${CSS.escape(session)}"]`;
   const answer = await fetch(`/session/${session}/dialog/${name}?piece`, { headers: { Accept: "text/html, application/json" } });
   if (!answer.ok) {
-    const told = await answer.json();
-    return say(told.error.message, { bad: true, hint: told.error.hint ?? "" });
+    const result = await answer.json();
+    return say(result.error.message, { bad: true, hint: result.error.hint ?? "" });
   }
   const made = document.createElement("template");
   made.innerHTML = await answer.text();
@@ -160,7 +160,7 @@ export function act() {
     if (!button) return;
     if (button.dataset.copy !== undefined) copy(button);
     else if (button.dataset.dialog) {
-      event.preventDefault(); // the form around it is for whoever has no scripts
+      event.preventDefault(); // the form around it is for browsers without scripts
       ask(button.dataset.dialog, button.dataset.session).catch(() =>
         say("The server of this page does not answer.", { bad: true }));
     } else button.closest("dialog")?.close();

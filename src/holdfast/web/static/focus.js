@@ -1,9 +1,9 @@
-// The focus stays near where it was when what had it is taken off the page: what is done to a session may take its card
-// away with it. Without this, whoever uses the keyboard would begin again at the top.
-let last = null; // what had the focus, and where it stood
+// The focus stays near where it was when its element is removed from the page: an action on a session may remove its
+// card. Without this, keyboard users would start again at the top.
+let last = null; // what had the focus, and where it was
 
 function remember({ target }) {
-  if (target.closest("dialog")) return; // what opened a dialog is come back to
+  if (target.closest("dialog")) return; // a dialog returns the focus to what opened it
   const around = [];
   for (let one = target; one && one.id !== "main"; one = one.parentElement) {
     const parent = one.parentElement;
@@ -20,7 +20,7 @@ function take(element) {
   element.scrollIntoView({ block: "nearest" });
 }
 
-// To the same part of the page as it is now; else to what stands in its place; else to the heading.
+// To the same part of the page as it is now; else to what is in its place; else to the heading.
 function recover() {
   if (last === null || last.target.isConnected || document.activeElement !== document.body) return;
   const { around } = last;
@@ -36,7 +36,7 @@ function recover() {
 
 export function keep() {
   document.addEventListener("focusin", remember);
-  // Who points at something else has left it; what they point at is remembered next, if it takes the focus.
+  // Pointing elsewhere leaves it; the new target is remembered next, if it takes the focus.
   document.addEventListener("pointerdown", ({ target }) => {
     if (!target.closest("dialog")) last = null;
   });

@@ -1,12 +1,12 @@
-// Dots on a hill are moved with the mouse, a finger or the arrow keys. The dot goes there at once; the server hears of it
-// when the person lets go, and a dot that may not be there goes back. Meanwhile nothing is put under the person's hand.
+// Dots on a hill are moved with the mouse, a finger or the arrow keys. The dot moves at once; the server is asked when
+// the person lets go, and a refused dot goes back. Meanwhile nothing changes under the person's hand.
 import { release } from "./live.js";
 import { send } from "./actions.js";
 
 const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5, Home: -10, End: 10 };
 const LAST = 10;
-const holds = new Map(); // by region, how many things there are not over yet
-let held = null; // the dot that is being moved: where it was, where it is, and by which pointer
+const holds = new Map(); // by region, how many moves are not finished
+let held = null; // the dot being moved: where it was, where it is, and by which pointer
 
 const within = (position) => Math.min(Math.max(position, 0), LAST);
 const regionOf = (dot) => dot.closest(".hill-of");
@@ -23,7 +23,7 @@ function hold(region, change) {
   }
 }
 
-// The same hill as charts/hill.py draws.
+// The same hill as in charts/hill.py.
 function place(dot, position) {
   const { left, pitch, base, rise } = dot.ownerSVGElement.dataset;
   const x = Number(left) + position * pitch;
@@ -31,7 +31,7 @@ function place(dot, position) {
   dot.setAttribute("transform", `translate(${x} ${y})`);
 }
 
-function told(dot, position) {
+function describe(dot, position) {
   const words = dot.ownerSVGElement.dataset.words.split("|")[position];
   dot.setAttribute("aria-valuenow", position);
   dot.setAttribute("aria-valuetext", `${position} of ${LAST}, ${words}`);
@@ -55,7 +55,7 @@ function take(dot, pointer) {
 
 function putBack({ dot, from, was }) {
   dot.setAttribute("transform", was);
-  told(dot, from);
+  describe(dot, from);
 }
 
 async function letGo() {
@@ -70,7 +70,7 @@ async function letGo() {
     dot.classList.add("sent");
     const words = new URLSearchParams({ scope: decodeURIComponent(dot.dataset.scope), position: String(at) });
     const done = await send(`/session/${dot.dataset.session}/hill`, words);
-    // It stays where it was put until the drawing says so too: what was drawn before must not take it back.
+    // It stays where it was put until the new drawing arrives: an older one must not take it back.
     if (done) await redrawn(region.id);
     else putBack(moved);
     dot.classList.remove("sent");
@@ -79,17 +79,17 @@ async function letGo() {
   hold(region, -1);
 }
 
-// Once the region has come anew; or soon, if it came while nobody waited for it.
+// Resolves when the region has been redrawn; or soon, if that happened before anybody waited.
 function redrawn(name) {
   return new Promise((go) => {
-    const heard = (event) => {
+    const onShown = (event) => {
       if (event && !event.detail.includes(name)) return;
-      document.removeEventListener("shown", heard);
+      document.removeEventListener("shown", onShown);
       clearTimeout(late);
       go();
     };
-    const late = setTimeout(heard, 1000);
-    document.addEventListener("shown", heard);
+    const late = setTimeout(onShown, 1000);
+    document.addEventListener("shown", onShown);
   });
 }
 
@@ -123,14 +123,14 @@ document.addEventListener("pointermove", (event) => {
   place(held.dot, position);
   if (Math.round(position) !== held.at) {
     held.at = Math.round(position);
-    told(held.dot, held.at);
+    describe(held.dot, held.at);
   }
 });
 
 document.addEventListener("pointerup", (event) => held?.pointer === event.pointerId && letGo());
 document.addEventListener("pointercancel", (event) => held?.pointer === event.pointerId && giveUp());
 
-// A finger on a dot moves the dot, not the page: browsers heed `touch-action` on whole drawings only.
+// A finger on a dot moves the dot, not the page: browsers apply `touch-action` to whole drawings only.
 document.addEventListener("touchstart", (event) => dotOf(event) && event.preventDefault(), { passive: false });
 
 document.addEventListener("keydown", (event) => {
@@ -142,7 +142,7 @@ document.addEventListener("keydown", (event) => {
     if (!held) take(dot, null);
     held.at = within(held.at + KEYS[event.key]);
     place(dot, held.at);
-    told(dot, held.at);
+    describe(dot, held.at);
   } else if (event.key === "Enter" && held) {
     event.preventDefault();
     letGo();
@@ -154,7 +154,7 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("focusout", (event) => {
   if (held && held.pointer === null && dotOf(event) === held.dot) letGo();
 });
-// Who sends the form with Enter has written to the end: what came of it may be drawn. Before the button is shut.
+// Whoever sends the form with Enter is done writing, so the result may be drawn. Before the button is disabled.
 document.addEventListener(
   "submit",
   (event) => event.target.closest(".adding form")?.querySelector("button").focus(),

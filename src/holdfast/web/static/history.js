@@ -1,9 +1,9 @@
-// History: what is typed or chosen is looked for at once, more rows come while scrolling.
+// History: a search runs while typing or choosing, and more rows load while scrolling.
 import { show, turn } from "./live.js";
 import { say } from "./actions.js";
 import { refresh } from "./times.js";
 
-const PAUSE = 120; // milliseconds without a key after which is searched
+const PAUSE = 120; // milliseconds without a key before a search
 const form = document.getElementById("history-search");
 const field = form.elements.q;
 const table = document.getElementById("history");
@@ -12,7 +12,7 @@ const end = document.getElementById("history-end");
 const atOnce = Number(table.dataset.atOnce);
 
 let more = end.querySelector("a") !== null; // whether there are rows after the last one here
-let asked = 0; // which question was the last: the answer to an earlier one comes too late
+let asked = 0; // number of the last search: answers to earlier ones come too late
 let asking = null;
 let scrolling = false;
 let planned = null;
@@ -29,9 +29,9 @@ const address = (words) => (words.size ? `/history?${words}` : "/history");
 
 async function ask(words, signal) {
   const answer = await fetch(`/history/rows?${words}`, { headers: { Accept: "application/json" }, signal });
-  const told = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(told.error.message), { hint: told.error.hint ?? "" });
-  return { ...told, version: answer.headers.get("x-holdfast-version") };
+  const result = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(result.error.message), { hint: result.error.hint ?? "" });
+  return { ...result, version: answer.headers.get("x-holdfast-version") };
 }
 
 function fail(error) {
@@ -53,16 +53,16 @@ async function search({ keep = false } = {}) {
   asking = new AbortController();
   table.ariaBusy = "true";
   try {
-    const found = await ask(words, asking.signal);
+    const answer = await ask(words, asking.signal);
     if (mine !== asked) return;
-    latest.innerHTML = found.rows;
+    latest.innerHTML = answer.rows;
     for (const one of earlier()) one.remove();
     pushed.takeRecords();
     known = ids();
-    more = found.more;
+    more = answer.more;
     scrolling = false;
-    show({ put: found.put });
-    turn(where, found.version);
+    show({ put: answer.put });
+    turn(where, answer.version);
     if (scrollY > table.offsetTop) table.scrollIntoView();
   } catch (error) {
     if (mine === asked) fail(error);
@@ -80,7 +80,7 @@ function last() {
   return bodies[bodies.length - 1].lastElementChild;
 }
 
-// Rows stand together by sixty: what is out of sight is passed over in pieces of that size.
+// Rows are grouped by sixty: the browser skips whole groups that are out of sight.
 function below() {
   const body = document.createElement("tbody");
   body.setAttribute("role", "rowgroup");
@@ -98,10 +98,10 @@ async function goOn(limit = atOnce) {
     const words = chosen();
     words.set("before", from.id.slice("row-".length));
     words.set("limit", limit);
-    const found = await ask(words);
+    const answer = await ask(words);
     if (mine !== asked) return;
     const body = below();
-    body.innerHTML = found.rows;
+    body.innerHTML = answer.rows;
     while (body.childElementCount > atOnce) {
       const piece = below();
       piece.append(...Array.from(body.children).slice(0, atOnce));
@@ -109,10 +109,10 @@ async function goOn(limit = atOnce) {
     }
     if (body.childElementCount) table.append(body);
     refresh(table);
-    more = found.more;
+    more = answer.more;
     tally();
     delete end.dataset.state;
-    // What is still in sight asks for more by itself only when it comes into sight anew.
+    // An element still in sight triggers the observer only when it comes into sight anew.
     watch.unobserve(end);
     watch.observe(end);
   } catch (error) {
@@ -145,22 +145,22 @@ const ids = () => new Set(Array.from(latest.children, (one) => one.id));
 const rank = (row) => `${row.querySelector("time").dateTime} ${row.id}`;
 let known = ids();
 
-// A new session pushes another one out of the first page: that goes on below. What was found no longer goes.
+// A new session pushes another one out of the first page, to below it. A session that no longer matches is not moved.
 const pushed = new MutationObserver((changes) => {
-  const gone = changes.flatMap((one) => [...one.removedNodes]).filter((one) => one.id && !one.isConnected);
+  const removed = changes.flatMap((one) => [...one.removedNodes]).filter((one) => one.id && !one.isConnected);
   const before = known;
   known = ids();
   const bottom = latest.lastElementChild;
   if (bottom === null || latest.childElementCount < atOnce) return tally();
   if (![...known].some((one) => before.has(one))) {
-    // So much is new that what lies between is not here.
+    // So much is new that the rows in between are missing here.
     for (const one of earlier()) one.remove();
     more = true;
     return tally();
   }
-  const out = gone.filter((one) => !document.getElementById(one.id) && rank(one) < rank(bottom));
+  const out = removed.filter((one) => !document.getElementById(one.id) && rank(one) < rank(bottom));
   if (out.length) {
-    out.sort((one, other) => (rank(one) < rank(other) ? 1 : -1));
+    out.sort((row, other) => (rank(row) < rank(other) ? 1 : -1));
     (earlier()[0] ?? table.appendChild(below())).prepend(...out);
   }
   tally();
@@ -202,7 +202,7 @@ addEventListener("popstate", () => {
   search();
 });
 
-// Whoever comes back from a session finds the place where they were: by the row in the middle of the window.
+// Whoever comes back from a session returns to the same place: to the row in the middle of the window.
 addEventListener("pagehide", () => {
   const row = document.elementFromPoint(innerWidth / 2, innerHeight / 2)?.closest("tbody tr");
   const left = row && {
@@ -221,7 +221,7 @@ async function comeBack() {
   if (left?.where !== location.search || left.rows <= atOnce) return;
   history.scrollRestoration = "manual";
   await goOn(left.rows - atOnce);
-  // Twice: how high the rows above are is known only once they were in sight.
+  // Twice: the heights of the rows above are known only after they were in sight.
   for (let time = 0; time < 2; time++) {
     const row = document.getElementById(left.row);
     row?.scrollIntoView({ block: "center" });
@@ -231,7 +231,7 @@ async function comeBack() {
 }
 
 pushed.observe(latest, { childList: true });
-// A browser that restores what was typed before knows more than the address says.
+// A browser that restores typed text knows more than the address.
 if (address(chosen()) !== address(new URLSearchParams(location.search)) && !/[?&]before=/.test(location.search)) search();
 tally();
 comeBack().then(() => watch.observe(end));

@@ -1,4 +1,4 @@
-// The calendar: a day is told of in words when it is pointed at or has the focus, and the arrow keys go from day to day.
+// The calendar: pointing at a day, or focusing it, describes it in words; the arrow keys go from day to day.
 const STEPS = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -7, ArrowRight: 7 };
 const days = () => [...document.querySelectorAll("#heat-past [data-day], #heat-week [data-day]")];
 const dayOf = (event) => event.target.closest?.("[data-day]");
@@ -14,7 +14,7 @@ function go(day) {
   day.focus();
 }
 
-// The line of the table that has the same numbers.
+// The line of the table with the same numbers.
 function open(day) {
   const line = document.getElementById(`day-${day.dataset.day}`);
   if (!line) return;
@@ -25,7 +25,7 @@ function open(day) {
   line.scrollIntoView({ block: "center" });
 }
 
-// The latest days are what one wants to see first where not all of them fit.
+// If not all days fit, the latest are shown first.
 function toEnd() {
   const heat = document.querySelector(".heat");
   if (heat && !heat.dataset.seen && heat.querySelector("svg")) {

@@ -1,4 +1,4 @@
-// Keys, for whoever has no hand at the mouse.
+// Keyboard shortcuts.
 const PAGES = ["/now", "/history", "/hours", "/hill", "/devices"];
 
 const busy = (element) => element.closest("input, textarea, select, dialog[open], [contenteditable]") !== null;
@@ -30,7 +30,7 @@ export function listen() {
     else if (event.key === "/") search();
     else if (event.key === "?") document.getElementById("keys").showModal();
     else if (event.key === "p" || event.key === "n") {
-      // On a list, of the one that was gone to; on a session's own page, of that one.
+      // In a list, for the focused session; on a session's own page, for that one.
       const key = `[data-key="${event.key}"]`;
       const button = item ? item.querySelector(key) : document.querySelector(`${key}:not([data-item] *)`);
       if (!button) return;

@@ -1,13 +1,13 @@
-// What changed on this page comes by one stream of server-sent events for all pages of this browser, which a shared
-// worker holds: a browser keeps only a handful of connections to one server. Without such workers, each page that is
-// in front has its own.
+// Changes to this page arrive by one stream of server-sent events for all pages of this browser, which a shared
+// worker keeps: a browser opens only a handful of connections to one server. Without shared workers, each page in
+// front has its own.
 import { refresh } from "./times.js";
 
 let page = document.body.dataset.address;
 let version = document.body.dataset.version;
-let hello = () => {}; // says which page this is, and which version of it is here
+let hello = () => {}; // tells the worker which page this is, and its version
 let held = false;
-const waiting = new Map(); // regions that the person is busy with: they are put once that is over
+const waiting = new Map(); // regions the person is busy with, which are put later
 
 export function follow() {
   document.getElementById("pulse").hidden = false;
@@ -38,7 +38,7 @@ export function follow() {
   document.addEventListener("focusout", () => setTimeout(release));
 }
 
-// The person has turned to something else on this page: from now on that is followed.
+// The person turned to another view of this page: from now on that one is followed.
 export function turn(address, its) {
   if (address === page) return;
   [page, version] = [address, its];
@@ -46,7 +46,7 @@ export function turn(address, its) {
   hello();
 }
 
-// While the person looks at another moment nothing is put; afterwards the page is sent whole.
+// While the person looks at another moment nothing is put; afterwards the whole page is sent.
 export function hold(on) {
   if (held === on) return;
   held = on;
@@ -57,9 +57,9 @@ export function hold(on) {
 }
 
 function hear(message) {
-  // Another run of the server: what this page knows of it, the word for changes above all, holds no more.
+  // Another run of the server: what this page knows of it is invalid, above all the word for changes.
   if (message.version && !message.version.startsWith(`${document.body.dataset.run}-`)) return location.reload();
-  if (message.page !== undefined && message.page !== page) return; // of what was shown before
+  if (message.page !== undefined && message.page !== page) return; // of an earlier view
   const pulse = document.getElementById("pulse");
   if (message.kind === "news" && !held) {
     version = message.version ?? version;
@@ -78,7 +78,7 @@ function hear(message) {
   document.getElementById("stranger").hidden = message.kind !== "stranger";
 }
 
-// What was shown is no longer there: it must not stay to be read.
+// What was shown no longer exists, so it must not stay readable.
 function leave(why) {
   const said = document.createElement("div");
   said.className = "empty";
@@ -97,7 +97,7 @@ function tell(trouble) {
   banner.textContent = trouble === null ? "" : `This page cannot be brought up to date: ${trouble}`;
 }
 
-// Puts regions in their places. `put` holds HTML that the server escaped; nothing in it can run (see the policy).
+// Puts regions in their places. `put` contains HTML that the server escaped; nothing in it can run (see the policy).
 export function show({ put = {}, lists = {} }) {
   const fresh = new Map();
   for (const [name, html] of Object.entries(put)) {
@@ -117,12 +117,12 @@ export function show({ put = {}, lists = {} }) {
   document.dispatchEvent(new CustomEvent("shown", { detail: Object.keys(put) }));
 }
 
-// The person is at something there: writes, has a dialog open, or holds it (`data-held`) with finger or keys.
+// Whether the person is busy there: writing, in a dialog, or holding it (`data-held`) with a finger or the keys.
 const BUSY = "input:focus, textarea:focus, select:focus, dialog[open]";
 const busy = (region) => region.hasAttribute("data-held") || region.querySelector(BUSY) !== null;
 
 function replace(old, element) {
-  // What the person opened stays open, what had the focus keeps it.
+  // What the person opened stays open, and the focus stays.
   const focus = old.contains(document.activeElement) ? document.activeElement : null;
   const same = focus && (focus.id ? `#${CSS.escape(focus.id)}` : key(focus));
   const open = new Set([...old.querySelectorAll("details[open]")].map((one) => one.id));
@@ -153,7 +153,7 @@ function arrange(list, order, fresh) {
   }
 }
 
-// What waited for the person to be done is put.
+// Puts what had to wait for the person.
 export function release() {
   for (const [name, element] of waiting) {
     const old = document.getElementById(name);

@@ -10,14 +10,14 @@ const live = "live" in document.body.dataset;
 
 async function asked(address) {
   const answer = await fetch(address, { headers: { Accept: "application/json" } });
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.error.message);
-  return told;
+  const result = await answer.json();
+  if (!answer.ok) throw new Error(result.error.message);
+  return result;
 }
 
 // ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
 
-let wanted = null; // what is asked for next, an event's number or a moment: only the latest wish counts
+let wanted = null; // what to show next, an event's number or a moment: only the latest wish counts
 let busy = false;
 let returning = false; // to the present, which is on its way
 
@@ -27,7 +27,7 @@ const named = () => new URLSearchParams(location.search).get("at"); // the momen
 let there = Number(travel().total); // how many events there were when the present was left, and how many there are
 let total = there;
 
-// The slider follows what the page shows.
+// The slider follows the page.
 function settle() {
   if (returning && past()) return;
   returning = false;
@@ -40,7 +40,7 @@ function settle() {
   arrived(Number(travel().total));
 }
 
-// What happens while somebody looks at the past is not shown there, but said.
+// While the past is shown, new events are only counted.
 function arrived(count) {
   total = past() ? Math.max(total, count) : count;
   const text = past() && total > there ? `${(total - there).toLocaleString("en")} new since` : "";
@@ -66,16 +66,16 @@ async function go() {
     }
     hold(true);
     try {
-      const told = await asked(`${here}/as-of?${new URLSearchParams({ ...wish, from: travel().count })}`);
-      if (returning) continue; // somebody had enough of it meanwhile
-      if (told.at === null) {
+      const result = await asked(`${here}/as-of?${new URLSearchParams({ ...wish, from: travel().count })}`);
+      if (returning) continue; // the person has gone back meanwhile
+      if (result.at === null) {
         now();
         continue;
       }
       byId("earlier").replaceChildren();
-      show(told);
-      // The first step out of the present can be taken back with the browser's own button.
-      const where = `${here}?${new URLSearchParams({ at: told.at })}`;
+      show(result);
+      // The browser's back button undoes the first step out of the present.
+      const where = `${here}?${new URLSearchParams({ at: result.at })}`;
       if (named() === null) history.pushState({ left: true }, "", where);
       else if (wish.at === undefined) history.replaceState(history.state, "", where);
     } catch (error) {
@@ -133,7 +133,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// A hash is short until somebody points at it.
+// A hash is short until pointed at.
 document.addEventListener("pointerover", ({ target }) => {
   const hash = target.closest?.("button.hash");
   if (hash && !hash.title) hash.title = hash.dataset.copy;
@@ -156,9 +156,9 @@ more.addEventListener("click", async () => {
   const before = last.querySelector("[data-event]").dataset.event;
   more.disabled = true;
   try {
-    const told = await asked(`${here}/events?${new URLSearchParams({ before, until: at ?? "" })}`);
+    const result = await asked(`${here}/events?${new URLSearchParams({ before, until: at ?? "" })}`);
     const made = document.createElement("template");
-    made.innerHTML = told.rows.join("");
+    made.innerHTML = result.rows.join("");
     byId("earlier").append(made.content);
   } finally {
     more.disabled = false;
@@ -166,7 +166,7 @@ more.addEventListener("click", async () => {
   }
 });
 
-// What new events push out of the first hundred goes on top of the earlier ones, where somebody looks at those.
+// Events pushed out of the first hundred go on top of the earlier ones, if those are shown.
 new MutationObserver((changes) => {
   if (byId("earlier").childElementCount === 0) return;
   const pushed = changes.flatMap((one) => [...one.removedNodes]).filter((one) => one.id && !one.isConnected);
@@ -174,7 +174,7 @@ new MutationObserver((changes) => {
   remaining();
 }).observe(byId("events"), { childList: true });
 
-// An event whole, asked for when it is opened. (`toggle` does not bubble.)
+// A whole event, loaded when it is opened. (`toggle` does not bubble.)
 document.addEventListener("toggle", async ({ target }) => {
   if (!target.open || !target.dataset.event || target.querySelector("pre")) return;
   const text = document.createElement("pre");
@@ -193,7 +193,7 @@ function exact(seconds) {
   return `${Math.floor(seconds / 3600).toLocaleString("en")}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
 }
 
-// Elapsed is the sum of what is shown before it, in every second.
+// Elapsed is always the sum of the values before it.
 function count() {
   const seconds = {};
   for (const clock of document.querySelectorAll("#law [data-kind]")) {

@@ -1,8 +1,8 @@
 // The shared worker: one stream for all pages of this browser.
 "use strict";
 const pages = new Map(); // by port: the page's address, and the version it has
-const SILENCE = 25_000; // milliseconds without a word, after which a server is not live
-let stream = null, planned = null, open = false, heard = 0;
+const SILENCE = 25_000; // milliseconds of silence after which the server counts as dead
+let stream = null, planned = null, open = false, lastSign = 0;
 
 function tell(message) {
   for (const port of pages.keys()) port.postMessage(message);
@@ -21,7 +21,7 @@ function connect() {
   const words = new URLSearchParams();
   const oldest = new Map();
   for (const { page, version } of pages.values()) {
-    // Two tabs with one page that have not the same version: it is sent whole.
+    // Two tabs have different versions of one page: the whole page is sent.
     oldest.set(page, oldest.has(page) && oldest.get(page) !== version ? "" : version);
   }
   for (const [page, version] of oldest) {
@@ -29,19 +29,19 @@ function connect() {
     words.append("version", version);
   }
   stream = new EventSource(`/live?${words}`);
-  heard = Date.now();
+  lastSign = Date.now();
   stream.onopen = () => {
     open = true;
-    heard = Date.now();
+    lastSign = Date.now();
     tell({ kind: "open" });
   };
   stream.onerror = again;
   stream.addEventListener("beat", () => {
-    heard = Date.now();
+    lastSign = Date.now();
   });
   for (const kind of ["news", "trouble"]) {
     stream.addEventListener(kind, (event) => {
-      heard = Date.now();
+      lastSign = Date.now();
       const data = JSON.parse(event.data);
       for (const [port, has] of pages) {
         if (has.page !== data.page) continue;
@@ -52,7 +52,7 @@ function connect() {
   }
 }
 
-// What was sent meanwhile is not known any more: begin anew, from the versions that the pages have.
+// What was sent meanwhile is lost: start again from the versions the pages have.
 async function again() {
   open = false;
   stream?.close();
@@ -62,17 +62,17 @@ async function again() {
   tell({ kind: (await knowsUs()) ? "lost" : "stranger" });
 }
 
-// Whether a server that answers would let us in: one that was started anew does not.
+// Whether a server that answers would let us in: a restarted one does not.
 async function knowsUs() {
   try {
     return (await fetch("/now", { method: "HEAD", signal: AbortSignal.timeout(3000) })).status !== 401;
   } catch {
-    return true; // nobody answers at all
+    return true; // no answer at all
   }
 }
 
 setInterval(() => {
-  if (stream && Date.now() - heard > SILENCE) again();
+  if (stream && Date.now() - lastSign > SILENCE) again();
 }, 5000);
 
 self.onconnect = ({ ports: [port] }) => {
@@ -83,9 +83,9 @@ self.onconnect = ({ ports: [port] }) => {
       if (data.version && known && open) port.postMessage({ kind: "open" });
       else plan();
     } else if (data.say === "bye") {
-      const gone = pages.get(port);
+      const closed = pages.get(port);
       pages.delete(port);
-      if (gone && ![...pages.values()].some((one) => one.page === gone.page)) plan();
+      if (closed && ![...pages.values()].some((one) => one.page === closed.page)) plan();
     }
   };
   port.start();

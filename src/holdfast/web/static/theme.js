@@ -1,4 +1,4 @@
-// Before anything is drawn: the person's choice of light or dark, where it differs from the system's.
+// Before anything is drawn: the person's choice of light or dark, if it differs from the system's.
 "use strict";
 try {
   const chosen = localStorage.getItem("holdfast-theme");

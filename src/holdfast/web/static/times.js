@@ -1,4 +1,4 @@
-// Times that go on while the page is open: how long ago something was, how long something has lasted.
+// Times that change while the page is open: how long ago something was, how long something has lasted.
 const MINUTE = 60_000, HOUR = 60 * MINUTE, DAY = 24 * HOUR;
 
 export function span(ms) {

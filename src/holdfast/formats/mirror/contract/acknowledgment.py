@@ -1,6 +1,6 @@
 """`contract-acknowledgment.md`: which agent read which version of the contract, by the checksum of its text.
 
-One section per agent, each in the shape the contract gives. What people wrote around the sections stays.
+One section per agent, in the form the contract gives. What people wrote around the sections stays.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Acknowledgment(msgspec.Struct, frozen=True):
 
 
 class _Section(NamedTuple):
-    """An acknowledgment and the lines it takes in the file."""
+    """An acknowledgment and its lines in the file."""
 
     acknowledgment: Acknowledgment
     begin: int
@@ -59,7 +59,7 @@ class _Section(NamedTuple):
 
 
 def specification(file: str) -> Specification:
-    """The given text: its version (1.0 when it names none), its checksum, its headings."""
+    """The given text: its version (1.0 if it names none), checksum and headings."""
     import hashlib
 
     raw = read_limited(file, MAX_SIZE, what="the specification")
@@ -73,7 +73,7 @@ def specification(file: str) -> Specification:
 
 
 def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowledgment:
-    """Write down that `agent` keeps to the given text: adds its section, or renews the one it has."""
+    """Record that `agent` adheres to the given text: add its section, or renew it."""
     path = layout.acknowledgment(root)
     name = _agent(agent)
     spec = specification(spec_file)
@@ -86,7 +86,7 @@ def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowled
 
 
 def acknowledged(root: str) -> list[Acknowledgment]:
-    """Every agent's section, in the order of the file; none when there is no file."""
+    """Every agent's acknowledgment, in file order; none if there is no file."""
     with layout.concerning("read", file=layout.acknowledgment(root)):
         if not layout.is_there(root):
             return []
@@ -96,10 +96,10 @@ def acknowledged(root: str) -> list[Acknowledgment]:
 
 
 def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowledgment]:
-    """The sections (of one agent, or all) that hold for the given text; raises for the first that does not.
+    """The acknowledgments (of one agent, or all) of the given text; raises for the first invalid one.
 
-    `NotFound` when nobody, or not this agent, acknowledged anything; `Invalid` when a section lacks a line;
-    `Refused` when another version was acknowledged, or the text has changed since.
+    `NotFound` if nobody, or not this agent, acknowledged anything; `Invalid` if a section lacks a line; `Refused` if
+    another version was acknowledged, or the text has changed since.
     """
     path = layout.acknowledgment(root)
     spec = specification(spec_file)
@@ -110,8 +110,8 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
                 acknowledgment for acknowledgment in acknowledgments if acknowledgment.agent == _agent(agent)
             ]
         if not acknowledgments:
-            who = "nobody" if agent is None else f"agent {display_path(_agent(agent))}"
-            raise NotFound(f"{who} has not acknowledged the contract", hint=_command(spec_file, agent))
+            who = "nobody has" if agent is None else f"agent {display_path(_agent(agent))} has not"
+            raise NotFound(f"{who} acknowledged the contract", hint=_command(spec_file, agent))
         for acknowledgment in acknowledgments:
             _check(acknowledgment, spec)
     return acknowledgments
@@ -125,7 +125,7 @@ def _check(acknowledgment: Acknowledgment, spec: Specification) -> None:
     if acknowledgment.version != spec.version:
         raise Refused(
             f"{display_path(acknowledgment.agent)} acknowledged version {display_path(acknowledgment.version)}, "
-            f"and this is version {spec.version}",
+            f"but this is version {spec.version}",
             hint=again,
         )
     if acknowledgment.checksum.lower() != spec.checksum:
@@ -144,7 +144,7 @@ def _command(spec_file: str, agent: str | None) -> str:
 def _agent(name: str) -> str:
     plain = check_text(name, "the agent's name", max_length=MAX_NAME_LENGTH).strip()
     if not plain.isprintable():
-        raise Invalid("the agent's name holds control characters", hint="Use one line of plain text.")
+        raise Invalid("the agent's name contains control characters", hint="Use one line of plain text.")
     return plain
 
 
@@ -169,7 +169,7 @@ def _text(path: str) -> str | None:
 
 
 def _sections(lines: list[str]) -> list[_Section]:
-    """A section reaches from its `Agent:` line over the lines that say more about it, to its sentence."""
+    """A section starts at its `Agent:` line, goes on with the other fields, and ends with its sentence."""
     sections: list[_Section] = []
     number = 0
     while number < len(lines):

@@ -1,8 +1,8 @@
-"""What is missing, damaged or doubtful in an `.ai-session/` directory, by the contract's own strict rules.
+"""What is missing, damaged or doubtful in an `.ai-session/` directory, by the contract's strict rules.
 
-Looking changes nothing. A file that is valid and only says something else than the history is no damage: people may
-edit these files. What a person has to decide (an unfinished merge, a version nobody here knows, lines of history that
-cannot be read, a feature that is listed but not there) is told apart from what `restoring` puts right.
+Checking changes nothing. A valid file that only differs from history is not damaged: people may edit these files.
+What a person has to decide (an unfinished merge, an unknown version, unreadable lines of history, a listed feature
+that is missing) is kept apart from what `restore` repairs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Kind = Literal[
     "lacking",
     "absent",
 ]
-# What is put right; the others are left alone.
+# What `restore` repairs; the others are left alone.
 RESTORABLE: Final = frozenset({"missing", "folder", "damaged", "unlisted"})
 _SHOWN: Final = 3
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
@@ -48,14 +48,14 @@ _KNOWN: Final = frozenset({"", "1", words.VERSION, "1.0.0"})
 
 _ADVICE: Final[Mapping[Kind, str]] = {
     "folder": "Git keeps no empty directory: holdfast doctor --repair makes it again, and so does the next write.",
-    "unreadable": "Move away what stands in its place, or make it readable.",
-    "unmerged": "Settle the merge: decide in the file what is to stay, and remove the marks.",
-    "unknown": f"Holdfast supports version {words.VERSION}: upgrade it, or put the version right.",
-    "unused": "History is never changed: look at these lines, and write what they should have said as new ones.",
-    "changed": "History is never changed by Holdfast: bring the lines back from git or a backup.",
+    "unreadable": "Move it away, or make it readable.",
+    "unmerged": "Finish the merge: decide what stays in the file, and remove the markers.",
+    "unknown": f"Holdfast supports version {words.VERSION}: upgrade Holdfast, or correct the version.",
+    "unused": "History is never changed: look at these lines, and append what they should have said.",
+    "changed": "Holdfast never changes history: restore the lines from git or a backup.",
     "large": "Move its older lines into a file of their own.",
-    "lacking": "Bring the lines back from git or a backup; what they said is not certain until then.",
-    "absent": "Bring its directory back, or take its entry out of the registry.",
+    "lacking": "Restore the lines from git or a backup; until then it is not certain what they said.",
+    "absent": "Restore its directory, or remove its entry from the registry.",
 }
 
 
@@ -80,7 +80,7 @@ class Fault(NamedTuple):
 
 
 class ContractFinding(NamedTuple):
-    """What was found, for people; `advice` is what only they can do, None for what `restore` puts right."""
+    """A finding, for people; `advice` is what only they can do, None for what `restore` repairs."""
 
     detail: str
     kind: Kind
@@ -89,7 +89,7 @@ class ContractFinding(NamedTuple):
 
 
 def examine(root: str) -> list[ContractFinding]:
-    """Everything that `restore` would put right, or could not. Changes nothing."""
+    """Everything that `restore` would repair, or could not. Changes nothing."""
     with layout.concerning("read", file=root):
         if not layout.is_there(root):
             return []
@@ -109,7 +109,7 @@ def faults(root: str, feature: Feature) -> list[Fault]:
     state, state_fault = _look(feature.state, feature.id, lambda file: _in_state(file, feature.id))
     version = _unknown_version(feature)
     if version is not None:
-        # By rules that nobody here knows, the others may be as they should.
+        # By rules unknown here, the other files may be fine.
         why = f"is of version {shorten(version, 20)} of the contract, which Holdfast does not know"
         return [Fault(feature.state, "unknown", why, feature.id)]
     plan, plan_fault = _look(feature.plan, feature.id, lambda file: _in_plan(file, feature))
@@ -134,23 +134,23 @@ def _unknown_version(feature: Feature) -> str | None:
 def _in_state(file: YamlFile, feature_id: str) -> str | None:
     named = file.value.get("feature_id", feature_id)
     if named != feature_id:
-        return f"it is of another feature, {shorten(str(named), 60)!a}"
+        return f"it belongs to another feature, {shorten(str(named), 60)!a}"
     return error_of(FORMAT.problems(file.value, STATE))
 
 
 def _in_plan(file: YamlFile, feature: Feature) -> str | None:
     named = obj(file.value.get("feature")).get("id", feature.id)
     if named != feature.id:
-        return f"it is of another feature, {shorten(str(named), 60)!a}"
+        return f"it belongs to another feature, {shorten(str(named), 60)!a}"
     wrong = error_of(FORMAT.problems(file.value, PLAN))
     if wrong is not None or any(True for _ in words.planned({"plan": file.value})):
         return wrong
     known = rebuild.tasks_in_events(feature)
-    return f"its tasks are gone, and the history knows {known}" if known else None
+    return f"its tasks are missing, and the history knows {known}" if known else None
 
 
 def _misfit(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fault | None:
-    """Two files, each sound by itself, that contradict each other: the one that the history does not bear out."""
+    """Of two files, each valid by itself, that contradict each other, the one that history does not confirm."""
     why = error_of(FORMAT.problems_together({"state": state.value, "plan": plan.value}))
     if why is None:
         return None
@@ -166,7 +166,7 @@ def _misfit(root: str, feature: Feature, state: YamlFile, plan: YamlFile) -> Fau
 def _look(
     path: str, feature_id: str | None, wrong: Callable[[YamlFile], str | None]
 ) -> tuple[YamlFile | None, Fault | None]:
-    """What a file says if there is nothing wrong with it, else what is."""
+    """A file's content if nothing is wrong with it, else the fault."""
     try:
         file = yaml_files.load(path)
         if file is None:
@@ -182,7 +182,7 @@ def _look(
 
 
 def error_of(problems: list[Problem]) -> str | None:
-    """The first error in words, and how many there are beside it; None when there is none."""
+    """The first error in words, and how many more there are; None without errors."""
     errors = [problem for problem in problems if problem.severity == "error"]
     if not errors:
         return None
@@ -194,7 +194,7 @@ def error_of(problems: list[Problem]) -> str | None:
 
 
 def doubts(feature: Feature) -> list[Fault]:
-    """What is doubtful about a history, which is never touched."""
+    """What is doubtful about a history, which is never changed."""
     try:
         index = history.read_index(feature.history, strict=True)
     except HoldfastError as error:
@@ -219,7 +219,10 @@ def _doubts(index: HistoryIndex) -> list[tuple[Kind, str]]:
     if index.untaken is not None:
         most = f"{limits.MAX_DOCUMENT_SIZE >> 20} MiB"
         made.append(
-            ("large", f"has more than {most} of other programs: those from line {index.untaken} on are left out")
+            (
+                "large",
+                f"has more than {most} of lines by other programs: those from line {index.untaken} on are ignored",
+            )
         )
     if index.lacking is not None:
         number = count(index.lacking.number, "event")
@@ -236,11 +239,11 @@ def _listed(faults: Faults) -> str:
     return f"line {', '.join(map(str, faults.first[:_SHOWN]))}{more}"
 
 
-# ── what stands beside the features ──────────────────────────────────────────────────────────────────────
+# ── next to the features ──────────────────────────────────────────────────────────────────────
 
 
 def around(root: str) -> list[Fault]:
-    """What is wrong with the registry, or missing beside it."""
+    """What is wrong with the registry, or missing next to it."""
     fault = registry_fault(root)
     faults_here = [] if fault is None else [fault]
     if fault is None:
@@ -260,7 +263,7 @@ def around(root: str) -> list[Fault]:
 
 
 def is_bare(root: str) -> bool:
-    """Whether the README is missing from a directory that is in use."""
+    """Whether a directory in use lacks its README."""
     used = os.path.lexists(layout.registry(root)) or layout.kept(root)
     return bool(used) and not os.path.lexists(layout.readme(root))
 

@@ -40,7 +40,7 @@ PATIENCE: Final = 60.0  # dozens of processes may each create a feature at the s
 _TEMPORARY: Final = ".creating-"
 _OWN_NAMES: Final = frozenset({"state.yaml", "implementation-plan.yaml", "history.jsonl", ".unregistered"})
 _MARK: Final = f'"{OWN}"'.encode()
-# How a line of ours begins: what a crash cut off has no mark yet, but words of the session.
+# How a line of ours begins: one cut off by a crash may lack the mark, but contains words of the session.
 _BEGUN: Final = re.compile(rb'\{"timestamp":"[^"]{0,40}","command":"([a-z_.]+)"')
 _README: Final = b"""\
 # Sessions
@@ -63,10 +63,10 @@ _objects = msgspec.json.Decoder(decodable(dict[str, Json]))
 def create(
     root: str, document: Mapping, *, history: Sequence[AnyMapping[str, Json]] = (), known: bool = False
 ) -> Feature:
-    """Make the feature that a composite document (`state`, `plan`, `entry`) describes, with its first history.
+    """Create the feature of a composite document (`state`, `plan`, `entry`), with its first history.
 
-    Raises `Conflict` when there is one of this id already; `known` allows that the registry names it, for one whose
-    directory was lost.
+    Raises `Conflict` if there is one with this id already; `known` allows an entry in the registry, for a feature
+    whose directory was lost.
     """
     state, plan, entry = (_part(document, name) for name in ("state", "plan", "entry"))
     feature_id = state.get("feature_id")
@@ -92,9 +92,9 @@ def create(
 
 
 def settle(root: str) -> list[str]:
-    """Complete or undo what creators that died left behind; sentences say what was done.
+    """Complete or undo what creators that died left behind; returns sentences about it.
 
-    Costs one look at the directory when there is nothing to do. A creator still at work is left alone.
+    Costs one look at the directory if there is nothing to do. A creator still at work is left alone.
     """
     if not layout.is_there(root) or not _unsettled(root):
         return []
@@ -119,13 +119,13 @@ def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
         where = "a directory" if there else "an entry in the registry"
         raise Conflict(
             f"there is {where} of feature {feature.id} already",
-            hint="Go on with that one, or choose another slug.",
+            hint="Use that one, or choose another slug.",
             file=feature.path if there else layout.registry(root),
         )
 
 
 def furnish(root: str) -> None:
-    """What stands beside the features, where it is missing. To be called with the lock of creators held."""
+    """Create what belongs next to the features, if it is missing. Call it with the creators' lock held."""
     if not os.path.lexists(layout.readme(root)):
         write_atomic(layout.readme(root), _README)
 
@@ -150,7 +150,7 @@ def _build(root: str, feature: Feature, contents: dict[str, bytes]) -> None:
             raise
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise Conflict(
-                f"there is a directory of feature {feature.id} already", hint="Somebody made it just now."
+                f"there is a directory of feature {feature.id} already", hint="Somebody created it just now."
             ) from error
         raise explain(error, "make", feature.path) from error
 
@@ -173,7 +173,7 @@ def _registered(feature: Feature) -> None:
 
 
 def _undo(root: str, feature: Feature) -> None:
-    """Take the directory away again, unless somebody has used it since: then it is registered by the next."""
+    """Remove the directory again, unless somebody has used it since: then the next process registers it."""
     if _is_untouched(feature.path):
         temporary = os.path.join(root, f"{_TEMPORARY}{os.urandom(8).hex()}")
         with contextlib.suppress(OSError):
@@ -209,7 +209,7 @@ def _temporaries(root: str) -> list[str]:
 
 def _settle(root: str) -> list[str]:
     removed = [path for path in _temporaries(root) if _remove(path)]
-    sentences = ["A feature whose creation was cut short: what there was of it is removed."] * len(removed)
+    sentences = ["Removed what was left of a feature whose creation was cut short."] * len(removed)
     for feature in layout.features(root):
         if not os.path.lexists(feature.unregistered):
             continue
@@ -217,9 +217,9 @@ def _settle(root: str) -> list[str]:
         try:
             if registry.entry(root, feature.id) is None and entry is not None:
                 registry.put(root, entry)
-                sentences.append(f"Feature {feature.id} was made but not yet listed: it is now.")
-        except (Conflict, Damaged) as error:  # somebody else's to solve: the next who looks tries again
-            sentences.append(f"Feature {feature.id} was made but cannot be listed: {error.message}.")
+                sentences.append(f"Feature {feature.id} was created but not listed: it is now.")
+        except (Conflict, Damaged) as error:  # for somebody else to solve; the next process tries again
+            sentences.append(f"Feature {feature.id} was created but cannot be listed: {error.message}.")
             continue
         _registered(feature)
     return sentences
@@ -230,12 +230,12 @@ def _kept_entry(feature: Feature) -> Mapping | None:
     try:
         entry = msgspec.json.decode(raw or b"", type=decodable(dict[str, Json]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None  # not ours; restoring adds what the registry lacks
+        return None  # not ours; `restore` adds what the registry lacks
     return {**entry, "feature_id": feature.id}
 
 
 def _remove(path: str) -> bool:
-    """Remove what a creator made, by its names alone: what anybody else put there stays."""
+    """Remove what a creator made, by name; everything else stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             if name in _OWN_NAMES or (name.startswith(PREFIX) and name.endswith(SUFFIX)):
@@ -252,9 +252,9 @@ def _remove(path: str) -> bool:
 
 
 def erase(feature: Feature) -> bool:
-    """Remove Holdfast's lines, and the directory if nothing of anybody else's is in it; True when it is gone.
+    """Remove Holdfast's lines, and the directory if it contains nothing else; True if it was removed.
 
-    State and plan are removed before, by whoever knows whether they are ours.
+    State and plan are removed before, by the caller, who knows whether they are ours.
     """
     if not os.path.isdir(feature.path) or os.path.islink(feature.path):
         return True
@@ -273,7 +273,7 @@ def erase(feature: Feature) -> bool:
 
 
 def foreign_lines(raw: bytes) -> bytes:
-    """The lines of a history that Holdfast did not write, as they stand."""
+    """The lines of a history that Holdfast did not write, unchanged."""
     kept = bytearray()  # not a list of lines: there may be millions
     for line in io.BytesIO(raw):
         if line.strip() and not _is_own(line):
@@ -304,7 +304,7 @@ def _erase_lines(feature: Feature) -> None:
         elif kept != raw:
             _replace(feature.history, raw, kept)
     for path in files.temporaries(feature.path):
-        # Of a writer that was killed. Lines of others may be in it, from the very moment that this was.
+        # Left by a killed writer. It may contain lines that others wrote at that moment.
         if not any(_is_object(line) for line in io.BytesIO(foreign_lines(_read_history(path) or b""))):
             os.unlink(path)
 
@@ -321,7 +321,7 @@ def _replace(path: str, raw: bytes, kept: bytes) -> None:
 
 
 def _remove_file(feature: Feature, path: str) -> None:
-    """Under another name first: somebody who knows no lock may have added to it just now."""
+    """Renamed first: a program without locks may have appended to it just now."""
     aside = os.path.join(feature.path, files.temporary_name())
     os.rename(path, aside)
     late = foreign_lines(_read_history(aside) or b"")
@@ -349,7 +349,7 @@ def _read_history(path: str) -> bytes | None:
 
 
 def _is_bare(feature: Feature) -> bool:
-    """Is nothing in the directory but what begins with a dot, and no artifact?"""
+    """Whether the directory contains only dot files and no artifact."""
     inside = [name for name in os.listdir(feature.path) if not name.startswith(".")]
     return not inside or (
         inside == ["artifacts"] and not os.path.islink(feature.artifacts) and not os.listdir(feature.artifacts)
@@ -367,10 +367,10 @@ def _remove_directory(feature: Feature) -> bool:
         os.rmdir(feature.path)
         sync_directory(os.path.dirname(feature.path))
         return True
-    return False  # somebody keeps something there
+    return False  # somebody else keeps something there
 
 
 def _mark_deleted(feature: Feature) -> None:
-    """What is left is not to be taken for a feature that lost its files."""
+    """Mark the rest as deleted, so that it is not taken for a feature that lost its files."""
     if not os.path.lexists(feature.deleted):
         write_atomic(feature.deleted, b"")

@@ -25,9 +25,9 @@ from holdfast.machine.locks import PATIENCE, locked
 
 
 def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
-    """The composite document of a feature's directory. Raises `Invalid` when a file of it is no YAML.
+    """The composite document of a feature's directory. Raises `Invalid` if one of its files is not YAML.
 
-    With `leave_no_trace` no lock is made where there is none: for whoever only looks at other people's files.
+    With `leave_no_trace` no lock file is created: for callers that only look at other people's files.
     """
     root, feature_id = os.path.split(folder)
     feature = layout.Feature(feature_id, folder)
@@ -50,7 +50,7 @@ def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
 
 
 def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
-    """A feature's entry in the registry, if that can be read: its own files say what they say without it."""
+    """A feature's entry in the registry, if that can be read: its own files are useful without it."""
     try:
         return registry.entry(root, feature_id)
     except HoldfastError:
@@ -58,9 +58,9 @@ def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
 
 
 def foreign_lines(path: str) -> list[Json]:
-    """Lines that other programs wrote, up to the size of a document; Holdfast's own are events that the log has.
+    """Lines of other programs, up to the size of a document. Holdfast's own are events that the log has.
 
-    The file only grows, so these stay the same ones, whatever comes after them; the doctor says where they end.
+    The file only grows, so these lines stay the same; the doctor says where they end.
     """
     lines: list[Json] = []
     left = limits.MAX_DOCUMENT_SIZE
@@ -77,14 +77,14 @@ def foreign_lines(path: str) -> list[Json]:
 
 
 class FeatureFiles(NamedTuple):
-    """What a feature's two files say; None for one that is missing."""
+    """The content of a feature's two files; None for a missing one."""
 
     state: YamlFile | None
     plan: YamlFile | None
 
 
 def read(root: str, feature_id: str) -> FeatureFiles:
-    """State and plan as they belong together: not one of before and one of after an update."""
+    """State and plan from the same moment, not one from before and one from after an update."""
     feature = layout.feature(root, feature_id)
     with layout.concerning("read", feature_id=feature_id, file=feature.path):
         layout.need(root)
@@ -101,9 +101,9 @@ def update(
     patience: float = PATIENCE,
     displaced: Callable[[str, str], None] | None = None,
 ) -> None:
-    """Write a feature's files as the composite document (`state`, `plan`, `entry`) has them; add to its history.
+    """Write a feature's files from the composite document (`state`, `plan`, `entry`), and append to its history.
 
-    `displaced` is told, with the path, where to find what stood there in the moment it was replaced.
+    `displaced` gets the path, and where to find what was there at the moment of replacing.
     """
     state, plan, entry = (document.get(name) for name in ("state", "plan", "entry"))
     if not (isinstance(state, dict) and isinstance(plan, dict) and isinstance(entry, dict)):
@@ -113,12 +113,12 @@ def update(
         layout.need(root)
         _need(feature)
         with locked(feature.lock, patience=patience, what=f"updating {feature.id}"):
-            # Neither is written where the other cannot be.
+            # Neither is written if the other cannot be.
             yaml_files.load(feature.state), yaml_files.load(feature.plan)
-            # History first: state and plan can be restored from it, never the other way round.
+            # History first: state and plan can be restored from it, not the other way round.
             history.append(feature.history, lines)
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(feature.deleted)  # begun anew
+                os.unlink(feature.deleted)  # started anew
             layout.make_artifacts(feature)
             _write(feature.plan, plan, displaced)
             _write(feature.state, state, displaced)
@@ -138,12 +138,12 @@ def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | No
         made = _with_kept(old.value, _not_earlier(value, old))
         return None if old.value == made else yaml_files.written(made, old)
 
-    # Since others looked at it, lines were added to the history and waited for the disk.
+    # Since the caller looked at it, lines were appended to the history and synced to disk.
     yaml_files.rewrite(path, over, None if displaced is None else partial(displaced, path), tell_first=True)
 
 
 def _with_kept(old: Mapping, new: Mapping) -> Mapping:
-    """Omission never removes: what others added to the file, and this version does not name, stays."""
+    """Omission never removes: what others added to the file stays."""
     made = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
     for key, value in new.items():
         before = old.get(key)

@@ -34,10 +34,10 @@ MAX_SIZE: Final = limits.MAX_HISTORY_SIZE
 _MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
-# Stands for a line that is longer than any program writes.
+# Stands for a line longer than any program writes.
 _TOO_LONG: Final = b"!\n"
 _MAX_LINE_NUMBERS: Final = 100  # kept of each kind of fault
-_MAX_CUT: Final = 50  # lines that were cut off within: one for each writer that was killed
+_MAX_CUT: Final = 50  # lines cut off, one for each killed writer
 
 Line = dict[str, Json]
 
@@ -46,16 +46,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class WrittenEvents(NamedTuple):
-    """Which of Holdfast's events a file holds: all of them, or those of its last lines."""
+    """Which of Holdfast's events a file contains: all of them, or those of its last lines."""
 
     hashes: frozenset[str]
     latest: Mapping[str, int]  # the number of each writer's last event
     whole: bool
 
     def has(self, line: Mapping[str, Json]) -> bool | None:
-        """Whether this line's event is there; None when the last lines alone cannot tell.
+        """Whether this line's event is there; None if the last lines alone cannot tell.
 
-        Every writer's events are appended in their order, so one that is there vouches for those before it.
+        Every writer's events are appended in order, so each one vouches for those before it.
         """
         event = mark_of(line)
         if event is None:
@@ -69,7 +69,7 @@ class WrittenEvents(NamedTuple):
 
 
 class EventMark(NamedTuple):
-    """What tells one event from all others, and its place in its writer's stream."""
+    """Identifies an event, and its place in its writer's stream."""
 
     hash: str
     writer: str
@@ -77,7 +77,7 @@ class EventMark(NamedTuple):
 
 
 def mark_of(line: Mapping[str, Json]) -> EventMark | None:
-    """The mark of the event a line carries; None for lines of other programs."""
+    """The mark of the event in a line; None for lines of other programs."""
     event = line.get(OWN)
     if not isinstance(event, dict):
         return None
@@ -88,7 +88,7 @@ def mark_of(line: Mapping[str, Json]) -> EventMark | None:
 
 
 def size_of(line: Mapping[str, Json]) -> int:
-    """How many bytes a line takes as JSON, with its end."""
+    """The size of a line as JSON, with its line break."""
     return len(_encode(line)) + 1
 
 
@@ -101,10 +101,10 @@ def lock_of(path: str) -> str:
 
 
 def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = False) -> int:
-    """Add lines at the end, each in one write; those whose event is there already are left out. How many were added.
+    """Append lines, each in one write, except those whose event is already there. Returns how many were added.
 
-    `thorough` believes no line about the events before it, nor one that was changed: for histories with gaps. When
-    this returns, the lines survive a power cut.
+    `thorough` takes no line as proof of earlier events, and ignores changed lines: for histories with gaps. When this
+    returns, the lines survive a power cut.
     """
     if not lines:
         return 0
@@ -158,8 +158,8 @@ def _write(fd: int, data: bytes, path: str) -> None:
     if written != len(data):
         # The rest must not follow: another program may have appended since. The next writer ends the line.
         raise Failed(
-            f"cannot write {display_path(path)}: only a part of a line found room",
-            hint="Free some space and run the command again; the line is added anew.",
+            f"cannot write {display_path(path)}: only part of a line fitted",
+            hint="Free some space and run the command again; the line is added again.",
             operation="write",
             file=path,
         )
@@ -169,7 +169,7 @@ def _write(fd: int, data: bytes, path: str) -> None:
 
 
 def last_events(path: str, *, whole: bool = False) -> WrittenEvents:
-    """Which of Holdfast's events are in the file, by its last lines alone unless the `whole` is asked for."""
+    """Which of Holdfast's events are in the file, by its last lines, or with `whole` by all of them."""
     try:
         fd = open_private(path, os.O_RDONLY)
     except NotFound:
@@ -191,7 +191,7 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
     with os.fdopen(os.dup(fd), "rb") as file:
         lines = _lines_of(file)
         if not whole:
-            next(lines, None)  # begins somewhere within a line
+            next(lines, None)  # starts in the middle of a line
         for raw in lines:
             event = mark_of(_line(raw)) if _MARK in raw else None
             if event is not None:
@@ -201,7 +201,7 @@ def _written(fd: int, tail: int | None) -> WrittenEvents:
 
 
 def _intact(fd: int) -> WrittenEvents:
-    """The events of those lines that are still as they were written."""
+    """The events of lines that are unchanged."""
     os.lseek(fd, 0, os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
         events = (event_of(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
@@ -209,7 +209,7 @@ def _intact(fd: int) -> WrittenEvents:
 
 
 def _lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Every line, with its end, one at a time. Raises `Invalid` where there is more than any history has."""
+    """Every line with its line break, one at a time. Raises `Invalid` if the file is too large for a history."""
     if os.fstat(file.fileno()).st_size > MAX_SIZE:
         raise _too_much(f"is larger than {MAX_SIZE >> 20} MiB")
     number = 0
@@ -239,7 +239,7 @@ def _line(raw: bytes) -> Line:
 
 
 def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
-    """Every line with its number, from 1: the object, or what is wrong with it. Empty lines are passed over."""
+    """Every line with its number, from 1: the object, or what is wrong with it. Empty lines are skipped."""
     fd = open_private(path, os.O_RDONLY)
     try:
         file = os.fdopen(fd, "rb")
@@ -260,10 +260,9 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
 
 
 def completed_later(path: str, numbers: Collection[int]) -> set[int]:
-    """Which of these lines, of the first fifty, were cut off within, and stand whole further below: nothing is
-    missing of them.
+    """Which of these lines (the first fifty) were cut off, but are complete further down, so that nothing is missing.
 
-    So it looks where a writer was killed while appending, and the next one added the line anew.
+    That happens when a writer was killed while appending and the next one added the line again.
     """
     completed: set[int] = set()
     cut: dict[int, bytes] = {}
@@ -295,7 +294,7 @@ def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
 
 
 class EventNumbers(NamedTuple):
-    """Numbers of one writer's events, the first and the last of them included."""
+    """A range of one writer's event numbers, both ends included."""
 
     writer: str
     first: int
@@ -303,7 +302,7 @@ class EventNumbers(NamedTuple):
 
 
 class Lacking(NamedTuple):
-    """The events that a history lacks of its session."""
+    """The events of its session that a history lacks."""
 
     session: str
     spans: list[EventNumbers]
@@ -332,20 +331,20 @@ class Faults:
 
 
 class HistoryIndex(NamedTuple):
-    """A history as it was found. Lines are named by their number, from 1."""
+    """What is in a history. Lines are given by number, from 1."""
 
-    unreadable: Faults  # without those that were cut off and stand whole further below
-    changed: Faults  # no longer what Holdfast wrote
-    wrong: Faults  # not what the contract wants of a line
+    unreadable: Faults  # except those cut off and complete further down
+    changed: Faults  # changed since Holdfast wrote them
+    wrong: Faults  # not allowed by the contract
     why: str  # what is wrong with the first of these
     lacking: Lacking | None
-    untaken: int | None  # the first line of another program that is beyond what is taken in
+    untaken: int | None  # the first line of another program beyond the limit
 
 
 def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
-    """What the history at a path holds; nothing when there is none. `strict` asks the contract about every line.
+    """Index the history at a path; empty if there is none. `strict` checks every line against the contract.
 
-    Line by line: a history may be large, and what is remembered of it here does not grow with it.
+    Reads line by line: a history may be large, and the index does not grow with it.
     """
     unreadable, changed, wrong = Faults(), Faults(), Faults()
     why = ""
@@ -364,7 +363,7 @@ def read_index(path: str, *, strict: bool = False) -> HistoryIndex:
         elif untaken is None:
             room -= size_of(line)
             untaken = number if room < 0 else None
-        # Whoever has that many wrong lines need not know of all.
+        # With that many wrong lines, the others need not be counted.
         problem = _wrong(line) if strict and wrong.number < _MAX_LINE_NUMBERS else None
         if problem is not None:
             why = why or problem
@@ -384,7 +383,7 @@ def _wrong(line: Mapping[str, Json]) -> str | None:
 
 
 class PresentEvents:
-    """Which events are there, of each session, and the last that any of them knows of."""
+    """Which events are there, by session, and the last number each writer is known to have reached."""
 
     def __init__(self) -> None:
         self._sessions: Counter[str] = Counter()
@@ -399,7 +398,7 @@ class PresentEvents:
             tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
 
     def lacking(self) -> Lacking | None:
-        """What is missing of the session that most of the events are about; None when nothing is."""
+        """What is missing of the session that most events belong to; None if nothing is."""
         if not self._sessions:
             return None
         session = self._sessions.most_common(1)[0][0]

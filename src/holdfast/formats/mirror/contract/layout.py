@@ -1,7 +1,7 @@
-"""Where things stand in an `.ai-session/` directory, and what may stand there.
+"""The paths of an `.ai-session/` directory, and what is allowed at them.
 
-Nothing but feature directories and the files of the contract is visible in it: locks and temporaries begin with a
-dot. A link or a file where a directory belongs is refused, because writing through it would write elsewhere.
+Only feature directories and the contract's files are visible in it: locks and temporary files begin with a dot. A
+link or a file in the place of a directory is refused, because writing through it would write elsewhere.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from holdfast.machine.private_paths import is_foreign, make_private_dir, refuse_
 from holdfast.machine.wall import Wall
 
 NAME: Final = ".ai-session"
-_MAX_NAME_LENGTH: Final = 200  # file systems allow 255 bytes, and temporaries add to it
+_MAX_NAME_LENGTH: Final = 200  # file systems allow 255 bytes, and temporary names are longer
 
 _IGNORED: Final = b"# Locks and temporary files belong to this machine alone.\n.*\n!.gitignore\n"
 
-# The words the contract has for what was being done when something went wrong.
+# The contract's words for what was being done when an error occurred.
 Operation = Literal["create", "read", "update", "delete"]
 
 
@@ -52,17 +52,17 @@ class Feature(NamedTuple):
 
     @property
     def lock(self) -> str:
-        """Of state and plan: alone for writing them, shared for reading."""
+        """The lock of state and plan: exclusive for writing, shared for reading."""
         return os.path.join(self.path, ".state.lock")
 
     @property
     def unregistered(self) -> str:
-        """There from before the directory gets its name until its entry is in the registry: holds that entry."""
+        """Exists from before the directory gets its name until its entry is in the registry; contains that entry."""
         return os.path.join(self.path, ".unregistered")
 
     @property
     def deleted(self) -> str:
-        """There when the feature was deleted, and others' lines or artifacts are what is left of it."""
+        """Exists if the feature was deleted and only others' lines or artifacts are left."""
         return os.path.join(self.path, ".deleted")
 
 
@@ -95,12 +95,12 @@ def root_of(project: str) -> str:
 
 
 def feature(root: str, feature_id: str) -> Feature:
-    """The paths of a feature, once its id is known to be one: no id can lead out of the directory."""
+    """The paths of a feature, after checking its id: no id can lead out of the directory."""
     return Feature(checked_id(feature_id), os.path.join(root, feature_id))
 
 
 def is_id(name: str) -> bool:
-    """`slug-YYYY-MM-DD`, with a day that the calendar has."""
+    """Whether a name is `slug-YYYY-MM-DD` with a valid date."""
     return len(name) <= _MAX_NAME_LENGTH and is_feature_id(name)
 
 
@@ -114,7 +114,7 @@ def checked_id(name: str) -> str:
 
 
 def features(root: str) -> list[Feature]:
-    """Every feature directory, by name; links are none."""
+    """Every feature directory, by name; links do not count."""
     try:
         with os.scandir(root) as entries:
             names = sorted(
@@ -126,7 +126,7 @@ def features(root: str) -> list[Feature]:
 
 
 def kept(root: str) -> list[Feature]:
-    """The features that were not deleted: of one that was, only what others wrote is left."""
+    """The features that were not deleted. Of a deleted one, only others' files are left."""
     return [item for item in features(root) if not was_deleted(item)]
 
 
@@ -135,13 +135,13 @@ def was_deleted(feature: Feature) -> bool:
 
 
 def make_artifacts(feature: Feature) -> None:
-    """Make the directory for what the work produced: a clone lacks it, because git keeps no empty directory."""
+    """Create the artifacts directory: a clone lacks it, because git keeps no empty directories."""
     if not os.path.lexists(feature.artifacts):
         make_private_dir(feature.artifacts, within=os.path.dirname(os.path.dirname(feature.path)))
 
 
 def is_there(root: str) -> bool:
-    """Whether there is such a directory; raises when something else stands in its place."""
+    """Whether the directory exists; raises if something else is in its place."""
     try:
         refuse_foreign_links(os.path.dirname(os.path.abspath(root)))
         info = os.lstat(root)
@@ -171,14 +171,14 @@ def need(root: str) -> None:
     if not is_there(root):
         raise NotFound(
             f"there is no {display_path(root)}",
-            hint="It is made with the first feature: holdfast mirror on contract.",
+            hint="The first feature creates it: holdfast mirror on contract.",
             operation="read",
             file=root,
         )
 
 
 def made(root: str) -> None:
-    """See to it that the directory is there, and that git passes over its locks."""
+    """Create the directory if needed, and let git ignore its locks."""
     if not is_there(root):
         make_private_dir(root)
         is_there(root)
@@ -193,7 +193,7 @@ def count(number: int, word: str) -> str:
 
 @contextlib.contextmanager
 def concerning(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
-    """What goes wrong inside says what was being done, to which file and feature, as the contract asks."""
+    """Errors inside say what was being done, to which file and feature, as the contract asks."""
     try:
         yield
     except HoldfastError as error:

@@ -1,7 +1,8 @@
-"""The contract's directory as a mirror: features made, brought up to date and added to, under the contract's locks.
+"""The contract's directory as a mirror: features are created, updated and appended to under the contract's locks.
 
-State and plan are written over what people made of them; history only grows, a line for every event, which holds the
-whole event. Of each file is told what it holds if it is ours: what somebody wrote since must not pass for it.
+State and plan are written over what people made of them; history only grows by a line for every event, which contains
+the whole event. The hash of a file is recorded only if its content is ours: what somebody else wrote must not pass
+for it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PARTS: Final = (_STATE, _PLAN, _HISTORY)
 _NOWHERE: Final = Fingerprint(0, 0, 0, 0)
 # In the place of a hash: the next look reads the file.
 _UNSURE: Final = "?"
-# Times that are never taken back, whatever we say.
+# Times that never go backwards, whatever we write.
 _DATED: Final = frozenset({"last_updated", "last_active"})
 _LAST_ACTIVE: Final = re.compile(rb"^ *(- )?last_active:.*$", re.MULTILINE)
 
@@ -85,14 +86,14 @@ class ContractLayout(MirrorLayout):
         if path != REGISTRY:
             return [(path, gathered(os.path.dirname(inside(root, path))))]
         home = layout.root_of(root)
-        listed = _entries(data).keys()  # raises when it is no registry
+        listed = _entries(data).keys()  # raises if it is not a registry
         there = {feature.id for feature in layout.features(home)}
         if there - listed and listed - there:
             raise Invalid("an entry was given the name of a feature that is not there", operation="read")
         documents: list[tuple[str, Json]] = []
         for feature in layout.features(home):
             document = _readable(feature)
-            if document is not None:  # else its own files tell what is wrong with it
+            if document is not None:  # else the fault is reported for its own files
                 documents.append((f"{HOME}/{feature.id}/{_STATE}", document))
         return documents
 
@@ -118,7 +119,7 @@ class ContractLayout(MirrorLayout):
         return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
 
     def may_go(self, path: str) -> bool:
-        return not path.endswith(_HISTORY)  # what restores the others is not touched
+        return not path.endswith(_HISTORY)  # it restores the others, so it is not touched
 
     def is_shared(self, path: str, data: bytes) -> bool:
         if path != REGISTRY:
@@ -147,7 +148,7 @@ class ContractLayout(MirrorLayout):
         feature_dirs.settle(home)
         register = layout.registry(home)
         if _is_another(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
-            return {}  # changed since it was taken in: that comes first
+            return {}  # changed since it was read, so read it first
         _furnish(home)
         before = yaml_files.raw_of(register) or b""
         written: dict[str, WrittenFile] = {}
@@ -207,9 +208,9 @@ def _update_feature(
     known_history = known.get(f"{within}/{_HISTORY}")
     there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
     if known_history is not None and known_history.print.size != there:
-        known_history = None  # somebody has added to it, or brought an earlier one back
+        known_history = None  # somebody has appended to it, or restored an earlier one
     if known_history is not None and _ends_riding(session, known_history):
-        known_history = None  # what rode along with nothing yet goes with the next line
+        known_history = None  # events without a line of their own go with the next line
     lines = [*_lines(session, known_history, models, feature.history)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
@@ -235,7 +236,7 @@ def _update_feature(
 
 
 def _readable(feature: layout.Feature) -> dict[str, Json] | None:
-    """The document of a feature; None when a file of it cannot be read, or is of a version that is not known."""
+    """The document of a feature; None if one of its files cannot be read, or is of an unknown version."""
     from holdfast.formats.contract.repairs import unknown_version
 
     try:
@@ -247,13 +248,13 @@ def _readable(feature: layout.Feature) -> dict[str, Json] | None:
 
 
 def _is_another(path: str, left: WrittenFile | None) -> bool:
-    """Whether a file is there that is not as it was when it was written or taken in."""
+    """Whether a file exists that is not as it was when written or read."""
     raw = None if left is None or not os.path.lexists(path) else yaml_files.raw_of(path)
     return left is not None and raw is not None and hash_of(raw) != left.hash
 
 
 def _furnish(home: str) -> None:
-    """The directory without any feature: README and an empty registry."""
+    """Create the directory without features: README and an empty registry."""
     layout.made(home)
     if not os.path.lexists(layout.readme(home)):
         with locked(layout.creating_lock(home), what="creating"):
@@ -269,7 +270,7 @@ def _furnish(home: str) -> None:
 
 
 def _says(raw: bytes, part: Json) -> bool:
-    """Whether a file says what we wrote, however it is spelled and whatever else stands in it."""
+    """Whether a file says what we wrote, however it is spelled and whatever else it contains."""
     if isinstance(part, dict) and raw == yaml_files.written(part):
         return True
     try:
@@ -297,7 +298,7 @@ def _undated(raw: bytes) -> bytes:
 
 
 def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], removed: Collection[str] = ()) -> bool:
-    """Whether nothing but these entries is another in the registry, or gone from it."""
+    """Whether nothing but these entries changed in the registry or left it."""
     try:
         was, now = (_entries(raw) for raw in (before, after))
     except HoldfastError:
@@ -328,21 +329,21 @@ def _ends_riding(session: ShownSession, before: WrittenFile) -> bool:
 
 
 def _from_a_line(event: Event) -> bool:
-    """Was this heard from a line of a history?"""
+    """Whether this event was read from a line of a history."""
     return (event.key or "").startswith("file:contract:") and isinstance(event_data(event), CommandRan)
 
 
 def _foreign_commands(path: str) -> Counter[bytes]:
-    """What the lines of other programs tell, as events."""
+    """The events in lines of other programs, counted by content."""
     return Counter(msgspec.json.encode(command.data) for _, command in commands({"history": foreign_lines(path)}))
 
 
 def _lines(
     session: ShownSession, before: WrittenFile | None, models: Mapping[str, str], path: str
 ) -> Iterator[dict[str, Json]]:
-    """A line for every event that is not in the history yet; for all, when that is not certain.
+    """A line for every event that is not in the history yet, or for all if that is not certain.
 
-    An event that was heard from a line of this very history has its line.
+    An event read from a line of this history has its line already.
     """
     since = 0
     if before is not None and before.session == session.state.session and before.clock:

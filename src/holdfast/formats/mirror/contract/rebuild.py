@@ -1,4 +1,4 @@
-"""What a feature's files must have said: from its history first, then from whatever its other files still say."""
+"""Rebuild a feature's files: from its history first, then from whatever its other files still say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAY: Final = len("2026-11-15")
 
 
 class FromHistory(NamedTuple):
-    """The files of a feature, rebuilt, and where that comes from, for people."""
+    """The rebuilt files of a feature, and their source in words."""
 
     state: Mapping
     plan: Mapping
@@ -47,7 +47,7 @@ Lines = Callable[[], Iterator[Mapping]]
 def from_history(feature_id: str, lines: Lines, hints: Mapping) -> FromHistory:
     """Rebuild the files of a feature. `lines` reads its history, anew each time.
 
-    `hints` are what else is known: `started_at`, `last_active`.
+    `hints` are further facts: `started_at`, `last_active`.
     """
     by_events = _from_events(feature_id, lines)
     if by_events is not None:
@@ -73,7 +73,7 @@ def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
     session = restored(lines())
     if session is None:
         return None
-    # The name its model went by then, which a setting may have chosen.
+    # The model's name at that time, which a setting may have chosen.
     named: Json = None
     for line in lines():
         named = line.get("model") if event_of(line) is not None else named
@@ -94,7 +94,7 @@ def _from_events(feature_id: str, lines: Lines) -> FromHistory | None:
 
 
 def name_of(feature_id: str) -> str:
-    """What a feature may be called when nothing says so: the words in its id."""
+    """A name for a feature without one: the words in its id."""
     return feature_id[: -_DAY - 1].replace("-", " ").capitalize()
 
 
@@ -125,7 +125,7 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
 
 
 def _tasks(dated: list[_Dated]) -> list[Json]:
-    """Tasks that lines name. That one was worked on is all that a line proves."""
+    """Tasks that lines name. A line proves only that a task was worked on."""
     tasks: dict[str, Mapping] = {}
     for at, line in dated:
         task = line.get("task_id")
@@ -149,7 +149,7 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
 
 
 def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
-    """By time, each once: a merge of two branches may have mixed and doubled them. No more than a document holds."""
+    """Lines by time, each once: a merge of branches may have mixed and doubled them. At most a document's size."""
     dated: dict[bytes, _Dated] = {}
     room = limits.MAX_DOCUMENT_SIZE
     for line in lines:
@@ -177,7 +177,7 @@ _NEW_TASK: Final[Mapping] = {
 
 
 def rebuilt(root: str, feature: Feature) -> FromHistory:
-    """What the feature's files must have said."""
+    """The feature's files, rebuilt."""
     index = history.read_index(feature.history)
     state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
     begun = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
@@ -196,22 +196,22 @@ def rebuilt(root: str, feature: Feature) -> FromHistory:
 
 
 def tasks_in_events(feature: Feature) -> str | None:
-    """How many tasks the events in a history know, in words; None when they know none."""
+    """How many tasks the events in a history know, in words; None if none."""
     try:
         session = restored(_lines(feature))
-    except HoldfastError:  # what is wrong with it is told of it
+    except HoldfastError:  # its fault is reported
         return None
     return count(len(session.tasks), "task") if session is not None and session.tasks else None
 
 
 def entry_over(base: Mapping, entry: Mapping) -> Mapping:
-    """An entry of the registry with everything that another says and the contract allows."""
+    """An entry of the registry with everything from another one that the contract allows."""
     values = {key: value for key, value in entry.items() if key != "feature_id"}
     return _over(base, values, lambda entry_: _is_allowed({registry.LIST: [entry_]}, REGISTRY))
 
 
 def _lines(feature: Feature) -> Iterator[Mapping]:
-    """The lines of a history, one after the other: all of them at once may be too many."""
+    """The lines of a history, one at a time: all of them at once may be too many."""
     for _, line in history.read(feature.history) if os.path.lexists(feature.history) else ():
         if isinstance(line, dict):
             yield line
@@ -229,7 +229,7 @@ def _read(path: str) -> Mapping:
 
 
 def _listed(root: str, feature_id: str) -> Mapping:
-    """The feature's entry; nothing when it stands there twice, because then neither is known to be right."""
+    """The feature's entry; empty if it is listed twice, because then neither is known to be right."""
     entries = [obj(item) for item in lst(_read(layout.registry(root)).get(registry.LIST))]
     named = [entry for entry in entries if entry.get("feature_id") == feature_id]
     return named[0] if len(named) == 1 else {}
@@ -240,9 +240,9 @@ def _current(state: Mapping) -> Mapping:
 
 
 def _over(base: Mapping, values: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
-    """`base` with every value of `said` that is allowed there."""
+    """`base` with every one of `values` that is allowed there."""
     made = base
-    for _ in range(2):  # a value may only be allowed beside one that comes after it
+    for _ in range(2):  # a value may be allowed only together with a later one
         for key, value in values.items():
             if made.get(key, ...) != value and is_allowed({**made, key: value}):
                 made = {**made, key: value}
@@ -268,7 +268,7 @@ def _state(files: FromHistory, state: Mapping, plan: Mapping) -> Mapping:
 
 
 def _plan(files: FromHistory, plan: Mapping) -> Mapping:
-    """The tasks of the file as far as they can be read; those that only events know of are added."""
+    """The tasks of the file as far as they can be read, and those only events know."""
     about = {key: value for key, value in obj(plan.get("feature")).items() if key != "id"}
     feature = _over(
         obj(files.plan.get("feature")), about, lambda value: _is_allowed({"feature": value, "phases": []}, PLAN)
@@ -318,7 +318,7 @@ def _has_goal(feature: Feature) -> bool:
 
 
 def _named(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
-    """Without its beginning, a session has no goal: the feature's name has to do."""
+    """A session without its beginning has no goal, so the feature's name is used."""
     if has_goal:
         return files
     name = name_of(feature_id)
@@ -327,7 +327,7 @@ def _named(files: FromHistory, feature_id: str, has_goal: bool) -> FromHistory:
 
 
 def _begun(files: FromHistory, hints: Mapping) -> FromHistory:
-    """As early as any file says."""
+    """With the earliest beginning that any file gives."""
     started = hints.get(_STARTED)
     now = _current(files.state)
     if not _is_time(started) or _moment(started) >= _moment(now.get(_STARTED)):
@@ -340,7 +340,7 @@ def _begun(files: FromHistory, hints: Mapping) -> FromHistory:
 
 
 def _uncertain(index: HistoryIndex) -> str:
-    """What keeps a history from being the whole truth, and what that means."""
+    """Why a history is incomplete, and what that means."""
     flaws: list[str] = []
     if index.lacking is not None:
         flaws.append(f"lacks {count(index.lacking.number, 'event')}")
@@ -349,7 +349,7 @@ def _uncertain(index: HistoryIndex) -> str:
     lost = bool(flaws)
     if index.unreadable.number:
         flaws.append(f"has {count(index.unreadable.number, 'line')} that cannot be read")
-    kept = ": what stood there is not certain, and what the files still said is kept" if lost else ""
+    kept = ": what it said there is not certain, so what the files still say is kept" if lost else ""
     return f", which {' and '.join(flaws)}{kept}" if flaws else ""
 
 

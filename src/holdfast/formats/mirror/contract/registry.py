@@ -1,7 +1,7 @@
-"""`active-features.yaml`: which features there are, since when, last active when, and whether they go on.
+"""`active-features.yaml`: the features, when each began and was last active, and its status.
 
-Many processes and many people's branches write it. Entries are changed under a lock, one by one, by their feature
-id; everybody else's entries, keys and comments stay as they are, and nobody's time goes backwards.
+Many processes and many people's branches write it. Entries are changed under a lock, one by one, by feature id; other
+entries, keys and comments stay as they are, and no time goes backwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LIST: Final = "active_features"
 # Dozens of processes may each want to add an entry at the same moment.
 PATIENCE: Final = 30.0
 _ENDED: Final = "completed"
-# A registry with nothing in it but entries of plain values, one to a line, and comments on lines of their own.
+# A registry with only entries of plain values, one per line, and comments on their own lines.
 _PLAIN: Final = re.compile(
     rb"(?: *#[^\n]*\n|\n)*active_features:\n"
     rb'(?: *#[^\n]*\n|\n| *- feature_id: [^\n]*\n| +[a-z_]+: (?:"[^"\\\n]*"|[A-Za-z0-9_.:+-]+)\n)*'
@@ -32,7 +32,7 @@ _PLAIN: Final = re.compile(
 
 
 def entries(root: str) -> list[Mapping]:
-    """Every entry, in the file's order; none when there is no registry yet."""
+    """Every entry, in file order; none if there is no registry yet."""
     with layout.concerning("read", file=layout.registry(root)):
         file = _load(root) if layout.is_there(root) else None
         return [] if file is None else listed(file, layout.registry(root))
@@ -43,10 +43,10 @@ def entry(root: str, feature_id: str) -> Mapping | None:
 
 
 def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None = None) -> None:
-    """Add an entry, or bring the one of this feature up to date. What the entry does not name stays.
+    """Add an entry, or update the one of this feature. What the entry does not name stays.
 
-    `displaced` is told, with the path, where to find what somebody wrote in the very moment; it stays, with the entry
-    in it.
+    `displaced` gets the path, and where to find what somebody wrote at the same moment; that stays, with the entry in
+    it.
     """
     feature_id = entry.get("feature_id")
     if not isinstance(feature_id, str):
@@ -60,7 +60,7 @@ def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None 
 
 
 def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | None = None) -> None:
-    """Take a feature's entry out. Everybody else's entries and comments stay."""
+    """Remove a feature's entry. Other entries and comments stay."""
     path = layout.registry(root)
     with layout.concerning("delete", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
@@ -87,9 +87,9 @@ def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> byte
 
 
 def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
-    """The registry with new values in one entry, without reading the others; None when that is not certain to do.
+    """The registry with new values in one entry, without parsing the others; None if that is not safe.
 
-    With hundreds of features, reading all of it would take longer than everything else that a command does.
+    With hundreds of features, parsing all of it would take longer than everything else a command does.
     """
     named = re.compile(rb'^( *)- feature_id: "?' + re.escape(feature_id.encode()) + rb'"?\n', re.MULTILINE)
     heads = list(named.finditer(raw))
@@ -129,7 +129,7 @@ def _for_path(path: str, displaced: Callable[[str, str], None] | None) -> Callab
 
 
 def listed(file: YamlFile, path: str) -> list[Mapping]:
-    """The entries of a registry; raises `Damaged` when it is none."""
+    """The entries of a registry; raises `Damaged` if it is not one."""
     value = file.value.get(LIST)
     if value is None and (not file.value or LIST in file.value):
         return []
@@ -139,14 +139,14 @@ def listed(file: YamlFile, path: str) -> list[Mapping]:
             return known
     raise Damaged(
         f"{display_path(path)} is not a list of features",
-        hint="holdfast doctor --repair sets it aside and makes it anew.",
+        hint="holdfast doctor --repair sets it aside and rebuilds it.",
         operation="read",
         file=path,
     )
 
 
 def later(first: Json, second: Json) -> Json:
-    """Of two times as files write them, the later; what is no time counts as long past."""
+    """The later of two times as files write them; an invalid one counts as long past."""
     return first if _moment(first) > _moment(second) else second
 
 
@@ -166,7 +166,7 @@ def _moved(old: Mapping, new: Mapping) -> Mapping:
     if was == _ENDED and will != _ENDED:
         raise Refused(
             f"feature {old['feature_id']} is completed in the registry and cannot be {will} again",
-            hint="Going on means a new feature.",
+            hint="To continue, start a new feature.",
         )
     made = {**old, **new}
     if "last_active" in made:

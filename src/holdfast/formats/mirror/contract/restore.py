@@ -1,8 +1,8 @@
-"""Bringing back what is missing or damaged in an `.ai-session/` directory, from history alone.
+"""Restore what is missing or damaged in an `.ai-session/` directory, from history alone.
 
-No store is needed: a fresh clone, or a machine that never ran Holdfast before, restores as well. What cannot be
-understood is set aside under its own name, never deleted; what cannot be read, or waits for a person to decide, is
-left as it is and said. History itself is never written to.
+This needs no store: it works in a fresh clone, or on a machine that never ran Holdfast. What cannot be understood is
+set aside under another name, never deleted. What cannot be read, or waits for a person's decision, is left alone and
+reported. History itself is never changed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from holdfast.machine.private_paths import open_private
 from holdfast.machine.wall import Wall
 
 _ITEM: Final = re.compile(r"^(?=[ \t]*-[ \t]+[\w\"'])", re.MULTILINE)
-# Files that contradict each other are put right one after the other.
+# Files that contradict each other are repaired one after the other.
 _ROUNDS: Final = 3
 
 
 def restore(root: str, *, now: int | None = None) -> list[str]:
-    """Put right what can be, feature by feature; sentences say what was done and what could not be."""
+    """Repair what can be, feature by feature; returns sentences about what was and was not repaired."""
     if not layout.is_there(root):
         return []
     moment = Wall().now() if now is None else now
@@ -50,7 +50,7 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
 
 
 def _guarded(step: Callable[[], list[str]], name: str) -> list[str]:
-    """One that cannot be restored must not keep the others from it."""
+    """Run one step, so that its failure does not stop the others."""
     try:
         return step()
     except HoldfastError as error:
@@ -63,7 +63,7 @@ def _merging(root: str) -> bool:
 
 
 def _sweep(root: str, now: int) -> list[str]:
-    """Remove what killed writers left: temporary files so old that no writer can still be at them."""
+    """Remove what killed writers left: temporary files so old that no writer can still use them."""
     old: list[str] = []
     for folder in (root, *(feature.path for feature in layout.features(root))):
         for path in temporaries(folder):
@@ -93,11 +93,11 @@ def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
 def _mend(feature: Feature, fault: Fault, rebuild_files: Callable[[], FromHistory], now: int) -> str:
     if fault.kind == "folder":
         layout.make_artifacts(feature)
-        return f"{feature.id}/artifacts was missing: it is there again."
+        return f"{feature.id}/artifacts was missing: restored."
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
-        return f"{feature.id}/history.jsonl was missing: there is an empty one now."
-    made = rebuild_files()  # while the damaged one is still there: some of it may be readable
+        return f"{feature.id}/history.jsonl was missing: created an empty one."
+    made = rebuild_files()  # before the damaged one is set aside: some of it may be readable
     aside = yaml_files.set_aside(fault.path, now) if fault.kind == "damaged" else None
     value = made.state if fault.path == feature.state else made.plan
     write_atomic(fault.path, yaml_files.written_anew(fault.path, value))
@@ -110,7 +110,7 @@ def _restore_readme(root: str) -> list[str]:
         return []
     with locked(layout.creating_lock(root), patience=feature_dirs.PATIENCE, what="restoring README.md"):
         feature_dirs.furnish(root)
-    return ["README.md was missing: it is there again."]
+    return ["README.md was missing: restored."]
 
 
 # ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
@@ -144,7 +144,7 @@ def _remake(root: str, now: int) -> list[str]:
     kept = {feature.id: feature for feature in layout.kept(root)}
     entries: dict[str, Mapping] = {}
     for name, entry in zip(names, saved, strict=True):
-        # One that is listed once and as it should be stays; others are known better by their directory.
+        # An entry that is valid and listed once stays; others are rebuilt, if possible from their directory.
         if names.count(name) == 1 and file is not None and _is_entry(entry):
             entries[name] = entry
         elif name not in entries:
@@ -156,9 +156,7 @@ def _remake(root: str, now: int) -> list[str]:
     value: Mapping = {**(file.value if file else {}), registry.LIST: [*entries.values()]}
     write_atomic(path, yaml_files.written_anew(path, value))
     kept_aside = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return [
-        f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{kept_aside}"
-    ]
+    return [f"{os.path.basename(path)} was {fault.kind}: rebuilt with {count(len(entries), 'feature')}.{kept_aside}"]
 
 
 def _entry(root: str, feature: Feature) -> Mapping:
@@ -166,7 +164,7 @@ def _entry(root: str, feature: Feature) -> Mapping:
     entry = rebuilt(root, feature).entry
     try:
         state = yaml_files.load(feature.state)
-    except HoldfastError:  # unmerged, or nothing that could be read
+    except HoldfastError:  # unmerged, or unreadable
         return entry
     now = state.value.get("current_state") if state is not None else None
     if not isinstance(now, dict):

@@ -1,7 +1,7 @@
 """The contract's YAML files as data: read with care, and written over what people made of them.
 
-Comments, the order of keys and what other programs added survive a write. A file in which git left the marks of a
-merge is nobody's to write until a person has decided; one that cannot be understood can be set aside, never lost.
+Comments, the order of keys and what other programs added survive a write. A file with conflict markers is not written
+until a person has merged it; one that cannot be understood can be set aside, never lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.machine.private_paths import open_private
 
 MAX_SIZE: Final = read.LIMIT
 ASIDE: Final = ".rejected-"
-# Somebody who writes all the time is not waited for.
+# Whoever writes all the time is not waited for.
 _MAX_TRIES: Final = 5
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 
@@ -30,16 +30,16 @@ Mapping = dict[str, Json]
 
 
 class YamlFile(NamedTuple):
-    """What a file says, and its own text, which the next version is written over."""
+    """A file's content, and its text, which the next version is written over."""
 
     value: Mapping
     text: str
 
 
 def load(path: str) -> YamlFile | None:
-    """The mapping in a YAML file; None when there is no file.
+    """The mapping in a YAML file; None if there is no file.
 
-    Raises `Conflict` for an unfinished merge, `Damaged` when it is no YAML mapping.
+    Raises `Conflict` for an unfinished merge, `Damaged` if it is not a YAML mapping.
     """
     raw = raw_of(path)
     if raw is None:
@@ -48,7 +48,7 @@ def load(path: str) -> YamlFile | None:
 
 
 def raw_of(path: str) -> bytes | None:
-    """The bytes of a file of ours: never through a link, never more than any such file can have."""
+    """The bytes of one of our files: never through a link, never more than such a file can have."""
     try:
         fd = open_private(path, os.O_RDONLY)
     except NotFound:
@@ -69,21 +69,21 @@ def raw_of(path: str) -> bytes | None:
 
 
 def unmerged(raw: bytes) -> bool:
-    """Whether git left the marks of a conflict in it."""
+    """Whether it contains git's conflict markers."""
     return git_ignore.unmerged_reason(raw) is not None
 
 
 def unfinished(path: str) -> Conflict:
     return Conflict(
-        f"{display_path(path)} holds the marks of a merge that nobody finished",
-        hint="Decide in the file what is to stay, remove the marks (<<<<<<<, =======, >>>>>>>), and try again.",
+        f"{display_path(path)} contains the conflict markers of an unfinished merge",
+        hint="Decide what stays in the file, remove the markers (<<<<<<<, =======, >>>>>>>), and try again.",
         operation="read",
         file=path,
     )
 
 
 def parsed(raw: bytes, path: str) -> YamlFile:
-    """What the bytes of a file say. Raises like `load`."""
+    """Parse the bytes of a file. Raises like `load`."""
     if unmerged(raw):
         raise unfinished(path)
     try:
@@ -102,11 +102,11 @@ def rewrite(
     *,
     tell_first: bool = False,
 ) -> None:
-    """Write what `change` makes of the file; None when it is as it should be.
+    """Write what `change` makes of the file; None if it is up to date.
 
-    Somebody who knows no lock may write between the reading and the writing. Then the change is made again, to what
-    they wrote, and `displaced` is told where that stands for a moment. With `tell_first` it is told of the file as it
-    is read, too: for whoever looked at it a while ago.
+    A program without locks may write between our read and our write. Then the change is applied again, to what it
+    wrote, and `displaced` gets the path where that can be found for a moment. With `tell_first` it also gets the file
+    as it is read, for callers that looked at it a while ago.
     """
     old = raw_of(path)
     if tell_first and old is not None and displaced is not None:
@@ -128,7 +128,7 @@ def rewrite(
                 parsed(theirs, path)
                 late.append(theirs)
             except HoldfastError:
-                # Whoever was in the middle of writing has lost nothing: it stands beside.
+                # A writer interrupted half-way loses nothing: its text is kept next to the file.
                 edited = os.stat(stood).st_mtime_ns // 1_000_000
                 write_atomic(free_name(f"{path}{ASIDE}{file_stamp(edited)}"), theirs)
 
@@ -139,7 +139,7 @@ def rewrite(
 
 
 def _finished(path: str) -> bytes | None:
-    """A file's bytes. Who had just emptied it gets a moment to fill it."""
+    """A file's bytes. A program that has just emptied it gets a moment to fill it."""
     raw = raw_of(path)
     for wait in _WAITS:
         if raw is None or raw.strip():
@@ -156,7 +156,7 @@ def written(value: Mapping, over: YamlFile | None = None) -> bytes:
 
 
 def written_anew(path: str, value: Mapping) -> bytes:
-    """The value for a file that is missing: with comments and order of what was set aside there last, if anything."""
+    """The content for a missing file, with the comments and order of the one set aside there last, if any."""
     from holdfast.formats.text import yaml
 
     folder, name = os.path.split(path)
@@ -170,7 +170,7 @@ def written_anew(path: str, value: Mapping) -> bytes:
 
 
 def set_aside(path: str, now: int) -> str:
-    """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
+    """Rename an unusable file to `NAME.rejected-20261115T093000Z`, where it is kept."""
     aside = free_name(f"{path}{ASIDE}{file_stamp(now)}")
     try:
         os.rename(path, aside)
