@@ -142,7 +142,7 @@ def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest
         waits = page.locator("dt", has_text="Not sent yet").locator("xpath=following-sibling::dd[1]")
         expect(waits).to_have_text("1 session")
         page.get_by_role("button", name="Sync now").click()
-        expect(page.locator(".toast")).to_contain_text("SyncResult: sent")
+        expect(page.locator(".toast")).to_contain_text("Synced: sent")
         expect(page.locator(".toast")).to_contain_text("received")
         expect(waits).to_have_text("nothing")
         expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
