@@ -91,7 +91,7 @@ def test_nothing_to_read(call: Calling) -> None:
     """Where no agent was ever used, that is said; nothing is drawn where no terminal is."""
     out = call("backfill")
     assert (out.code, out.err) == (0, "")
-    assert "No agent has kept any conversations here." in out.out
+    assert "No agent has past conversations here." in out.out
     assert call("backfill", "--quiet").out == ""
 
 

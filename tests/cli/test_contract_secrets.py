@@ -39,7 +39,7 @@ def test_a_secret_reaches_no_byte_of_the_home(cli: Calling, secret: str) -> None
     said = f"use {secret} here"
     told = cli("start", said, "--scope", said, "--task", said, "--tag", said, "--branch")
     assert told.code == 0
-    assert "cut out" in told.err
+    assert "Removed secrets" in told.err
     assert secret not in told.out + told.err
     for words in (
         ["note", said],

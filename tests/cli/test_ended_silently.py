@@ -99,7 +99,7 @@ def test_stop_names_the_agents_that_still_run(cli: Talking) -> None:
     cli("agent", "start", "finished", "--type", "reviewer")
     cli("agent", "done", "finished")
     stopped = cli("stop")
-    assert "Still at work, and not stopped by this: reviewer-1." in stopped.err
+    assert "Still running, and not stopped by this: reviewer-1." in stopped.err
     assert "finished" not in stopped.err
 
 

@@ -202,7 +202,7 @@ def test_an_empty_text_is_a_text() -> None:
         (["start", "x", "--tag", "--json"], "--tag needs a value, and '--json' looks like an option", "--tag=VALUE"),
         (["start", "x", "-o", "--"], "-o needs a value", "-oVALUE"),
         (["status", "--json=yes"], "--json takes no value", ""),
-        (["stop", "--keep", "--discard"], "--keep and --discard exclude each other", ""),
+        (["stop", "--keep", "--discard"], "--keep and --discard cannot be used together", ""),
     ],
 )
 def test_wrong_usage_is_exit_2_and_says_what_to_do(argv: list[str], message: str, hint: str) -> None:

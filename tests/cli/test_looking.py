@@ -146,7 +146,7 @@ Context  ██████████████▌·····  93,000 of 128,
 Mode     optimize: 4 agents at once, compress at 60%, 2 retries
 Model    opus
 Tags     security
-Secrets  1 cut out before anything was stored (aws_access_key_id)
+Secrets  1 removed before storing (aws_access_key_id)
 
 Waiting for you
   permission  Run: npm install  1 hour ago
@@ -162,7 +162,7 @@ Plan  1 of 5 done
   ○  t3  pending      Token refresh
   ○  t5  pending      Browser tests
 
-Next  answer what waits for you"""
+Next  answer the agent that waits for you"""
 
 AGENTS_140 = """\
 Agents  1 running, 1 failed, 1 done
@@ -293,7 +293,7 @@ def test_status_of_another_session_and_moment(run: Run, shop: str) -> None:
     ("verb", "words", "next_step"),
     [
         (["pause", "lunch"], "paused since 11:50 (lunch)", "holdfast resume"),
-        (["fail", "no disk"], "Stopped by an error", "holdfast resume, once it is mended"),
+        (["fail", "no disk"], "Stopped by an error", "holdfast resume, once it is fixed"),
         (["stop"], "09:00 to 11:50", "--continues"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> No
     assert found["found"] == [{"kind": "github_token", "where": "notes"}]
     assert TOKEN not in json.dumps(found)
     told = cli("redact", session)
-    assert "Would be cut out first: 1 github_token in notes" in told.out
+    assert "Would be removed first: 1 github_token in notes" in told.out
     assert TOKEN not in told.out + told.err
     assert [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]] == before
     cli("remote", "add", "shelf", f"folder:{cli.project.parent / 'shelf'}")

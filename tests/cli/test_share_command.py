@@ -295,7 +295,7 @@ def test_what_was_taken_back_stays_as_it_was_read(sharing: Sharing) -> None:
     sharing.sync("laptop")
     spoken = sharing("revoke", sharing.shared, "--from", ADA)
     assert spoken.code == 0
-    assert "have read" in spoken.err
+    assert "have already read" in spoken.err
     sharing.write("laptop", "afterwards")
     sharing.sync("ada")
     sharing.write("ada", "too late")

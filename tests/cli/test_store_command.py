@@ -50,7 +50,7 @@ def test_a_store_is_set_up(member: Member) -> None:
     assert made["done"][-1] == f"admitted {town.ada}"
     assert member.document("store", "init", town.owner, "--admit", town.ada)["done"] == []
     again = member("store", "init", town.owner)
-    assert again.out == f"All of it was there: {town.owner}\n"
+    assert again.out == f"The store is already set up: {town.owner}\n"
     assert f"export HOLDFAST_STORE='{town.url('PERSON')}'" in again.err
     assert member("store", "init", town.owner, "--quiet").out == ""
     assert member.session("start", "Build the shop")["goal"] == "Build the shop"

@@ -107,7 +107,7 @@ def test_secrets_in_a_note_are_spoken_of(keeper: Keeper, monkeypatch: pytest.Mon
     session = keeper.start("Add a search box")
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     paper = watch(keeper, monkeypatch, b"n", f"use {token}\r".encode(), b"q")
-    assert "Secrets were cut out" in "".join(paper.written)
+    assert "Removed secrets" in "".join(paper.written)
     assert token not in session.document().notes[0].text
 
 

@@ -241,7 +241,7 @@ def test_listing_an_offer_unfolds_little_of_it(attacked: Attacked, monkeypatch: 
 
 def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of strangers that are not looked at are counted, and each can still be taken by its name."""
-    monkeypatch.setattr(offers, "_MOST", 1)
+    monkeypatch.setattr(offers, "_MAX_OFFERS", 1)
     attacked.at("friend")
     words = attacked.words
     for device in ("mallory", "trudy", "friend"):
@@ -258,11 +258,11 @@ def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeyp
     shown = attacked("accept", "--list")
     assert "From friend" in shown.out
     assert "2 more offers" in shown.out + shown.err
-    monkeypatch.setattr(offers, "_MOST", 3)
+    monkeypatch.setattr(offers, "_MAX_OFFERS", 3)
     by_mallory = next(
         item["name"] for item in attacked.document("accept", "--list")["offers"] if item["from"] == "mallory"
     )
-    monkeypatch.setattr(offers, "_MOST", 1)
+    monkeypatch.setattr(offers, "_MAX_OFFERS", 1)
     (taken,) = attacked.document("accept", by_mallory)["sessions"]
     assert taken["goal"] == "From mallory"
 
@@ -270,7 +270,7 @@ def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeyp
 def test_device_is_approved_by_its_fingerprint_among_many_requests(
     attacked: Attacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join_vault, "_MOST", 1)
+    monkeypatch.setattr(join_vault, "_MAX_ASKING", 1)
     for device in ("a", "b", "c", "d", "tablet"):
         attacked.at(device)
         attacked.document("remote", "add", "home", attacked.url)

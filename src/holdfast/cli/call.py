@@ -124,7 +124,7 @@ class Call:
         command = self.parsed.command
         explained = explain_outage(self._keeper, error, writes=command is not None and command.writes)
         if explained.hint == AWAY:
-            explained.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
+            explained.hint = "Hooks keep storing payloads meanwhile; run the command again when the server is back."
         return explained
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────────
@@ -201,10 +201,10 @@ class Call:
         recorder = self.keeper.recorder
         self.tell_of_mirrors()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
-            self.note("That is in the future: until then, what this session records is put down at that time.")
+            self.note("That time is in the future: until then, everything in this session is recorded at that time.")
         if recorder.tally.redacted:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.tally.redacted.items()))
-            self.note(f"Secrets were cut out before anything was stored: {kinds}.")
+            self.note(f"Removed secrets before storing: {kinds}.")
         if recorder.tally.reached:
             from holdfast.core.wording import reminder
 
@@ -250,8 +250,8 @@ def put(text: str = "") -> None:
         from holdfast.core.errors import Failed
 
         raise Failed(
-            f"the answer could not be written: {(error.strerror or 'standard output failed').lower()}",
-            hint="The command itself was carried out; look at where its output goes.",
+            f"cannot write the output: {(error.strerror or 'standard output failed').lower()}",
+            hint="The command itself succeeded; check where its output goes.",
         ) from None
 
 

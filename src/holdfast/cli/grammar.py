@@ -193,7 +193,7 @@ class _Line:
         for names in command.either:
             given = [name for name in names if name in self.seen]
             if len(given) > 1:
-                raise self._usage(f"{' and '.join(given)} exclude each other")
+                raise self._usage(f"{' and '.join(given)} cannot be used together")
 
     def _verbatim(self, word: str) -> None:
         command = self.parsed.command

@@ -266,4 +266,4 @@ def cut_out(session: Session) -> str:
     if not isinstance(counts, dict) or not counts:
         return ""
     number = sum(number_of_kind for number_of_kind in counts.values() if isinstance(number_of_kind, int))
-    return f"{number:,} cut out before anything was stored ({', '.join(sorted(counts))})"
+    return f"{number:,} removed before storing ({', '.join(sorted(counts))})"

@@ -185,11 +185,11 @@ def next_step(session: Session, lost_ids: frozenset[str], retry: frozenset[str])
     if session.status in ("paused", "created"):
         return "holdfast resume"
     if session.status == "error":
-        return "holdfast resume, once it is mended"
+        return "holdfast resume, once it is fixed"
     if session.waiting:
-        return "answer what waits for you"
+        return "answer the agent that waits for you"
     if lost_ids:
-        return "holdfast resume settles what the crash left behind"
+        return "holdfast resume cleans up after the crash"
     if session.context.level == "compress":
         return "compress the context, then: holdfast compress --to TOKENS"
     failed = next((agent.id for agent in session.agents if agent.id in retry), None)

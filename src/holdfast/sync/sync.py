@@ -422,7 +422,7 @@ def _other_vaults(vault: Vault, main: Vault | None) -> list[Vault]:
 
 
 def _has_readers(vault: Vault) -> bool:
-    """A shared session that is shared with nobody any more need not be written for anybody."""
+    """A session that is no longer shared need not be sent."""
     members = vault.membership
     if members.session is None:
         return True

@@ -191,7 +191,7 @@ def stop(keeper: Keeper, reference: str, form: Form) -> ActionAnswer:
     if done.at_work:
         names = agent_names(kept.document().agents)
         running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
-        more = (*more, f"Still at work, and not stopped by this: {running}.")
+        more = (*more, f"Still running, and not stopped by this: {running}.")
     return answer(f"Completed: {time_words(time)}.", keeper, there, more=more)
 
 

@@ -89,11 +89,11 @@ def _paint_agents(paint: Paint, setups: list[AgentSetup]) -> Painted:
     for setup in setups:
         problems = list(setup.obstacles) if setup.connected else []
         if setup.silent:
-            problems.append(f"Hooks stand in {setup.files[0]}, but Holdfast's script is not in this home yet.")
+            problems.append(f"{setup.files[0]} has the hooks, but Holdfast's script is not in this home yet.")
         if setup.server is not None and setup.server.missing is not None:
-            problems.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is not there.")
+            problems.append(f"{setup.server.path} has the MCP server, but {setup.server.missing} is missing.")
         problems += [
-            f"{left.path} calls {'a Holdfast that is gone' if left.missing else 'another home'} ({left.home})."
+            f"{left.path} calls {'a missing Holdfast' if left.missing else 'another home'} ({left.home})."
             for left in setup.leftovers
         ]
         for sentence in problems:
@@ -152,12 +152,12 @@ def _paint_connected(paint: Paint, done: list[ConnectResult]) -> Painted:
     names = " ".join(connected.agent for connected in done if connected.agent not in (*MCP_ONLY, "git"))
     lines.append(paint.plain(""))
     if all(connected.agent == "git" for connected in done):
-        lines.append(paint.dim("Commits name the session that is at work from now on: Holdfast-Session."))
+        lines.append(paint.dim("From now on, commits name their session: Holdfast-Session."))
     elif names:
         lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
-        lines.append(paint.dim(f"holdfast backfill {names} takes in what was done before."))
+        lines.append(paint.dim(f"holdfast backfill {names} adds past conversations."))
     else:
-        lines.append(paint.dim("Start it anew: it reads its settings when it opens."))
+        lines.append(paint.dim("Restart it: it reads its settings when it starts."))
     return Painted("\n".join(lines))
 
 
@@ -212,14 +212,15 @@ def _paint_uninstalled(paint: Paint, done: UninstallResult, home: str) -> Painte
         lines += _paint_connection(paint, connected, f"disconnected{where}", lines=False)
     lines += [paint.join(paint.green("Removed "), path) for path in done.removed]
     if done.problems:
-        lines.append(paint.yellow("Not everything could be taken out; put that right and run it again."))
+        lines.append(paint.yellow("Not everything could be removed; fix that and run the command again."))
         return Painted("\n".join(lines))
     if not lines:
         lines.append(paint.plain("No agent was connected."))
     lines.append(paint.plain(f"What was recorded stays in {home}; mirrored files stay as they are."))
     lines.append(
         paint.dim(
-            f"The program goes with `{_UNINSTALL_PROGRAM}`, or as you installed it; the data by deleting {home}."
+            f"To remove the program: `{_UNINSTALL_PROGRAM}`, or as you installed it; "
+            f"to remove the data, delete {home}."
         )
     )
     return Painted("\n".join(lines))

@@ -100,7 +100,7 @@ def backfill(call: Call) -> int:
     code = call.failed(failed)
     problems = [problem for backfilled in results for problem in backfilled.problems]
     for problem in problems[:_MAX_PROBLEMS]:
-        call.note(f"Not all could be read: {problem}")
+        call.note(f"Could not be read: {problem}")
     if len(problems) > _MAX_PROBLEMS:
         call.note(f"… and {len(problems) - _MAX_PROBLEMS:,} more; --json names them.")
     call.tell()
@@ -122,7 +122,7 @@ def _backfill_document(result: BackfillResult) -> dict[str, object]:
 
 def _paint_backfill(paint: Paint, results: list[BackfillResult]) -> Painted:
     if not results:
-        return paint.plain("No agent has kept any conversations here.")
+        return paint.plain("No agent has past conversations here.")
     columns = [
         Column("Agent"), Column("Files", "right"), Column("Read", "right"), Column("New sessions", "right"),
         Column("Grown", "right"), Column("Events", "right"), Column("Worked", "right"),
@@ -139,7 +139,7 @@ def _paint_backfill(paint: Paint, results: list[BackfillResult]) -> Painted:
         summary = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
         verdict = paint.green(f"{summary}. holdfast history --all-projects shows them.")
     elif any(backfilled.unread for backfilled in results):
-        verdict = paint.plain("Nothing new in what could be read.")
+        verdict = paint.plain("Nothing new in the files that could be read.")
     else:
         verdict = paint.plain("Nothing new.")
     return Painted(f"{paint.table(cells, columns)}\n\n{verdict}")
@@ -212,9 +212,7 @@ def mcp(call: Call) -> int:
     by_hand = sys.stdin.isatty()
     wires = streams.take()
     if by_hand:
-        call.note(
-            "Waiting for an agent to speak MCP on standard input; holdfast connect AGENT has it started for you."
-        )
+        call.note("Waiting for an MCP client on standard input; holdfast connect AGENT lets an agent start it.")
     from holdfast.mcp.context import ServerOptions
     from holdfast.mcp.server import serve
 

@@ -162,7 +162,7 @@ def device_approve(call: Call) -> None:
             paint.green("Approved "), paint.bold(done.name), " for the vault at ", done.remote
         ),
     )  # fmt: skip
-    call.note("It learns this at its next: holdfast sync")
+    call.note("It receives this with its next: holdfast sync")
 
 
 def device_remove(call: Call) -> None:
@@ -177,7 +177,7 @@ def device_remove(call: Call) -> None:
         ),
     )  # fmt: skip
     if not done.declined:
-        call.note("What it wrote until now stays; it can read nothing that is written from now on.")
+        call.note("What it has written stays; it cannot read what is written from now on.")
 
 
 def device_admit(call: Call) -> None:
@@ -211,8 +211,8 @@ def device_recovery_code(call: Call) -> None:
     call.answer({"recovery_code": made.code, "remote": made.remote}, lambda paint: paint.plain(made.code))
     call.note(
         "Write it on paper and keep it safe: it is shown this once, and whoever has it can read everything.\n"
-        f"When all devices are gone: holdfast remote add {made.remote} URL --recover"
-        + ("\nThe earlier code is void." if made.renewed else "")
+        f"When all devices are lost: holdfast remote add {made.remote} URL --recover"
+        + ("\nThe earlier code is no longer valid." if made.renewed else "")
     )
 
 

@@ -47,7 +47,7 @@ def history(call: Call) -> None:
         folder = "/".join(FOLDER)
         call.note(f"{count(archived.unknown, 'more archive')} in {folder}: holdfast import {folder}")
     if asked is None and len(rows) == limit:
-        call.note(f"The latest {limit:,} are shown; --limit N shows more.")
+        call.note(f"Showing the latest {limit:,}; --limit N shows more.")
 
 
 def _paint_history(call: Call, paint: Paint, rows: Sequence[Row], archived: Archives, *, everywhere: bool) -> Painted:
@@ -311,14 +311,14 @@ def delete(call: Call) -> None:
         unfinished = needs_force(call.keeper, session.state())
         goal = session.document().goal
         answer = call.ask(
-            f"{goal!r} is unfinished ({session.document().status}). Erase it for good, as it is? Type yes:"
+            f"{goal!r} is unfinished ({session.document().status}). Delete it permanently all the same? Type yes:"
             if unfinished
-            else f"Erase {goal!r} for good? Type yes:"
+            else f"Delete {goal!r} permanently? Type yes:"
         )
         if answer != "yes":
             flags = "--confirm --force" if unfinished else "--confirm"
             raise Refused(
-                "nothing was deleted", hint=f"Say it: holdfast delete {session.id[:8]} {flags}", session=session.id
+                "nothing was deleted", hint=f"Run: holdfast delete {session.id[:8]} {flags}", session=session.id
             )
         force = True  # the question said that it is unfinished
     deleted = call.keeper.delete(session.id, force=force, at=call.at)
@@ -353,7 +353,7 @@ def _paint_why(paint: Paint, answer: WhyAnswer) -> Painted:
     for session in answer.sessions:
         lines += ["", *_paint_origin(paint, session)]
     if not answer.sessions:
-        lines.append(paint.plain("Nothing that is recorded says who made it."))
+        lines.append(paint.plain("No record of who made it."))
     return Painted("\n".join(lines))
 
 

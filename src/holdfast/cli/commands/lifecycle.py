@@ -281,7 +281,7 @@ def stop(call: Call) -> None:
     if stopped.at_work:
         names = agent_names(document.agents)
         running = ", ".join(names.get(id_, id_) for id_ in stopped.at_work)
-        call.note(f"Still at work, and not stopped by this: {running}.")
+        call.note(f"Still running, and not stopped by this: {running}.")
     if stopped.commit is not None:
         call.note(f"Merged as {stopped.commit[:12]}; {stopped.branch} is deleted.")
     elif stopped.tip is not None:
@@ -362,7 +362,7 @@ def _named_or_current(call: Call) -> SessionHandle:
     current = call.keeper.current()
     if current is None:
         latest = call.keeper.latest()
-        hint = "Name one: holdfast history lists them."
+        hint = "Name one with --session; holdfast history lists them."
         if latest is not None:
             hint = f"For the latest one, {shorten(latest.document().goal, 60)}: --session {latest.id[:8]}"
         raise NotFound("there is no current session here", hint=hint)
@@ -393,7 +393,7 @@ def briefing(call: Call) -> None:
     session = call.session_to_read()
     longest = words.integer("max_chars")
     if longest is not None and longest < 200:
-        raise Invalid("a briefing needs at least 200 characters")
+        raise Invalid("--max-chars must be at least 200")
     reader = words.text("reader") or "person"
     text = session.briefing(reader=reader, max_chars=longest or 10_000, at=call.at)
     call.answer({"briefing": text, "for": reader, "id": session.id}, lambda paint: paint.plain(text, lines=True))

@@ -91,7 +91,7 @@ def _paint_mirrors(paint: Paint, mirrors: list[MirrorStatus], line: str | None, 
         if len(mirrored.paths) > len(shown):
             lines.append(paint.dim(f"  and {len(mirrored.paths) - len(shown)} more"))
         if mirrored.changed_outside:
-            lines.append(paint.yellow("  somebody else changed it"))
+            lines.append(paint.yellow("  changed outside Holdfast"))
         lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in mirrored.left_alone.items()]
         lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in mirrored.rejected]
         if mirrored.failure is not None:

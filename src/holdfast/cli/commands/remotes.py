@@ -91,7 +91,7 @@ def _next_steps(done: AddedRemote) -> list[str]:
     name = done.remote.name
     steps = {
         "founded": "holdfast sync sends what is recorded here.\n"
-                   "For the day when all devices are gone: holdfast device recovery-code",
+                   "For the day when all devices are lost: holdfast device recovery-code",
         "asked": "Once that is done: holdfast sync",
         "member": "holdfast sync brings what is there.",
     }  # fmt: skip

@@ -16,7 +16,7 @@ from holdfast.sessions import run as session_run
 def run(call: Call) -> int:
     words = call.parsed
     if words.globals.at is not None:
-        raise Usage("a command runs now: run takes no --at", hint="To record one that ran, use holdfast agent start.")
+        raise Usage("run takes no --at: a command runs now", hint="To record one that ran, use holdfast agent start.")
     notes: list[str] = []
 
     def announce(text: str) -> None:
@@ -36,7 +36,7 @@ def run(call: Call) -> int:
         environ=call.environ,
     )
     if ran.later:
-        announce(f"the server is away: what became of {ran.agent_id} is kept here, and recorded when it is back")
+        announce(f"the server is away: the result of {ran.agent_id} is kept here, and recorded when it is back")
     if ran.unrecorded is not None:
         notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")
         if not call.json:  # said even when asked to be quiet: something is missing from the log

@@ -116,7 +116,7 @@ def _choices(call: Call, setups: list[AgentSetup]) -> InitChoices:
     elif yes:
         backfill = True
     elif asks:
-        backfill = _says_yes(call, "Take in what these agents did before now? [Y/n]")
+        backfill = _says_yes(call, "Add past conversations of these agents? [Y/n]")
     return InitChoices(connect, mirrors, backfill)
 
 
@@ -127,7 +127,7 @@ def _ask_which(call: Call, setups: list[AgentSetup], ready: list[str]) -> list[s
     elif any(setup.connected for setup in setups):
         return []  # everything that is here is connected
     else:
-        question = "No agent was found. Connect one all the same? [names, or Enter for none]"
+        question = "No agent was detected. Connect one all the same? [names, or Enter for none]"
     while True:
         words = _read_answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["y"], ["yes"]):
@@ -143,7 +143,7 @@ def _ask_formats(call: Call) -> list[str]:
     on = {mirrored.format for mirrored in call.keeper.mirrors.status()}
     left = [name for name in FORMAT_NAMES if name not in on]
     while left:
-        question = f"Keep live files for programs that read them? [{', '.join(left)}; Enter for none]"
+        question = f"Mirror sessions to files of these formats? [{', '.join(left)}; Enter for none]"
         words = _read_answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["n"], ["no"], [_NONE]):
             return []
@@ -344,7 +344,7 @@ def doctor(call: Call) -> int:
 def _paint_checks(paint: Paint, checks: list[Check], repaired: list[str] | None, *, quiet: bool) -> Painted:
     lines: list[Painted] = []
     if repaired is not None and not quiet:
-        for sentence in repaired or ["There was nothing to repair."]:
+        for sentence in repaired or ["Nothing to repair."]:
             lines += [paint.plain(line) for line in wrap(paint.plain(sentence), paint.width)]
         lines.append(paint.plain(""))
     for check in checks:
@@ -379,7 +379,7 @@ def _doctor_verdict(paint: Paint, checks: list[Check]) -> Painted:
     warned = sum(check.status == "warning" for check in checks)
     if failed:
         return paint.red(f"{count(failed, 'check')} failed.")
-    return paint.yellow(f"Sound, with {count(warned, 'warning')}.") if warned else paint.green("All is well.")
+    return paint.yellow(f"No failures, {count(warned, 'warning')}.") if warned else paint.green("All checks passed.")
 
 
 # ── completion ─────────────────────────────────────────────────────────────────────────────────────────

@@ -116,9 +116,9 @@ def accept(call: Call) -> None:
         lambda paint: _paint_accepted(paint, accepted_sessions),
     )  # fmt: skip
     if any(accepted.writes and not accepted.admitted for accepted in done):
-        call.note("What you write reaches the others once a device of theirs has synced, and yours after it.")
+        call.note("Others receive what you write once a device of theirs has synced, and then yours.")
     if any(not accepted.writes for accepted in done):
-        call.note("What may only be read stays as the others write it; to go on with it: holdfast fork ID")
+        call.note("To continue a read-only session in your own copy: holdfast fork ID")
 
 
 def _url_and_name(call: Call) -> tuple[str | None, str | None]:
@@ -151,8 +151,8 @@ def _list_offers(call: Call, offers: Offers) -> None:
 def _note_unread(call: Call, offers: Offers) -> None:
     if offers.unread:
         call.note(
-            f"{count(offers.unread, 'more offer')} here, by nobody you know, not looked at."
-            " Take the one you expect by its name: holdfast accept NAME"
+            f"{count(offers.unread, 'more offer')} from unknown people, not opened."
+            " Accept the one you expect by its name: holdfast accept NAME"
         )
 
 
@@ -165,16 +165,16 @@ def _choose_offer(call: Call, offers: Offers) -> str | None:
     if call.parsed.globals.yes:
         if len(offers) == 1:
             return offers[0].name
-        raise Refused("there are several offers", hint="Take one by its name: holdfast accept NAME")
+        raise Refused("there are several offers", hint="Accept one by its name: holdfast accept NAME")
     if len(offers) == 1:
-        answer = call.ask("Take part in it? [y/N]")
+        answer = call.ask("Accept it? [y/N]")
         if (answer or "").lower() in ("y", "yes"):
             return offers[0].name
     else:
         answer = call.ask("Which one? Its name, or nothing:")
         if answer:
             return answer
-    raise Refused("nothing was accepted", hint="Take one by its name: holdfast accept NAME")
+    raise Refused("nothing was accepted", hint="Accept one by its name: holdfast accept NAME")
 
 
 def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painted:
@@ -195,9 +195,9 @@ def _paint_offers(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painte
         lines.append(paint.join("  from ", who))
         lines.append(paint.join("  ", paint.dim(offer.fingerprint)))
         if offer.revoked:
-            lines.append(paint.join("  ", paint.yellow("You took something back from them.")))
+            lines.append(paint.join("  ", paint.yellow("You have stopped sharing something with them.")))
         if offer.taken:
-            lines.append(paint.join("  ", paint.yellow("You have a session of this id: it cannot be taken.")))
+            lines.append(paint.join("  ", paint.yellow("You have a session with this id: it cannot be accepted.")))
     return Painted("\n".join(lines))
 
 
@@ -226,7 +226,7 @@ def revoke(call: Call) -> None:
             "Taken back from ", paint.bold(email), paint.dim(f" at {', '.join(done)}")
         ),
     )  # fmt: skip
-    call.note("What they have read, they have read; what is written from now on they cannot open.")
+    call.note("What they have already read cannot be taken back; they cannot read what is written from now on.")
 
 
 # ── redact ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ def _paint_outgoing(paint: Paint, outgoing: OutgoingPreview) -> Painted:
     if outgoing.secrets:
         places = Counter(outgoing.secrets)
         counts = ", ".join(f"{number} {place.kind} in {place.where}" for place, number in sorted(places.items()))
-        lines.append(paint.join(paint.yellow("Would be cut out first: "), counts))
+        lines.append(paint.join(paint.yellow("Would be removed first: "), counts))
     return Painted("\n".join(lines))
 
 

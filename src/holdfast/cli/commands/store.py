@@ -111,7 +111,7 @@ def store_init(call: Call) -> None:
 def _paint_created(paint: Paint, made: store_admin.SetUpResult) -> Painted:
     where = made.address.path or made.address.url
     if not made.done:
-        return paint.join("All of it was there: ", paint.bold(where))
+        return paint.join("The store is already set up: ", paint.bold(where))
     vault = "" if made.vault is None else f", vault {made.vault}"
     lines: list[str] = [paint.join(paint.green("The store is set up: "), paint.bold(where), paint.dim(vault))]
     lines += [paint.join("  ", paint.dim(name)) for name in made.done]
@@ -123,7 +123,7 @@ def _next_step(made: store_admin.SetUpResult) -> str:
         return f"Use it: {_switch_command(made.address)}"
     return (
         f"Members use it by: export HOLDFAST_STORE='{store_admin.for_others(made.address)}'\n"
-        "Their passwords belong into ~/.pgpass. To bring along what is here: holdfast store copy home URL"
+        "Their passwords belong in ~/.pgpass. To copy what is here: holdfast store copy home URL"
     )
 
 
@@ -154,10 +154,10 @@ def store_dismiss(call: Call) -> None:
     given = store_admin.dismiss(call.keeper, person, to)
     call.answer(
         {"dismissed": person, "handed_over": given},
-        lambda paint: "" if call.quiet else paint.join(paint.bold(person), " belongs to the vault no more"),
+        lambda paint: "" if call.quiet else paint.join(paint.bold(person), " was removed from the vault"),
     )
     left = "What they made stays" if to is None else f"{to} has {count(given, 'session')} of theirs"
-    call.note(f"{left}, and they see nothing of it. Their role still lets them into the database.")
+    call.note(f"{left}, and they cannot see it. Their role can still connect to the database.")
 
 
 def store_partition(call: Call) -> None:
@@ -187,14 +187,14 @@ def store_share(call: Call) -> None:
 def store_unshare(call: Call) -> None:
     done = store_admin.unshare(call.keeper, call.parsed.need("id"), _whom(call))
     call.answer(_shares_document(done), lambda paint: "" if call.quiet else _paint_shares(paint, done))
-    call.note("What they have read by now, they have read.")
+    call.note("What they have already read cannot be taken back.")
 
 
 def _whom(call: Call) -> str | None:
     """A person, or nobody in particular: everyone."""
     person, everyone = call.parsed.text("person"), call.parsed.flag("everyone")
     if (person is None) != everyone:
-        wrong = "PERSON and --everyone exclude each other" if everyone else "PERSON is missing"
+        wrong = "PERSON and --everyone cannot be used together" if everyone else "PERSON is missing"
         operation = " ".join(call.parsed.path)
         raise Usage(wrong, hint="Name one member, or say --everyone for all of the vault.", operation=operation)
     return person
@@ -210,7 +210,7 @@ def _shares_document(done: store_admin.StoreShares) -> dict[str, object]:
 def _paint_shares(paint: Paint, done: store_admin.StoreShares) -> Painted:
     name = paint.bold(done.goal or done.session[:8])
     if not done.shares:
-        return paint.join(name, " is shared with nobody")
+        return paint.join(name, " is not shared")
     return paint.join(name, " is shared with ", ", ".join(_share_texts(done.shares)))
 
 
@@ -270,7 +270,7 @@ def _note_how_to_switch(call: Call, own: Home, done: store_admin.MoveResult) -> 
     how = "unset HOLDFAST_STORE" if target.path == own.store else _switch_command(target)
     call.note(f"To go on there: {how}")
     if isinstance(target, PostgresAddress) and target.hides:
-        call.note("Its password belongs into ~/.pgpass, not into this line.")
+        call.note("Its password belongs in ~/.pgpass, not in this command.")
     agents = store_admin.connected_agents(own)
     if agents:
         call.note(
@@ -339,14 +339,14 @@ def restore(call: Call) -> int:
     if erasing:
         named = ", ".join(f"{copied.session[:8]} ({shorten(copied.goal or '', 60)})" for copied in erasing)
         question = (
-            f"The backup deletes, erases or displaces something in {named}, or speaks for your devices. "
-            "Do that here, too? Type yes:"
+            f"The backup deletes, erases or displaces something in {named}, or has events of your devices. "
+            "Apply that here, too? Type yes:"
         )
         if call.ask(question) == "yes":
             more = call.keeper.restore(path, erase=True)
             done = more._replace(events=done.events + more.events)
         else:
-            call.note("To obey the backup in this: the same command with --yes")
+            call.note("To apply that, run the same command with --yes")
     error = store_admin.incomplete(done.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": done.events, "left_out": _left_out_documents(done.left_out)},

@@ -124,7 +124,7 @@ def _walk_through(tour: Tour) -> None:
 
 
 def _recorded_by_hooks(tour: Tour) -> None:
-    tour.say("With an agent connected, nobody has to say any of this. Claude Code, for instance:")
+    tour.say("With an agent connected, all of this is recorded automatically. Claude Code, for instance:")
     tour.holdfast("connect", "claude", "--quiet")
     tour.hook("SessionStart", source="startup", model="claude-opus")
     tour.hook("UserPromptSubmit", prompt="Let search ignore case")
@@ -152,7 +152,7 @@ def _recorded_by_hooks(tour: Tour) -> None:
     answer = tour.answered("SessionStart", session_id="tomorrow", source="startup")
     context = answer["hookSpecificOutput"]["additionalContext"]
     tour.check(
-        "opened again tomorrow, the agent is told where things stand",
+        "opened again tomorrow, the agent receives the briefing",
         true="Let search ignore case" in context and "claude --resume tour" in context,
     )
     tour.holdfast("disconnect", "claude", "--quiet")
@@ -168,7 +168,7 @@ def _crash(tour: Tour) -> None:
     tour.wait(lambda: os.path.exists(os.path.join(tour.signs, "half")), "the agent's second write")
     before = tour.hashes()
     tour.kill(victim, int(tour.agent("tester")["pid"] or 0))
-    tour.say("Nobody could write anything down. Going on, Holdfast finds out by itself.")
+    tour.say("Nothing could be recorded. On resume, Holdfast detects what happened.")
     resumed = tour.holdfast("resume").splitlines()
     after = tour.hashes()
     tour.lost = len(set(before) - set(after))
@@ -411,17 +411,17 @@ class Tour:
 
     def _summary(self, paint: Paint, seconds: float, *, passed: bool) -> Painted:
         if not passed:
-            return paint.red("The tour did not end as it should: please report what it shows above.")
+            return paint.red("The tour failed: please report the output above.")
         lost = "none lost" if not self.lost else f"{self.lost} lost"
         return Painted("\n".join([
             "",
             paint.heading("What you saw", f"{seconds:.1f} s, {len(self._steps)} commands"),
             paint.pairs([
                 ("Kept", f"{self._events} events, {lost}, through a kill -9 in the middle"),
-                ("Resumed", "the dead agent found, its files compared with what was recorded"),
-                ("Counted", "work and lunch kept apart, to the millisecond"),
-                ("Heard", "a session that an agent's hooks recorded by themselves"),
-                ("Left behind", "nothing: the scratch directory is gone"),
+                ("Resumed", "the dead agent detected, its files compared with the record"),
+                ("Counted", "work and lunch separately, to the millisecond"),
+                ("Heard", "a session that an agent's hooks recorded"),
+                ("Left behind", "nothing: the scratch directory is deleted"),
             ], indent=2),
             "",
             paint.heading("Next"),

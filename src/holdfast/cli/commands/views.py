@@ -299,7 +299,7 @@ def watch(call: Call) -> None:
     from holdfast.machine.terminal import can_draw
 
     if call.parsed.globals.at is not None:
-        raise Usage("watch shows the present, and takes no --at", hint="holdfast status --at TIME shows what was.")
+        raise Usage("watch takes no --at: it shows the present", hint="holdfast status --at TIME shows what was.")
     reference = call.parsed.text("id")
     only = None if reference is None else call.keeper.session(reference).id
     if call.json or not can_draw(call.environ):
@@ -383,7 +383,7 @@ def ui(call: Call) -> None:
         call.answer({"url": dashboard.address, "api": api, "token": token}, lambda _: "")
     else:
         put(f"Holdfast's dashboard: {dashboard.address}\n")
-        call.note("The address is yours alone. Ctrl-C ends it.")
+        call.note("Do not share the address. Ctrl-C stops the server.")
     if call.parsed.flag("no_open"):
         dashboard.serve()
         return

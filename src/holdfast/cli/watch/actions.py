@@ -60,7 +60,7 @@ def _side_notes(keeper: Keeper) -> list[str]:
     keeper.notices.clear()
     if recorder.tally.redacted:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(recorder.tally.redacted.items()))
-        sentences.append(f"Secrets were cut out before anything was stored: {kinds}.")
+        sentences.append(f"Removed secrets before storing: {kinds}.")
         recorder.tally.redacted.clear()
     if recorder.tally.reached:
         sentences.append(reminder(*recorder.tally.reached[-1]))
