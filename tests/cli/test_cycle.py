@@ -104,7 +104,7 @@ def test_cycle_text_of_others_cannot_end_the_section(cli: Calling) -> None:
 def test_cycle_without_sessions_and_with_wrong_words(cli: Calling) -> None:
     assert "No sessions yet." in cli("cycle").out
     assert cli.document("cycle")["cycle"]["sessions"] == []
-    assert cli.refused(4, "cycle", "--start", "soon")["message"].startswith("expected a day")
+    assert cli.refused(4, "cycle", "--start", "soon")["message"].startswith("expected a date")
     assert cli.refused(4, "cycle", "--weeks", "0")["message"].startswith("expected 1 to 52 weeks")
     assert cli("cycle", "-o", "missing/cycle.md").code == 3
     (cli.project / "picture.md").write_bytes(b"\xff\xfe\x00")

@@ -203,7 +203,7 @@ def test_without_carry_the_losses_are_told(holdfast: Calling) -> None:
     assert any(note["path"].startswith("$.agents") for note in found["notes"])
     code, out, err = holdfast("convert", "a.json", "--to", "timer")
     assert (code, json.loads(out)) == (0, found["document"])
-    assert "timer cannot say it" in err
+    assert "timer cannot express it" in err
 
 
 def test_convert_keeps_nothing(holdfast: Calling) -> None:
@@ -479,7 +479,7 @@ def test_what_rode_along_and_was_used_is_no_loss(holdfast: Calling, target: str)
     other = next(name for name in FORMATS if name not in (target, "orchestrator"))
     notes = holdfast.document("convert", there, "--to", other)["notes"]
     assert [note["message"] for note in notes if "holdfast" in note["path"]] == [
-        "what rides along for orchestrator stays behind; --carry takes it along"
+        "what is carried for orchestrator is left behind; use --carry to keep it"
     ]
 
 
@@ -549,7 +549,7 @@ def test_a_document_of_another_format_than_was_said(holdfast: Calling) -> None:
     path = put(holdfast, "t.json", examples.TIMER_JUST_STARTED)
     code, out, _ = holdfast("import", path, "--format", "craft", "--json")
     (one,) = json.loads(out)["files"]
-    assert (code, one["error"]) == (4, "t.json: it is a document of the format timer, not craft")
+    assert (code, one["error"]) == (4, "t.json: it is a document in the format timer, not craft")
     assert "timer" in one["hint"]
     assert "timer" in holdfast.refused(4, "convert", path, "--from", "craft", "--to", "contract")["message"]
     assert holdfast.document("import", path, "--format", "timer")["files"][0]["result"] == "new"

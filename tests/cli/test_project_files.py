@@ -113,7 +113,7 @@ def test_continue_is_named_for_the_file_it_goes_on_with_alone(call: Calling) -> 
     put(call, TIMER, spec_examples.TIMER_JUST_STARTED)
     shown = said(call("status"))
     assert f"holdfast import {TIMER}" in shown
-    assert shown.count("To go on with it: holdfast continue") == 1
+    assert shown.count("To continue it: holdfast continue") == 1
     assert call("continue").code == 0
     assert call.session("status")["goal"] == GOAL
 
@@ -201,7 +201,7 @@ def test_session_file_known_to_the_store_is_not_named(call: Calling) -> None:
     document["updated"] = "2026-01-01T00:00:00Z"
     path.write_text(json.dumps(document))
     (note,) = call.document("status")["notes"]
-    assert "tells more" in note
+    assert "has more of session" in note
     assert call("continue").code == 0
     assert "One more" in [task["text"] for task in call.session("status")["tasks"]]
 
@@ -234,7 +234,7 @@ def test_file_of_many_sessions_is_named_when_it_tells_more_than_the_log(call: Ca
     )
     os.utime(file, (later, later))
     (note,) = call.document("status")["notes"]
-    assert "tells more of session" in note
+    assert "has more of session" in note
     assert call("import", str(file)).code == 0
     assert "notes" not in call.document("status")
 

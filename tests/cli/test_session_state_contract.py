@@ -160,7 +160,7 @@ def test_validate_reports_what_the_layout_demands_and_doctor_makes_it_again(
 
 
 def test_a_write_makes_missing_artifacts_again(cli: Calling, feature: Path) -> None:
-    """A clone lacks it: git keeps no empty directory."""
+    """A clone lacks it: git does not keep empty directories."""
     (feature / "artifacts").rmdir()
     cli.session("note", "going on")
     assert (feature / "artifacts").is_dir()

@@ -423,7 +423,7 @@ def test_two_blanks_stand_before_every_message(hold: Calling, width: str) -> Non
 def test_a_shape_is_told_in_words(hold: Calling) -> None:
     put(hold, "x.json", changed(session_id="x", goal=" "))
     said = {file["path"]: file["message"] for file in files(hold, "x.json", code=4)["x.json"]["problems"]}
-    assert said["$.session_id"] == 'must be a day and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
+    assert said["$.session_id"] == 'must be a date and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
     assert said["$.goal"] == "must not be blank"
 
 

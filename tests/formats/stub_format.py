@@ -33,14 +33,14 @@ class StubFormat(Format):
     def is_sound(self, raw: bytes, kind: str) -> bool:
         raise NotImplementedError
 
-    def tidy(self, value: Json, ground: ImportContext) -> TidyDocument:
+    def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
         raise NotImplementedError
 
     def alias(self, document: Document) -> str:
         raise NotImplementedError
 
     def changes(
-        self, before: Document | None, after: Document, state: State | None, ground: ImportContext
+        self, before: Document | None, after: Document, state: State | None, context: ImportContext
     ) -> list[TimedEvent]:
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ from holdfast.formats.entries import same
 from holdfast.formats.text.json import written
 from tests.support.spec_examples import documents
 
-GROUND = ImportContext(
+CONTEXT = ImportContext(
     ProjectFacts(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", parse_time("2026-11-15T12:00:00Z"),
     lambda _: timedelta(0),
 )  # fmt: skip
@@ -30,7 +30,7 @@ def example(name: str) -> Document:
     """A document of this format as import leaves it, with a field of somebody's own."""
     rules = registry.named(name)
     made = converted(
-        rules_of("orchestrator", documents()["orchestrator"]), registry.named("orchestrator"), rules, GROUND
+        rules_of("orchestrator", documents()["orchestrator"]), registry.named("orchestrator"), rules, CONTEXT
     )
     inner: Json = {"priority": 1.50, "b": [1, {"z": None, "a": "é"}]}
     place = "state" if name == "contract" else None
@@ -43,7 +43,7 @@ def example(name: str) -> Document:
 
 
 def rules_of(name: str, value: Json) -> Document:
-    return registry.named(name).tidy(value, GROUND).document
+    return registry.named(name).tidy(value, CONTEXT).document
 
 
 def errors(rules: Format, document: Document) -> list[str]:
@@ -58,21 +58,21 @@ def errors(rules: Format, document: Document) -> list[str]:
 def test_what_is_carried_comes_back_to_the_letter(source: str, target: str) -> None:
     here, there = registry.named(source), registry.named(target)
     document = example(source)
-    away, losses = converted(document, here, there, GROUND, carry=True)
+    away, losses = converted(document, here, there, CONTEXT, carry=True)
     assert losses == []
     assert errors(there, away) == []
-    assert same(converted(away, there, here, GROUND).document, document)
+    assert same(converted(away, there, here, CONTEXT).document, document)
 
 
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
 def test_what_is_not_carried_is_told_place_by_place(source: str, target: str) -> None:
     here, there = registry.named(source), registry.named(target)
-    away, losses = converted(example(source), here, there, GROUND)
+    away, losses = converted(example(source), here, there, CONTEXT)
     assert carried(away, there) == {}
     told = [note for note in losses if "x-own" in note.place]
     assert len(told) == 1
-    assert told[0].message.startswith(f"{target} cannot say it: ")
+    assert told[0].message.startswith(f"{target} cannot express it: ")
     assert all(len(note.message) < 120 and note.message.isprintable() for note in losses)
     assert document_paths.written(told[0].place).endswith(".x-own")
 
@@ -81,20 +81,20 @@ def test_luggage_survives_the_way_through_a_third_format() -> None:
     """Out over two formats and home the same way."""
     craft, timer, orchestrator = (registry.named(name) for name in ("craft", "timer", "orchestrator"))
     document = example("craft")
-    first = converted(document, craft, timer, GROUND, carry=True).document
-    second = converted(first, timer, orchestrator, GROUND, carry=True).document
+    first = converted(document, craft, timer, CONTEXT, carry=True).document
+    second = converted(first, timer, orchestrator, CONTEXT, carry=True).document
     assert set(carried(second, orchestrator)) == {"craft", "timer"}
-    back = converted(second, orchestrator, timer, GROUND).document
+    back = converted(second, orchestrator, timer, CONTEXT).document
     assert same(back, first)
-    assert same(converted(back, timer, craft, GROUND).document, document)
+    assert same(converted(back, timer, craft, CONTEXT).document, document)
 
 
 def test_what_was_changed_on_the_way_is_kept_beside_what_was_carried() -> None:
     """Somebody works with the converted document: their change counts, the rest comes back."""
     craft, orchestrator = registry.named("craft"), registry.named("orchestrator")
     document = example("craft")
-    away = converted(document, craft, orchestrator, GROUND, carry=True).document
-    home = converted({**away, "goal": "Another goal."}, orchestrator, craft, GROUND).document
+    away = converted(document, craft, orchestrator, CONTEXT, carry=True).document
+    home = converted({**away, "goal": "Another goal."}, orchestrator, craft, CONTEXT).document
     assert home["goal"] == "Another goal."
     assert same(home["x-own"], document["x-own"])
 
@@ -111,14 +111,14 @@ def test_spoiled_luggage_harms_nobody(luggage: Json) -> None:
     """It came through other programs: whatever became of it, the document itself still converts."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document: Document = {**example("orchestrator"), "x-holdfast": {KEY: luggage}}
-    assert converted(document, orchestrator, craft, GROUND).document["goal"] == document["goal"]
+    assert converted(document, orchestrator, craft, CONTEXT).document["goal"] == document["goal"]
 
 
 def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None:
     """Replacing the whole, hiding what is required, or giving a list the shape of a number."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document = example("orchestrator")
-    plain = converted(document, orchestrator, craft, GROUND).document
+    plain = converted(document, orchestrator, craft, CONTEXT).document
     others: list[Json] = [1, None, [], {}, {"x": 1}]
     hiding: list[Json] = [{"v": value, "w": plain} for value in others]
     hiding += [{"i": {key: {"v": 5, "w": item}}} for key, item in plain.items()]
@@ -126,7 +126,7 @@ def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None
     hiding.append({"n": plain})
     for luggage in hiding:
         loaded: Document = {**document, "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
-        made = converted(loaded, orchestrator, craft, GROUND).document
+        made = converted(loaded, orchestrator, craft, CONTEXT).document
         assert errors(craft, made) == [], luggage
 
 
@@ -138,24 +138,24 @@ def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None
 def test_any_luggage_gives_a_document(luggage: Json) -> None:
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document: Document = {**example("orchestrator"), "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
-    assert isinstance(converted(document, orchestrator, craft, GROUND).document, dict)
+    assert isinstance(converted(document, orchestrator, craft, CONTEXT).document, dict)
 
 
 def test_one_file_holds_as_much_as_it_can_and_the_rest_is_told() -> None:
     orchestrator, contract = registry.named("orchestrator"), registry.named("contract")
     document = example("orchestrator")
-    whole = converted(document, orchestrator, contract, GROUND)
-    alone = converted(document, orchestrator, contract, GROUND, one_file=True)
+    whole = converted(document, orchestrator, contract, CONTEXT)
+    alone = converted(document, orchestrator, contract, CONTEXT, one_file=True)
     assert set(alone.document) < set(whole.document)
     assert len(alone.losses) > len(whole.losses)
-    carrying = converted(document, orchestrator, contract, GROUND, one_file=True, carry=True).document
-    assert same(converted(carrying, contract, orchestrator, GROUND).document, document)
+    carrying = converted(document, orchestrator, contract, CONTEXT, one_file=True, carry=True).document
+    assert same(converted(carrying, contract, orchestrator, CONTEXT).document, document)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_same_document_is_the_same_session_everywhere(name: str) -> None:
     rules = registry.named(name)
-    one, other = (state_of(example(name), rules, ground) for ground in (GROUND, GROUND._replace(device="phone")))
+    one, other = (state_of(example(name), rules, context) for context in (CONTEXT, CONTEXT._replace(device="phone")))
     assert one.session == other.session
     assert one.aliases[name] == rules.alias(example(name))
 

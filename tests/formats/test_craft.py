@@ -37,7 +37,7 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats import craft, document_paths, registry
 from holdfast.formats.base import Document, Problem, TimedEvent
-from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.merge import merged
@@ -49,7 +49,7 @@ SHA1 = "a1b2c3d4e5f6789012345678901234567890abcd"
 
 
 def tidied() -> Document:
-    return FORMAT.tidy(example(), GROUND).document
+    return FORMAT.tidy(example(), CONTEXT).document
 
 
 class TestCraft(FormatConformance):
@@ -82,9 +82,9 @@ def said(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
 
 def edited(before: Document, after: Document) -> tuple[State, list[TimedEvent], State]:
     """The state before an edit, the events made of it, and the state after."""
-    started = FORMAT.changes(None, before, None, GROUND)
-    state = state_of(before, FORMAT, GROUND)
-    more = FORMAT.changes(before, merged(before, before, after, FORMAT).document, state, GROUND)
+    started = FORMAT.changes(None, before, None, CONTEXT)
+    state = state_of(before, FORMAT, CONTEXT)
+    more = FORMAT.changes(before, merged(before, before, after, FORMAT).document, state, CONTEXT)
     return state, more, folded([*started, *more], state.session)
 
 
@@ -93,7 +93,7 @@ def datas(heard: list[TimedEvent]) -> list[object]:
 
 
 def session(*more: TimedEvent) -> State:
-    start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
+    start = SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")
     return folded([TimedEvent(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
@@ -104,11 +104,11 @@ def test_the_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules()
     assert said(example()) == [
         (
             "$.session_id",
-            'must be a UUID of version 4 in small letters, is "abc12345-def6-7890-ghij-klmnopqrstuv"',
+            'must be a UUID of version 4 in lower case, is "abc12345-def6-7890-ghij-klmnopqrstuv"',
         ),
         (
             "$.files_modified[0].hash_after",
-            f'must be a SHA-256: 64 hexadecimal digits in small letters, is "{SHA1}"',
+            f'must be a SHA-256: 64 hexadecimal digits in lower case, is "{SHA1}"',
         ),
     ]
 
@@ -249,7 +249,7 @@ def test_a_long_goal_is_a_warning() -> None:
     assert FORMAT.problems(document, "craft") == [
         Problem(("goal",), "should be 1 to 3 sentences, has 4", "warning"),
     ]
-    assert FORMAT.tidy(document, GROUND) == (document, [])
+    assert FORMAT.tidy(document, CONTEXT) == (document, [])
 
 
 def test_points_within_words_end_no_sentence() -> None:
@@ -335,14 +335,14 @@ def test_the_index_lists_sessions_newest_first() -> None:
     }  # fmt: skip
     assert obj(arr(made["sessions"])[0])["device"] == "unknown"
     with pytest.raises(Invalid, match="index"):
-        FORMAT.tidy(made, GROUND)
+        FORMAT.tidy(made, CONTEXT)
 
 
 # ── import ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_example_becomes_a_session_with_everything_it_says() -> None:
-    state = state_of(tidied(), FORMAT, GROUND)
+    state = state_of(tidied(), FORMAT, CONTEXT)
     seen = view.session(state, state.updated_at)
     assert seen.aliases.craft == "abc12345-def6-7890-ghij-klmnopqrstuv"
     assert seen.id == "c13a447e-9d21-41d7-8ce3-9dc7cba6d5e4" == tidied()["session_id"]
@@ -383,7 +383,7 @@ def test_a_failed_agent_that_was_tried_again_has_its_retries() -> None:
             },
         }
     )
-    state = state_of(document, FORMAT, GROUND)
+    state = state_of(document, FORMAT, CONTEXT)
     seen = view.session(state, state.updated_at).agents[0]
     assert (seen.status, seen.retries) == ("error", 2)
     assert seen.error is not None
@@ -399,10 +399,10 @@ def test_an_agent_that_was_tried_again_but_names_no_beginning_began_with_that() 
         "retry_count": 1,
         "last_retry_at": "2026-01-17T14:40:00.000Z",
     }
-    state = state_of(with_two_agents({}, {"status": "pending", "started_at": None, "error": error}), FORMAT, GROUND)
+    state = state_of(with_two_agents({}, {"status": "pending", "started_at": None, "error": error}), FORMAT, CONTEXT)
     shown_once = FORMAT.render(state)
     assert agent(shown_once, 1)["started_at"] == "2026-01-17T14:40:00.000Z"
-    assert FORMAT.render(state_of(shown_once, FORMAT, GROUND)) == shown_once
+    assert FORMAT.render(state_of(shown_once, FORMAT, CONTEXT)) == shown_once
 
 
 def test_a_count_in_a_file_does_not_flood_the_log() -> None:
@@ -410,7 +410,7 @@ def test_a_count_in_a_file_does_not_flood_the_log() -> None:
         {"status": "error", "result": None, "error": {"category": "logical", "message": "x", "retry_count": 10**9}}
     )
     obj(document["context_usage"])["compression_count"] = 10**9
-    heard = datas(FORMAT.changes(None, document, None, GROUND))
+    heard = datas(FORMAT.changes(None, document, None, CONTEXT))
     assert sum(isinstance(item, AgentRetried) for item in heard) == 20
     assert sum(isinstance(item, ContextCompressed) for item in heard) == 50
 
@@ -419,7 +419,7 @@ def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
     """What the file counts is what the context holds now; after a compression of ours it shows the last count."""
     document = tidied()
     obj(document["context_usage"]).update(estimated_tokens=5_000, compression_count=2, last_compression=None)
-    state = state_of(document, FORMAT, GROUND)
+    state = state_of(document, FORMAT, CONTEXT)
     assert view.context_of(state).tokens == 5_000
     state.outdated = True
     assert obj(FORMAT.render(state)["context_usage"])["estimated_tokens"] == 5_000
@@ -427,19 +427,19 @@ def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
 
 @pytest.mark.parametrize("status", ["paused", "completed", "error", "aborted"])
 def test_the_status_of_a_session_comes_last(status: str) -> None:
-    state = state_of({**tidied(), "status": status}, FORMAT, GROUND)
+    state = state_of({**tidied(), "status": status}, FORMAT, CONTEXT)
     assert view.status_of(state) == status
     assert FORMAT.render(state)["status"] == status
 
 
 def test_progress_that_follows_from_the_tasks_is_not_set_by_hand() -> None:
-    heard = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, GROUND)
+    heard = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, CONTEXT)
     assert not any(isinstance(item, SessionEdited) for item in datas(heard))
 
 
 def test_a_time_in_the_future_is_now() -> None:
     document = {**tidied(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
-    assert {change.at for change in FORMAT.changes(None, document, None, GROUND)} == {GROUND.now}
+    assert {change.at for change in FORMAT.changes(None, document, None, CONTEXT)} == {CONTEXT.now}
 
 
 # ── rendering ────────────────────────────────────────────────────────────────────────────────────────────
@@ -496,8 +496,8 @@ def test_whatever_happened_can_be_shown_and_read_again(history: History) -> None
     state = fold(history.events, "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
     document = FORMAT.render(state)
     assert [problem for problem in FORMAT.problems(document, "craft") if problem.severity == "error"] == []
-    assert FORMAT.changes(document, document, state, GROUND) == []
-    again = state_of(document, FORMAT, GROUND)
+    assert FORMAT.changes(document, document, state, CONTEXT) == []
+    again = state_of(document, FORMAT, CONTEXT)
     assert again.clashes == []
     assert again.not_applied == 0
 
@@ -512,7 +512,7 @@ def test_without_a_remote_a_session_travels_nowhere() -> None:
 def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
     from holdfast.formats.remainder import remainder_event
 
-    heard = FORMAT.changes(None, tidied(), None, GROUND)
+    heard = FORMAT.changes(None, tidied(), None, CONTEXT)
     bare = folded(heard, str(tidied()["session_id"]))
     kept = remainder_event(bare, FORMAT, tidied())
     assert kept is not None
@@ -560,7 +560,7 @@ def test_a_blocked_task_can_be_done_too() -> None:
     state = session(TimedEvent(START, TaskAdded(id="t1", text="Wait")), TimedEvent(START, TaskBlocked(id="t1")))
     before = FORMAT.render(state)
     after: Document = {**before, "completed_work": ["Wait"], "pending_tasks": []}
-    more = FORMAT.changes(before, after, state, GROUND)
+    more = FORMAT.changes(before, after, state, CONTEXT)
     assert [type(item).__name__ for item in datas(more)] == ["TaskStarted", "TaskCompleted"]
 
 

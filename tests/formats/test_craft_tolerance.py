@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats import document_paths
 from holdfast.formats.base import Document, ImportContext, TidyDocument
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.entries import same
@@ -21,14 +21,14 @@ from holdfast.formats.remainder import remainder, restored
 from tests.formats.craft_documents import anything, documents, example
 
 
-def tidied(document: Json, ground: ImportContext = GROUND) -> TidyDocument:
+def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
     """What is left is valid, tidy, and makes the round trip."""
-    made = FORMAT.tidy(document, ground)
+    made = FORMAT.tidy(document, context)
     assert [problem for problem in FORMAT.broken(made.document, "craft") if problem.severity == "error"] == []
-    again = FORMAT.tidy(made.document, ground)
+    again = FORMAT.tidy(made.document, context)
     assert same(again.document, made.document)
     assert again.notes == []
-    state = state_of(made.document, FORMAT, ground)
+    state = state_of(made.document, FORMAT, context)
     assert state.clashes == []
     assert state.not_applied == 0
     shown = FORMAT.render(state)
@@ -42,7 +42,7 @@ def notes(made: TidyDocument) -> list[tuple[str, str]]:
 
 
 def valid() -> Document:
-    return FORMAT.tidy(example(), GROUND).document
+    return FORMAT.tidy(example(), CONTEXT).document
 
 
 def obj(value: Json) -> dict[str, Json]:
@@ -79,7 +79,7 @@ def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
 
 
 def test_the_same_foreign_id_gives_the_same_session_wherever_it_is_read() -> None:
-    elsewhere = GROUND._replace(device="iMac", now=GROUND.now + 1)
+    elsewhere = CONTEXT._replace(device="iMac", now=CONTEXT.now + 1)
     assert tidied(example()).document == tidied(example(), elsewhere).document
 
 
@@ -143,8 +143,8 @@ def test_one_deviation_is_put_right_and_told(change: Document, key: str, value: 
 
 
 def test_a_time_without_a_zone_is_local_and_said_so() -> None:
-    ground = GROUND._replace(offset=lambda _: timedelta(hours=2))
-    made = tidied({**valid(), "created_at": "2026-01-17T16:30:00"}, ground)
+    context = CONTEXT._replace(offset=lambda _: timedelta(hours=2))
+    made = tidied({**valid(), "created_at": "2026-01-17T16:30:00"}, context)
     assert made.document["created_at"] == "2026-01-17T14:30:00.000Z"
     assert ("$.created_at", "a time without a zone is taken as local time") in notes(made)
 
@@ -290,7 +290,7 @@ def test_a_goal_and_nothing_else_is_a_session() -> None:
 )
 def test_what_cannot_be_coped_with_is_refused_by_name(document: Json, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        FORMAT.tidy(document, GROUND)
+        FORMAT.tidy(document, CONTEXT)
 
 
 @given(documents(), st.data())

@@ -13,7 +13,7 @@ from holdfast.core.model import Sync, SyncFacts
 from holdfast.core.state import State
 from holdfast.formats import registry
 from holdfast.formats.base import Document, TimedEvent
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.craft import FORMAT
 from holdfast.formats.merge import merged
@@ -38,7 +38,7 @@ TRAVELS = st.builds(
 
 
 def session() -> State:
-    start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
+    start = SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")
     return folded([TimedEvent(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
 
 
@@ -66,8 +66,8 @@ def test_the_words_of_the_format(status: str, said: str) -> None:
 
 
 def imported() -> State:
-    tidy = FORMAT.tidy(example(), GROUND).document
-    heard = FORMAT.changes(None, tidy, None, GROUND)
+    tidy = FORMAT.tidy(example(), CONTEXT).document
+    heard = FORMAT.changes(None, tidy, None, CONTEXT)
     bare = folded(heard, str(tidy["session_id"]))
     kept = remainder_event(bare, FORMAT, tidy)
     assert kept is not None
@@ -76,7 +76,7 @@ def imported() -> State:
 
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
     """An imported document is exported as it came; with a remote, the block alone becomes what is true here."""
-    tidy = FORMAT.tidy(example(), GROUND).document
+    tidy = FORMAT.tidy(example(), CONTEXT).document
     assert render_with_remainder(imported(), FORMAT) == tidy
     now = render_with_remainder(imported(), FORMAT, SYNCED)
     assert (block(now)["storage_backend"], block(now)["sync_status"]) == ("s3", "success")
@@ -88,13 +88,13 @@ def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
 @given(documents(), TRAVELS)
 def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: SyncFacts) -> None:
     """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
-    state = state_of(document, FORMAT, GROUND)
+    state = state_of(document, FORMAT, CONTEXT)
     ours, written = FORMAT.render(state), render_with_remainder(state, FORMAT, travel)
     assert [problem for problem in FORMAT.problems(written, "craft") if problem.severity == "error"] == []
     for base in (ours, written, None):
         together = merged(base, ours, written, FORMAT)
         assert together.clashes == []
-        assert FORMAT.changes(ours, together.document, state, GROUND) == []
+        assert FORMAT.changes(ours, together.document, state, CONTEXT) == []
 
 
 @given(TRAVELS)
@@ -111,7 +111,7 @@ def test_formats_without_words_for_it_say_nothing(name: str) -> None:
     """Only craft speaks of travelling: for the others a remote changes nothing."""
     state = folded(
         [
-            TimedEvent(START, SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")),
+            TimedEvent(START, SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")),
             TimedEvent(START + 1, NoteAdded(text="x")),
         ],
         "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.formats.detect import foreign, likely, placed, recognised
+from holdfast.formats.detect import by_likelihood, format_at, recognise, why_foreign
 
 TIMER: dict[str, Any] = {
     "sessionId": "20260105-a-b", "branchName": "session/20260105-a-b", "startTime": "2026-01-05T08:00:00Z",
@@ -53,7 +53,7 @@ HAND_MADE: dict[str, Any] = {"working_on": "the parser", "next_steps": ["tests"]
     ],
 )
 def test_a_place_belongs_to_a_format(path: str, kind: str | None) -> None:
-    found = placed(path)
+    found = format_at(path)
     assert (found and found[1]) == kind
     if found is not None:
         assert found[1].startswith(found[0])
@@ -66,46 +66,46 @@ def test_a_place_belongs_to_a_format(path: str, kind: str | None) -> None:
      ({"name": "package", "version": "1.0.0"}, None)],
 )  # fmt: skip
 def test_a_shape_belongs_to_a_format_wherever_it_stands(value: Any, kind: str | None) -> None:
-    found = recognised(value, "/elsewhere/x.json")
+    found = recognise(value, "/elsewhere/x.json")
     assert (found and found[1]) == kind
     if found is not None:
-        assert likely(value)[0] == found[0].name
+        assert by_likelihood(value)[0] == found[0].name
 
 
 def test_a_plain_case_of_another_format_is_not_what_its_place_says() -> None:
-    found = recognised(CRAFT, "/p/.claude/session-state.json")
+    found = recognise(CRAFT, "/p/.claude/session-state.json")
     assert found is not None
     assert found[0].name == "craft"
 
 
 def test_a_damaged_document_is_what_its_place_says() -> None:
     damaged: dict[str, Any] = {"session_id": 5, "agents": "none", "errors": [], "created": 1}
-    found = recognised(damaged, "/p/.claude/orchestrator-session.json")
+    found = recognise(damaged, "/p/.claude/orchestrator-session.json")
     assert found is not None
     assert found[0].name == "orchestrator"
 
 
 @pytest.mark.parametrize("place", ["/p/.claude/session-state.json", "/p/.claude/orchestrator-session.json"])
 def test_a_hand_made_file_is_nobodys_whatever_its_name(place: str) -> None:
-    assert recognised(HAND_MADE, place) is None
-    why = foreign(HAND_MADE)
+    assert recognise(HAND_MADE, place) is None
+    why = why_foreign(HAND_MADE)
     assert why is not None
     assert "hand-made" in why
     assert "working_on" in why
 
 
-@pytest.mark.parametrize(("value", "why"), [([], "a list"), (5, "a single value"), ({}, "nothing in it")])
+@pytest.mark.parametrize(("value", "why"), [([], "a list"), (5, "a single value"), ({}, "it is empty")])
 def test_what_is_no_object_is_nobodys(value: Any, why: str) -> None:
-    assert why in str(foreign(value))
+    assert why in str(why_foreign(value))
 
 
 def test_a_damaged_document_of_ours_is_not_foreign() -> None:
     for value in (TIMER, ORCHESTRATOR, CRAFT):
-        assert foreign(value) is None
+        assert why_foreign(value) is None
 
 
 def test_keys_are_shown_harmlessly() -> None:
-    why = foreign({"a\x1b[31mb": 1, "x" * 500: 2})
+    why = why_foreign({"a\x1b[31mb": 1, "x" * 500: 2})
     assert why is not None
     assert "\x1b" not in why
     assert len(why) < 300

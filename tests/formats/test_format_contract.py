@@ -35,7 +35,7 @@ from holdfast.core.events import (
     TaskStarted,
 )
 from holdfast.formats.base import Document, TimedEvent
-from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.fields import HISTORY, PLAN, REGISTRY, STATE, model_name, model_note
 from holdfast.formats.convert import folded, state_of
@@ -100,7 +100,7 @@ def test_the_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
     document = example()
     assert FORMAT.problems(document["state"], STATE) == []
     assert FORMAT.problems_together(document) == []
-    state = state_of(document, FORMAT, GROUND)
+    state = state_of(document, FORMAT, CONTEXT)
     assert view.text_value(state, "goal") == "ai orchestrator"  # nothing but the slug says what it is about
     assert view.text_value(state, "model") == "opus"
     assert [(task.id, tasks_of.status_of(task)) for task in state.tasks.values()] == [
@@ -112,7 +112,7 @@ def test_the_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
 def test_the_texts_line_of_history_is_valid_and_becomes_a_command() -> None:
     """It succeeded, so it has no `error`; its task is null, which the text allows."""
     assert FORMAT.problems(LINE_EXAMPLE, HISTORY) == []
-    heard = FORMAT.changes(None, {**example(), "history": [LINE_EXAMPLE]}, None, GROUND)
+    heard = FORMAT.changes(None, {**example(), "history": [LINE_EXAMPLE]}, None, CONTEXT)
     assert [event.data for event in heard if isinstance(event.data, CommandRan)] == [
         CommandRan(command="plan Create AI orchestrator", code=0, agent="agent-1", duration_ms=5234)
     ]
@@ -168,7 +168,7 @@ def test_a_version_that_is_missing_is_1_0_and_no_error() -> None:
     assert [(problem.place, problem.severity) for problem in FORMAT.problems(state, STATE)] == [
         (("version",), "warning")
     ]
-    tidied = FORMAT.tidy(state, GROUND)
+    tidied = FORMAT.tidy(state, CONTEXT)
     assert same(tidied.document, {"state": state})
     assert [note.place for note in tidied.notes] == [("state", "version")]
 
@@ -266,13 +266,13 @@ def test_a_model_goes_under_its_family_or_what_the_settings_say_or_sonnet() -> N
 
 
 def changed(before: Document, after: Document) -> list[EventData]:
-    return [change.data for change in FORMAT.changes(before, after, state_of(before, FORMAT, GROUND), GROUND)]
+    return [change.data for change in FORMAT.changes(before, after, state_of(before, FORMAT, CONTEXT), CONTEXT)]
 
 
 def test_a_task_that_was_completed_in_the_plan_is_completed_with_its_files() -> None:
-    state = state_of(planned(), FORMAT, GROUND)
+    state = state_of(planned(), FORMAT, CONTEXT)
     after = planned(status="completed", completed_at="2025-01-09T12:00:00Z", artifacts=["a.py"])
-    (heard,) = FORMAT.changes(planned(), after, state, GROUND)
+    (heard,) = FORMAT.changes(planned(), after, state, CONTEXT)
     assert heard.at == 1_736_424_000_000
     assert isinstance(heard.data, TaskCompleted)
     assert heard.data.artifacts == ("a.py",)
@@ -361,17 +361,17 @@ def test_any_story_is_shown_as_valid_documents(story: list[TimedEvent], goal: st
 
 
 def test_a_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> None:
-    heard = FORMAT.changes(None, planned(), None, GROUND)
-    state = folded([*heard, TimedEvent(GROUND.now, TaskDropped(id="impl-core-commands"))], "s")
+    heard = FORMAT.changes(None, planned(), None, CONTEXT)
+    state = folded([*heard, TimedEvent(CONTEXT.now, TaskDropped(id="impl-core-commands"))], "s")
     shown = FORMAT.render(state)
     task = shown["plan"]["phases"][0]["tasks"][0]  # type: ignore[index,call-overload]
     assert (task["status"], task["x-holdfast-status"]) == ("blocked", "dropped")  # type: ignore[index,call-overload]
-    again = state_of(shown, FORMAT, GROUND)
+    again = state_of(shown, FORMAT, CONTEXT)
     assert [tasks_of.status_of(task) for task in again.tasks.values()] == ["dropped"]
 
 
 def test_a_task_without_a_phase_comes_back_without_one() -> None:
-    state = state_of(FORMAT.render(state_of(example(), FORMAT, GROUND)), FORMAT, GROUND)
+    state = state_of(FORMAT.render(state_of(example(), FORMAT, CONTEXT)), FORMAT, CONTEXT)
     assert [task.phase for task in state.tasks.values()] == [None]
     assert state.phases == {}
 
@@ -380,4 +380,4 @@ def test_a_document_that_says_nothing_of_a_feature_is_refused() -> None:
     odd: list[Json] = [None, [], {}, {"active_features": []}, {"state": 1}]
     for value in odd:
         with pytest.raises(Invalid):
-            FORMAT.tidy(value, GROUND)
+            FORMAT.tidy(value, CONTEXT)

@@ -14,7 +14,7 @@ from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.base import Document, TidyDocument
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.convert import state_of
 from holdfast.formats.entries import same
@@ -34,13 +34,13 @@ LINE: Document = {
 
 def tidied(value: Json) -> TidyDocument:
     """Tidy, and what tidying promises: strictly valid, tidy for good, and the round trip is exact."""
-    found = FORMAT.tidy(value, GROUND)
+    found = FORMAT.tidy(value, CONTEXT)
     document = found.document
     problems = [problem for kind, part in FORMAT.files(document) for problem in FORMAT.problems(part, kind)]
     problems += FORMAT.problems_together(document)
     assert [problem for problem in problems if problem.severity == "error"] == []
-    assert same(FORMAT.tidy(document, GROUND).document, document)
-    shown = FORMAT.render(state_of(document, FORMAT, GROUND))
+    assert same(FORMAT.tidy(document, CONTEXT).document, document)
+    shown = FORMAT.render(state_of(document, FORMAT, CONTEXT))
     again = restored(shown, remainder(shown, document, FORMAT.identities), FORMAT.identities)
     assert same(again, document)
     return found
@@ -81,7 +81,7 @@ def test_a_version_without_quotes_is_read(version: Json) -> None:
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1"])
 def test_a_newer_version_is_refused_by_name(version: Json) -> None:
     with pytest.raises(Invalid, match=str(version)) as caught:
-        FORMAT.tidy({**STATE, "version": version}, GROUND)
+        FORMAT.tidy({**STATE, "version": version}, CONTEXT)
     assert "1.0" in (caught.value.hint or "")
 
 
@@ -101,8 +101,8 @@ def test_times_are_put_into_utc(written: str, meant: str) -> None:
 
 
 def test_a_time_without_a_zone_is_local() -> None:
-    ground = GROUND._replace(offset=lambda _: timedelta(hours=-6))
-    made = FORMAT.tidy(current(started_at="2025-01-09T04:00:00"), ground)
+    context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
+    made = FORMAT.tidy(current(started_at="2025-01-09T04:00:00"), context)
     assert now_of(made.document["state"])["started_at"] == "2025-01-09T10:00:00Z"  # type: ignore[arg-type]
     assert made.notes[0].message == "a time without a zone is taken as local time"
 
@@ -124,8 +124,8 @@ def test_what_belongs_in_current_state_may_stand_beside_it() -> None:
 def test_a_model_of_another_family_keeps_its_real_name() -> None:
     made, _ = state(current(model_in_use="gpt-5"))
     assert now_of(made)["model_in_use"] == "sonnet"
-    assert view.text_value(state_of({"state": made}, FORMAT, GROUND), "model") == "gpt-5"
-    mapped = FORMAT.tidy(current(model_in_use="gpt-5"), GROUND._replace(models={"gpt-5": "gemini"}))
+    assert view.text_value(state_of({"state": made}, FORMAT, CONTEXT), "model") == "gpt-5"
+    mapped = FORMAT.tidy(current(model_in_use="gpt-5"), CONTEXT._replace(models={"gpt-5": "gemini"}))
     assert now_of(mapped.document["state"])["model_in_use"] == "gemini"  # type: ignore[arg-type]
 
 
@@ -145,18 +145,18 @@ def test_a_feature_id_is_made_of_what_is_there(written: str, meant: str) -> None
 
 def test_a_feature_without_any_name_is_refused() -> None:
     with pytest.raises(Invalid, match="nothing names the feature"):
-        FORMAT.tidy({"version": "1.0", "current_state": NOW}, GROUND)
+        FORMAT.tidy({"version": "1.0", "current_state": NOW}, CONTEXT)
 
 
 def test_a_session_that_began_at_no_time_is_refused() -> None:
     with pytest.raises(Invalid, match="the start of the session is missing"):
-        FORMAT.tidy({"feature_id": "oauth", "current_state": {}}, GROUND)
+        FORMAT.tidy({"feature_id": "oauth", "current_state": {}}, CONTEXT)
 
 
 @pytest.mark.parametrize("time", ["yesterday", 17, "2025-13-01T00:00:00Z", [], True])
 def test_what_is_no_time_is_refused_where_it_stands(time: Json) -> None:
     with pytest.raises(Invalid, match="started_at"):
-        FORMAT.tidy(current(started_at=time), GROUND)
+        FORMAT.tidy(current(started_at=time), CONTEXT)
 
 
 def test_an_id_alone_says_its_day() -> None:
@@ -184,7 +184,7 @@ def test_a_bare_plan_is_enough() -> None:
             },
         ],
     })  # fmt: skip
-    state = state_of(found.document, FORMAT, GROUND)
+    state = state_of(found.document, FORMAT, CONTEXT)
     assert FORMAT.alias(found.document) == "oauth-2025-01-09"
     assert view.text_value(state, "goal") == "OAuth"
     assert state.phases == {"first-steps": "First steps", "two": "two"}
@@ -199,13 +199,13 @@ def test_a_bare_plan_is_enough() -> None:
 
 def test_tasks_need_no_phases() -> None:
     found = tidied({"state": STATE, "plan": {"feature": "OAuth", "tasks": [{"id": "a", "text": "Begin"}]}})
-    state = state_of(found.document, FORMAT, GROUND)
+    state = state_of(found.document, FORMAT, CONTEXT)
     assert [(task.id, task.phase) for task in state.tasks.values()] == [("a", None)]
 
 
 def test_a_name_that_stands_twice_is_told_apart() -> None:
     phase: Document = {"phase_id": "p", "name": "P", "tasks": [{"task_id": "a"}, {"task_id": "a"}]}
-    state = state_of(tidied({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, GROUND)
+    state = state_of(tidied({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, CONTEXT)
     assert list(state.phases) == ["p", "p-2"]
     assert [task.id for task in state.tasks.values()] == ["a", "a-2", "a-3", "a-4"]
 
@@ -213,7 +213,7 @@ def test_a_name_that_stands_twice_is_told_apart() -> None:
 def test_a_status_nobody_knows_is_refused_where_it_stands() -> None:
     plan: Json = {"phases": [{"phase_id": "p", "tasks": [{"task_id": "a", "status": "purple"}]}]}
     with pytest.raises(Invalid, match=r"phases\[0\]\.tasks\[0\]\.status"):
-        FORMAT.tidy({"state": STATE, "plan": plan}, GROUND)
+        FORMAT.tidy({"state": STATE, "plan": plan}, CONTEXT)
 
 
 # ── registry and history ─────────────────────────────────────────────────────────────────────────────────
@@ -276,7 +276,7 @@ def test_whatever_stands_in_a_document_it_is_put_right_or_refused(data: st.DataO
         else:
             del where[key]
     try:
-        FORMAT.tidy(document, GROUND)
+        FORMAT.tidy(document, CONTEXT)
     except Invalid:
         return
     tidied(document)
@@ -296,4 +296,4 @@ def test_import_reports_an_active_task_that_the_plan_has_not_and_invents_none() 
     assert isinstance(made, dict)
     assert (now_of(made)["active_task"], now_of(made)["active_task_as_found"]) == (None, "nosuch")
     assert any("'nosuch'" in note.message for note in found.notes)
-    assert state_of(found.document, FORMAT, GROUND).tasks == {}
+    assert state_of(found.document, FORMAT, CONTEXT).tasks == {}

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from holdfast.core.events import ExtraKept
 from holdfast.core.times import format_time as text_of
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.detect import NOTES
 from holdfast.formats.salvage import beginning
 from holdfast.formats.unknown import table
@@ -76,7 +76,7 @@ None
 
 
 def test_handoff_in_markdown_tells_work_decisions_branch_and_files() -> None:
-    found = read_document(outline(HANDOFF), GROUND)
+    found = read_document(outline(HANDOFF), CONTEXT)
     assert [(task.text, task.status) for task in found.tasks] == [
         ("Paging of the list endpoint", "done"), ("Index on created_at", "done"),
         ("Waiting for the staging database", "blocked"), ("Cursor in the client - pass it on", "to do"),
@@ -88,7 +88,7 @@ def test_handoff_in_markdown_tells_work_decisions_branch_and_files() -> None:
 
 
 def test_progress_in_markdown_tells_the_goal_a_table_and_front_matter() -> None:
-    found = read_document(outline(PROGRESS), GROUND)
+    found = read_document(outline(PROGRESS), CONTEXT)
     assert (found.goal, found.alias, found.tags) == ("Move billing to the new queue", "monday-1", ("billing",))
     assert [(task.text, task.status) for task in found.tasks] == [
         ("Read the old worker", "done"), ("Write the consumer", "doing"), ("Remove the worker", "to do"),
@@ -105,7 +105,7 @@ def test_title_of_markdown_is_what_the_document_is_about() -> None:
 
 def told(text: str) -> tuple[str | None, dict[str, str]]:
     """The goal and the work that are read from notes."""
-    found = read_document(outline(text), GROUND)
+    found = read_document(outline(text), CONTEXT)
     return found.goal, {task.text: task.status for task in found.tasks}
 
 
@@ -162,8 +162,8 @@ Working on: the door
 def test_latest_session_of_a_log_is_what_it_is_about(first: str, second: str) -> None:
     text = LOG.format(first=first, second=second)
     assert told(text) == ("the shutters", {"hinges": "done", "paint": "done", "hooks": "to do"})
-    found = read_document(outline(text), GROUND)
-    assert found.began == GROUND.now or text_of(found.began)[:10] == "2024-11-05"
+    found = read_document(outline(text), CONTEXT)
+    assert found.began == CONTEXT.now or text_of(found.began)[:10] == "2024-11-05"
     assert found.remarks == []
 
 
@@ -191,7 +191,7 @@ Known issues:
 
 
 def test_plain_text_is_read_by_its_labels_and_lists() -> None:
-    found = read_document(outline(PLAIN), GROUND)
+    found = read_document(outline(PLAIN), CONTEXT)
     assert told(PLAIN) == (
         "Port the parser",
         {"lexer ported, with all of its tests": "done", "error recovery": "to do",
@@ -238,7 +238,7 @@ def test_list_named_by_an_entry_is_read_by_that_name() -> None:
 def test_lists_under_lines_that_end_in_a_colon_are_read() -> None:
     text = "# Next session prompt\n\nGo on with the shed.\n\nCompleted last time:\n* Roof\n\nTo do:\n* Door\n* Lock\n"
     assert told(text) == (None, {"Roof": "done", "Door": "to do", "Lock": "to do"})
-    assert read_document(outline(text), GROUND).summary == "Go on with the shed."
+    assert read_document(outline(text), CONTEXT).summary == "Go on with the shed."
 
 
 def test_notes_between_fences_are_read_and_code_is_not() -> None:
@@ -269,7 +269,7 @@ def test_title_that_names_the_kind_of_document_is_no_goal(title: str, said: dict
 def test_any_markdown_is_read_and_its_text_kept(text: str) -> None:
     value = outline(text)
     assert value[NOTES] == text
-    read_document(value, GROUND)
+    read_document(value, CONTEXT)
 
 
 # ── other languages ──────────────────────────────────────────────────────────────────────────────────────
@@ -297,7 +297,7 @@ def test_headings_of_other_languages_mean_what_the_english_ones_do(language: str
         f"## {goal}\nBuild the login\n\n## {done}\n- The form\n\n## {to_do}\n- The tests\n\n"
         f"## {doing}\n- The table\n\n## {decisions}\n- Keys instead of passwords\n\n## {notes}\nThe port is 8080\n"
     )
-    found = read_document(outline(text), GROUND)
+    found = read_document(outline(text), CONTEXT)
     assert found.goal == "Build the login"
     assert {task.text: task.status for task in found.tasks} == {
         "The form": "done", "The tests": "to do", "The table": "doing",
@@ -307,7 +307,7 @@ def test_headings_of_other_languages_mean_what_the_english_ones_do(language: str
 
 
 def test_what_is_not_done_is_to_do_in_scripts_without_spaces() -> None:
-    found = read_document(outline("未完成：\n- 写测试\n已完成：\n- 表单\n备注：端口是 8080\n"), GROUND)
+    found = read_document(outline("未完成：\n- 写测试\n已完成：\n- 表单\n备注：端口是 8080\n"), CONTEXT)
     assert {task.text: task.status for task in found.tasks} == {"写测试": "to do", "表单": "done"}
     assert [note.text for note in found.remarks] == ["端口是 8080"]
 
@@ -324,12 +324,12 @@ def test_every_word_of_another_language_has_the_meaning_of_the_english_one() -> 
 
 def test_text_under_an_unknown_heading_is_a_note() -> None:
     text = "## Goal\nBuild the login\n\n## Wetterlage\nEs regnet.\n- und schneit\n\n### Wind\nAus Norden\n"
-    found = read_document(outline(text), GROUND)
+    found = read_document(outline(text), CONTEXT)
     assert {note.text for note in found.remarks} == {"Es regnet.", "und schneit", "Aus Norden"}
 
 
 def test_note_after_a_list_is_none_of_its_entries() -> None:
-    found = read_document(outline("Next steps:\n- Tests\nNotes: The port is 8080\n"), GROUND)
+    found = read_document(outline("Next steps:\n- Tests\nNotes: The port is 8080\n"), CONTEXT)
     assert [task.text for task in found.tasks] == ["Tests"]
     assert [note.text for note in found.remarks] == ["The port is 8080"]
 
@@ -346,7 +346,7 @@ def test_every_line_is_in_what_was_imported(lines: list[str]) -> None:
     """In the session's events or in the document that is kept with them, to the letter."""
     text = "\n".join(lines)
     document = outline(text)
-    heard = beginning(read_document(document, GROUND), document, GROUND)
+    heard = beginning(read_document(document, CONTEXT), document, CONTEXT)
     (kept,) = [event.data.value for event in heard if isinstance(event.data, ExtraKept)]
     said = json.dumps([kept, *(to_builtins(event.data) for event in heard)], ensure_ascii=False)
     for line in text.splitlines():

@@ -26,14 +26,14 @@ def _offset(zone: str, ms: int) -> timedelta:
 
 
 def here(zone: str) -> ImportContext:
-    return _ground(lambda ms: _offset(zone, ms))
+    return _context(lambda ms: _offset(zone, ms))
 
 
 def fixed(hours: int) -> ImportContext:
-    return _ground(lambda _: timedelta(hours=hours))
+    return _context(lambda _: timedelta(hours=hours))
 
 
-def _ground(offset: object) -> ImportContext:
+def _context(offset: object) -> ImportContext:
     project = ProjectFacts(id="p", name="shop", path="/shop")
     return ImportContext(project, "desk", parse_time("2026-11-15T12:00:00Z"), offset)  # type: ignore[arg-type]
 
@@ -91,7 +91,7 @@ def test_an_hour_that_no_clock_showed_is_within_an_hour_of_what_was_meant(zone: 
 def test_a_day_alone_is_its_first_moment_here() -> None:
     moment = read(" 2026-10-25 ", here("Europe/Berlin"))
     assert format_time(moment.ms) == "2026-10-24T22:00:00.000Z"
-    assert moment.assumed == "a day without a time is taken as its first moment, local"
+    assert moment.assumed == "a date without a time is taken as its first moment, local"
 
 
 @pytest.mark.parametrize(

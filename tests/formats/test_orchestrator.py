@@ -12,7 +12,7 @@ from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.model import Session
 from holdfast.formats.base import Document, Format
-from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.text.json import written
@@ -30,7 +30,7 @@ class TestOrchestrator(FormatConformance):
 
 
 def imported(document: Document) -> Session:
-    state = state_of(document, RULES, GROUND)
+    state = state_of(document, RULES, CONTEXT)
     return view.session(state, state.updated_at)
 
 
@@ -45,7 +45,7 @@ def test_the_example_of_the_text_is_valid() -> None:
 
 
 def test_the_example_is_shown_as_it_stands_without_anything_kept() -> None:
-    assert same(RULES.render(state_of(EXAMPLE, RULES, GROUND)), EXAMPLE)
+    assert same(RULES.render(state_of(EXAMPLE, RULES, CONTEXT)), EXAMPLE)
 
 
 def test_what_the_example_says() -> None:
@@ -84,7 +84,7 @@ def test_what_the_example_says() -> None:
 def test_every_status_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
     document = changed(status=status)
     assert imported(document).status == canonical
-    assert same(RULES.render(state_of(document, RULES, GROUND)), document)
+    assert same(RULES.render(state_of(document, RULES, CONTEXT)), document)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_status_comes_in_and_is_shown_again(status: str, canonical: str) -
 def test_every_status_of_an_agent_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
     document = with_agent(1, status=status)
     assert imported(document).agents[1].status == canonical
-    again = RULES.render(state_of(document, RULES, GROUND))["agents"]
+    again = RULES.render(state_of(document, RULES, CONTEXT))["agents"]
     assert isinstance(again, list)
     assert isinstance(again[1], dict)
     assert again[1]["status"] == status

@@ -37,7 +37,7 @@ from holdfast.core.events import (
 from holdfast.core.fold import fold
 from holdfast.core.state import State
 from holdfast.formats.base import Document, TimedEvent
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.merge import merged
@@ -51,10 +51,10 @@ SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 
 def told(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
     """What is heard when the file of the session was changed."""
-    known = state_of(before, RULES, GROUND) if state is None else state
+    known = state_of(before, RULES, CONTEXT) if state is None else state
     together = merged(before, before, after, RULES)
     assert together.clashes == []
-    return [change.data for change in RULES.changes(before, together.document, known, GROUND)]
+    return [change.data for change in RULES.changes(before, together.document, known, CONTEXT)]
 
 
 def began(*more: EventData, mode: str = "default") -> State:
@@ -115,7 +115,7 @@ def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) ->
     state = fold(history.events)
     document = RULES.render(state)
     assert [message for message in messages(document) if message[1] == "error"] == []
-    assert RULES.changes(document, document, state, GROUND) == []
+    assert RULES.changes(document, document, state, CONTEXT) == []
 
 
 @given(histories(hostile=False))
@@ -123,7 +123,7 @@ def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) ->
 def test_what_devices_recorded_is_understood_when_it_is_read_again(history: History) -> None:
     """Statuses, work and errors come back, and the story is a possible one."""
     document = RULES.render(fold(history.events))
-    again = state_of(document, RULES, GROUND)
+    again = state_of(document, RULES, CONTEXT)
     assert again.clashes == []
     assert again.not_applied == 0
     shown_again = RULES.render(again)
@@ -149,8 +149,8 @@ def test_an_agent_that_is_done_is_completed_when_it_says() -> None:
     after = with_agent(
         1, status="complete", completed="2025-12-27T11:40:00Z", result_summary="works", context_tokens=4000
     )
-    state = state_of(EXAMPLE, RULES, GROUND)
-    (heard,) = RULES.changes(EXAMPLE, after, state, GROUND)
+    state = state_of(EXAMPLE, RULES, CONTEXT)
+    (heard,) = RULES.changes(EXAMPLE, after, state, CONTEXT)
     assert in_seconds(heard.at) == "2025-12-27T11:40:00Z"
     assert isinstance(heard.data, AgentCompleted)
     assert (heard.data.id, heard.data.summary, heard.data.tokens) == ("code-1", "works", 4000)
@@ -280,7 +280,7 @@ def test_the_end_of_a_session_is_the_last_that_is_heard_of_it() -> None:
     before = changed()
     after = with_agent(1, status="complete", completed="2026-12-27T11:40:00Z")
     after["status"] = "complete"
-    heard = RULES.changes(before, after, state_of(before, RULES, GROUND), GROUND)
+    heard = RULES.changes(before, after, state_of(before, RULES, CONTEXT), CONTEXT)
     assert isinstance(heard[-1].data, SessionCompleted)
     assert [event.at for event in heard] == sorted(event.at for event in heard)
 
@@ -290,12 +290,12 @@ def test_the_end_of_a_session_is_the_last_that_is_heard_of_it() -> None:
 def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Document, Document]) -> None:
     """Without anything kept: statuses, goal, mode, tasks and tokens are in the session itself."""
     before, after = pair
-    state = state_of(before, RULES, GROUND)
+    state = state_of(before, RULES, CONTEXT)
     together = merged(before, before, after, RULES).document
-    heard = RULES.changes(before, together, state, GROUND)
+    heard = RULES.changes(before, together, state, CONTEXT)
     assert [event.at for event in heard] == sorted(event.at for event in heard)
-    assert all(event.at <= GROUND.now for event in heard)
-    first = RULES.changes(None, before, None, GROUND)
+    assert all(event.at <= CONTEXT.now for event in heard)
+    first = RULES.changes(None, before, None, CONTEXT)
     then = RULES.render(folded([*first, *heard], state.session))
     for key in ("goal", "mode", "status"):
         assert then[key] == together[key]
@@ -331,20 +331,20 @@ def _used(document: Document) -> Json:
 def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
     errors: list[Json] = [{}, "the disk is full", {"category": "odd"}, {"error": "x", "code": 7}]
     after = changed(errors=errors)
-    heard = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, GROUND), GROUND)
+    heard = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT)
     assert [type(event.data) for event in heard] == [ErrorNoted] * 4
-    begun = RULES.changes(None, EXAMPLE, None, GROUND)
+    begun = RULES.changes(None, EXAMPLE, None, CONTEXT)
     then = RULES.render(folded([*begun, *heard], "0123456789abcdef0123456789abcdef"))
     meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document
     assert meant["errors"] == errors
-    assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, GROUND), GROUND) == []
+    assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT) == []
 
 
 def test_of_work_done_twice_under_the_same_words_the_one_that_is_meant_gets_its_outcome() -> None:
     before = changed(completed_work=[{"task": "Fix", "outcome": "a"}, {"task": "Fix", "outcome": "b"}])
-    start = RULES.changes(None, before, None, GROUND)
+    start = RULES.changes(None, before, None, CONTEXT)
     for outcomes in (("new", "b"), ("a", "new")):
         work: list[Json] = [{"task": "Fix", "outcome": outcome, "files": []} for outcome in outcomes]
-        more = RULES.changes(before, {**before, "completed_work": work}, state_of(before, RULES, GROUND), GROUND)
+        more = RULES.changes(before, {**before, "completed_work": work}, state_of(before, RULES, CONTEXT), CONTEXT)
         then = RULES.render(folded([*start, *more], "0123456789abcdef0123456789abcdef"))
         assert then["completed_work"] == work

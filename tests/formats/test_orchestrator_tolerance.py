@@ -16,7 +16,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document, ImportContext, Place, TidyDocument
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import state_of
 from holdfast.formats.document_paths import at
 from holdfast.formats.remainder import remainder, restored
@@ -70,12 +70,12 @@ def without(*places: Place) -> Document:
     return document
 
 
-def tidied(document: Json, ground: ImportContext = GROUND) -> TidyDocument:
+def tidied(document: Json, context: ImportContext = CONTEXT) -> TidyDocument:
     """Put right: then it is valid, and makes the round trip."""
-    made = RULES.tidy(document, ground)
+    made = RULES.tidy(document, context)
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
-    assert RULES.tidy(made.document, ground) == TidyDocument(made.document, [])
-    shown = RULES.render(state_of(made.document, RULES, ground))
+    assert RULES.tidy(made.document, context) == TidyDocument(made.document, [])
+    shown = RULES.render(state_of(made.document, RULES, context))
     assert restored(shown, remainder(shown, made.document, RULES.identities), RULES.identities) == made.document
     return made
 
@@ -105,7 +105,7 @@ def test_other_spellings_of_the_version_are_read(version: Json) -> None:
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1", "2.0.0-beta"])
 def test_a_version_nobody_knows_is_refused_by_its_name(version: Json) -> None:
     with pytest.raises(Invalid) as refused:
-        RULES.tidy(with_(("schema_version",), version), GROUND)
+        RULES.tidy(with_(("schema_version",), version), CONTEXT)
     assert str(version) in refused.value.message
     assert "schema_version" in refused.value.message
     assert "1.0" in (refused.value.hint or "")
@@ -140,7 +140,7 @@ def test_a_local_offset_is_written_in_utc() -> None:
 
 def test_a_time_without_a_zone_is_local_time() -> None:
     """As the text's own program writes it: no zone, and microseconds."""
-    there = GROUND._replace(offset=lambda _: timedelta(hours=-6))
+    there = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
     made = tidied(with_(("updated",), "2025-12-27T05:45:00.250999"), there)
     assert made.document["updated"] == "2025-12-27T11:45:00.250Z"
     (note,) = made.notes
@@ -149,7 +149,7 @@ def test_a_time_without_a_zone_is_local_time() -> None:
 
 def test_the_zone_that_counts_is_that_of_the_moment() -> None:
     summer = parse_time("2026-03-29T01:00:00Z")
-    there = GROUND._replace(offset=lambda ms: timedelta(hours=2 if ms >= summer else 1))
+    there = CONTEXT._replace(offset=lambda ms: timedelta(hours=2 if ms >= summer else 1))
     document = with_(("updated",), "2026-03-29T03:30:00")
     assert tidied(document, there).document["updated"] == "2026-03-29T01:30:00Z"
 
@@ -193,7 +193,7 @@ def test_strings_where_objects_belong() -> None:
     assert at(made.document, ("agents", 0, "task")) == "Implement it"
     assert ("completed_work", 0) in noted(made)
     assert ("decisions_made", 0) in noted(made)
-    state = state_of(made.document, RULES, GROUND)
+    state = state_of(made.document, RULES, CONTEXT)
     assert [task.text for task in view.session(state, state.updated_at).tasks] == ["Design", "Add unit tests"]
 
 
@@ -312,12 +312,12 @@ def test_what_nobody_knows_is_kept_where_it_stood() -> None:
 @pytest.mark.parametrize("value", [None, [], "text", 1, [PLAIN]])
 def test_what_is_no_object_is_refused(value: Json) -> None:
     with pytest.raises(Invalid):
-        RULES.tidy(value, GROUND)
+        RULES.tidy(value, CONTEXT)
 
 
 def test_who_names_neither_session_nor_goal_is_refused() -> None:
     with pytest.raises(Invalid, match="neither"):
-        RULES.tidy(without(("session_id",), ("goal",)), GROUND)
+        RULES.tidy(without(("session_id",), ("goal",)), CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_who_names_neither_session_nor_goal_is_refused() -> None:
 )
 def test_what_cannot_be_read_is_refused_with_its_place(place: Place, value: Json, path: str) -> None:
     with pytest.raises(Invalid) as refused:
-        RULES.tidy(with_(place, value), GROUND)
+        RULES.tidy(with_(place, value), CONTEXT)
     assert refused.value.message.startswith(path + " ")
     assert refused.value.hint
 
@@ -365,11 +365,11 @@ def test_whatever_comes_is_put_right_or_refused(document: Document, data: st.Dat
             assert isinstance(last, int)
             inner[last] = data.draw(_ODD)
     try:
-        made = RULES.tidy(broken, GROUND)
+        made = RULES.tidy(broken, CONTEXT)
     except Invalid:
         return
     assert [problem for problem in RULES.problems(made.document, "orchestrator") if problem.severity == "error"] == []
-    state = state_of(made.document, RULES, GROUND)
+    state = state_of(made.document, RULES, CONTEXT)
     assert state.clashes == []
     assert state.not_applied == 0
     shown = RULES.render(state)

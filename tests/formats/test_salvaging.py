@@ -14,7 +14,7 @@ from holdfast.core.events import SessionEdited, SessionStarted, TaskAdded
 from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE, format_time
 from holdfast.formats.base import TimedEvent
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded
 from holdfast.formats.document_paths import written
 from holdfast.formats.recovery.identify import complete, identify
@@ -48,10 +48,10 @@ HAND_MADE: dict[str, Any] = {
 
 def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
-    heard = beginning(read_document(value, GROUND), value, GROUND)
+    heard = beginning(read_document(value, CONTEXT), value, CONTEXT)
     assert isinstance(heard[0].data, SessionStarted)
     assert [event.at for event in heard] == sorted(event.at for event in heard)
-    assert all(event.at <= GROUND.now for event in heard)
+    assert all(event.at <= CONTEXT.now for event in heard)
     state = folded(heard, "s")
     assert state.clashes == []
     assert state.not_applied == 0
@@ -63,7 +63,7 @@ def plan(state: State) -> dict[str, str]:
 
 
 def mapping(value: Any) -> dict[str, str]:
-    return {written(note.place): note.message for note in read_document(value, GROUND).notes}
+    return {written(note.place): note.message for note in read_document(value, CONTEXT).notes}
 
 
 def test_everything_that_is_usual_is_recognised() -> None:
@@ -96,7 +96,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
         "2025-01-02T10:00:00.000Z",
     )
     assert [change.path for change in shown.files] == ["src/b.py"]
-    assert read_document(HAND_MADE, GROUND).alias == "tuesday"
+    assert read_document(HAND_MADE, CONTEXT).alias == "tuesday"
 
 
 def test_the_whole_document_is_kept_under_extra() -> None:
@@ -191,7 +191,7 @@ def test_progress_is_understood(said: Any, progress: float) -> None:
 
 @pytest.mark.parametrize("key", ["", "[", "—", " "])
 def test_key_without_a_word_is_no_reason_to_refuse_the_file(key: str) -> None:
-    found = read_document({"done": {key: ["b"], "done": {"x": "done"}}}, GROUND)
+    found = read_document({"done": {key: ["b"], "done": {"x": "done"}}}, CONTEXT)
 
     assert [task.text for task in found.tasks if task.status == "done"][:1] == ["b"]
 
@@ -232,8 +232,8 @@ NOT_GOALS = [
 def test_goal_is_never_a_number_a_path_a_date_or_none(key: str) -> None:
     for value in NOT_GOALS:
         document: dict[str, Any] = {key: value, "next_steps": ["Measure it"]}
-        assert read_document(document, GROUND).goal is None, value
-        assert read_document({**document, "sprint": "Faster checkout"}, GROUND).goal == "Faster checkout", value
+        assert read_document(document, CONTEXT).goal is None, value
+        assert read_document({**document, "sprint": "Faster checkout"}, CONTEXT).goal == "Faster checkout", value
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_commit_is_read_from_its_many_names(document: Any, commit: str | None) -
     ],
 )
 def test_branch_is_the_sessions_own(document: Any, branch: str | None) -> None:
-    assert read_document({"goal": "x", **document}, GROUND).branch == branch
+    assert read_document({"goal": "x", **document}, CONTEXT).branch == branch
 
 
 OLD: dict[str, Any] = {
@@ -377,7 +377,7 @@ OLD: dict[str, Any] = {
 )  # fmt: skip
 def test_old_entries_say_nothing_about_the_session(holder: Any) -> None:
     document: dict[str, Any] = {"goal": "New goal", "last_updated": "2025-05-01T10:00:00Z"}
-    found, plain = read_document({**document, **holder}, GROUND), read_document(document, GROUND)
+    found, plain = read_document({**document, **holder}, CONTEXT), read_document(document, CONTEXT)
     assert found == plain
 
 
@@ -388,7 +388,7 @@ def test_no_idle_time_is_invented(updated: str | None) -> None:
     """The gap between two saves is one sitting, or unknown; after the last save nobody worked."""
     value = {"goal": "x", "started_at": "2025-05-01T08:00:00Z", "last_updated": updated}
     state = state_of({key: part for key, part in value.items() if part is not None})
-    time = view.session(state, now=GROUND.now).time
+    time = view.session(state, now=CONTEXT.now).time
     assert [pause.kind for pause in time.pauses if pause.kind == "idle"] == []
     if updated == "2025-05-01T10:00:00Z":
         assert time.working_ms == 2 * HOUR
@@ -414,18 +414,18 @@ FIRST: dict[str, Any] = {
 
 
 def after(first: Any, *later: Any) -> State:
-    heard = beginning(read_document(first, GROUND), first, GROUND)
+    heard = beginning(read_document(first, CONTEXT), first, CONTEXT)
     for version in later:
-        heard += additions(version, folded(heard, "s"), GROUND)
+        heard += additions(version, folded(heard, "s"), CONTEXT)
     state = folded(heard, "s")
     assert (state.clashes, state.not_applied) == ([], 0)
     return state
 
 
 def test_the_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
-    state = folded(beginning(read_document(FIRST, GROUND), FIRST, GROUND), "s")
-    assert additions(FIRST, state, GROUND) == []
-    assert additions(dict(reversed(FIRST.items())), state, GROUND) == []
+    state = folded(beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT), "s")
+    assert additions(FIRST, state, CONTEXT) == []
+    assert additions(dict(reversed(FIRST.items())), state, CONTEXT) == []
 
 
 def test_a_later_version_adds_tasks_and_completes_others() -> None:
@@ -444,14 +444,14 @@ def test_a_later_version_adds_tasks_and_completes_others() -> None:
     assert state.project is not None
     assert (state.project.git_branch, state.project.git_commit) == ("shelf", "4be19f2")
     assert state.extra[EXTRA] == later
-    assert not [pause for pause in view.session(state, now=GROUND.now).time.pauses if pause.kind == "idle"]
+    assert not [pause for pause in view.session(state, now=CONTEXT.now).time.pauses if pause.kind == "idle"]
 
 
 def test_a_later_version_changes_only_what_the_file_changed() -> None:
     """What was edited here since, and stands in the file as before, stays edited."""
-    heard = beginning(read_document(FIRST, GROUND), FIRST, GROUND)
+    heard = beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT)
     edited = folded([*heard, TimedEvent(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
-    added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, GROUND)
+    added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, CONTEXT)
     assert not any(isinstance(event.data, SessionEdited) for event in added)
     assert [event.data.text for event in added if isinstance(event.data, TaskAdded)] == ["Hang"]
 
@@ -483,7 +483,7 @@ def test_anything_is_a_possible_story_and_kept_whole(value: dict[str, Any]) -> N
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
 def test_any_later_version_adds_once(first: dict[str, Any], later: dict[str, Any]) -> None:
     state = after(first, {**first, **later})
-    assert additions({**first, **later}, state, GROUND) == []
+    assert additions({**first, **later}, state, CONTEXT) == []
 
 
 # ── what a recovered document was ────────────────────────────────────────────────────────────────────────
@@ -498,7 +498,7 @@ def test_a_cut_document_is_recognised_and_completed(name: str) -> None:
         what = identify(found.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]
-        tidy = complete(found.value, what, GROUND, cut=True)
+        tidy = complete(found.value, what, CONTEXT, cut=True)
         assert isinstance(tidy, tuple), (part, tidy)
         assert not any(problem.severity == "error" for problem in what.rules.problems(tidy.document, what.kind))
 
@@ -538,9 +538,9 @@ def test_facts_of_the_last_session_are_not_this_sessions(key: str) -> None:
         "branch": "old",
         "next_steps": ["Write docs"],
     }
-    found = read_document({"project": "shop", key: earlier}, GROUND)
+    found = read_document({"project": "shop", key: earlier}, CONTEXT)
     assert (found.goal, found.summary, found.branch) == ("Work on shop", None, None)
-    assert found.began == GROUND.now
+    assert found.began == CONTEXT.now
     assert [(task.text, task.status) for task in found.tasks] == [("Write docs", "to do")]
 
 
@@ -554,16 +554,18 @@ def test_flat_facts_of_the_last_session_are_not_this_sessions(prefix: str) -> No
         f"{prefix}status": "completed",
         f"{prefix}goal": "Build a compiler",
     }
-    found = read_document(value, GROUND)
+    found = read_document(value, CONTEXT)
     assert (found.goal, found.summary, found.branch, found.status) == ("Port the importer", None, None, None)
-    assert found.began == found.updated == GROUND.now
+    assert found.began == found.updated == CONTEXT.now
     assert "Wrote the parser" in [note.text for note in found.remarks]
-    assert read_document({f"{prefix}goal": "Build a compiler"}, GROUND).goal == "Build a compiler"
+    assert read_document({f"{prefix}goal": "Build a compiler"}, CONTEXT).goal == "Build a compiler"
 
 
 def test_last_save_of_the_session_is_its_own() -> None:
     assert (
-        format_time(read_document({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
+        format_time(read_document({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, CONTEXT).updated)[
+            :10
+        ]
         == "2024-12-01"
     )
 
@@ -575,23 +577,23 @@ def test_task_at_hand_is_the_goal_by_its_id_and_by_its_words(key: str) -> None:
         {"id": "T2", "title": "Write the guide"},
     ]
     for name in ("T1", "Write the parser"):
-        found = read_document({key: name, "tasks": listed}, GROUND)
+        found = read_document({key: name, "tasks": listed}, CONTEXT)
         assert found.goal == "Write the parser"
         assert [task.text for task in found.tasks] == ["Write the parser", "Write the guide"]
-    assert read_document({key: "T7", "tasks": listed}, GROUND).goal == "T7"
-    alone = read_document({key: "impl-core-commands"}, GROUND)
+    assert read_document({key: "T7", "tasks": listed}, CONTEXT).goal == "T7"
+    alone = read_document({key: "impl-core-commands"}, CONTEXT)
     assert (alone.goal, alone.tasks) == ("impl-core-commands", [])
 
 
 @pytest.mark.parametrize("key", ["task_progress", "progress", "overallProgress"])
 def test_progress_is_read_from_an_object_that_tells_it(key: str) -> None:
     assert (
-        read_document({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, GROUND).progress == 0.66
+        read_document({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, CONTEXT).progress == 0.66
     )
 
 
 def test_progress_of_one_phase_is_not_the_sessions() -> None:
-    assert read_document({"goal": "x y", "phase_2_progress": {"percentage": 66}}, GROUND).progress is None
+    assert read_document({"goal": "x y", "phase_2_progress": {"percentage": 66}}, CONTEXT).progress is None
 
 
 @pytest.mark.parametrize(
@@ -770,7 +772,7 @@ SHAPES: dict[str, tuple[Any, str | None, dict[str, str]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_goal_and_work_are_read_from_the_shapes_people_use(shape: str) -> None:
     value, goal, work = SHAPES[shape]
-    found = read_document(value, GROUND)
+    found = read_document(value, CONTEXT)
     assert found.goal == goal
     assert {task.text: task.status for task in found.tasks} == work
 
@@ -786,7 +788,7 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
             "risk_level": "medium",
             "last_updated_utc": "2024-12-30T18:14:49Z",
         },
-        GROUND,
+        CONTEXT,
     )
     assert [(file.path, file.action) for file in found.files] == [
         ("a.py", "modified"), ("c.py", "modified"), ("b.py", "created"),
@@ -815,7 +817,7 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
 def test_working_time_is_what_the_file_says_it_was(value: dict[str, Any], minutes: int) -> None:
     times = {"started_at": "2025-05-01T22:00:00Z", "last_updated": "2025-05-02T06:00:00Z"}
     state = state_of({"goal": "x y", **times, **value})
-    time = view.session(state, now=GROUND.now).time
+    time = view.session(state, now=CONTEXT.now).time
     assert time.working_ms == minutes * MINUTE
     assert [pause.kind for pause in time.pauses if pause.kind == "idle"] == []
 
@@ -834,8 +836,8 @@ def test_working_time_is_what_the_file_says_it_was(value: dict[str, Any], minute
 )  # fmt: skip
 def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dict[str, str]) -> None:
     state = state_of({"goal": "x y", **value})
-    assert {commit.sha: commit.subject for commit in view.session(state, now=GROUND.now).commits} == commits
-    assert additions({"goal": "x y", **value}, state, GROUND) == []
+    assert {commit.sha: commit.subject for commit in view.session(state, now=CONTEXT.now).commits} == commits
+    assert additions({"goal": "x y", **value}, state, CONTEXT) == []
 
 
 @pytest.mark.parametrize(
@@ -848,23 +850,23 @@ def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dic
     ],
 )  # fmt: skip
 def test_date_is_read_as_people_write_it_where_it_is_one(written: str, day: str | None) -> None:
-    began = read_document({"goal": "x y", "session_date": written}, GROUND).began
-    assert (format_time(began)[:10] if began != GROUND.now else None) == day
-    assert read_document({"goal": written}, GROUND).goal is None or day is None or "(" in written
+    began = read_document({"goal": "x y", "session_date": written}, CONTEXT).began
+    assert (format_time(began)[:10] if began != CONTEXT.now else None) == day
+    assert read_document({"goal": written}, CONTEXT).goal is None or day is None or "(" in written
 
 
 def test_error_is_told_by_its_message() -> None:
     found = read_document(
-        {"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, GROUND
+        {"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, CONTEXT
     )
     assert [error.message for error in found.errors] == ["3 files unreadable", "No disk"]
 
 
 def test_later_version_without_times_makes_no_pause() -> None:
     heard = beginning(
-        read_document({"goal": "x y", "next": ["a b"]}, GROUND), {"goal": "x y", "next": ["a b"]}, GROUND
+        read_document({"goal": "x y", "next": ["a b"]}, CONTEXT), {"goal": "x y", "next": ["a b"]}, CONTEXT
     )
-    soon = GROUND._replace(now=GROUND.now + MINUTE)
+    soon = CONTEXT._replace(now=CONTEXT.now + MINUTE)
     state = folded([*heard, *additions({"goal": "x y", "done": ["a b"]}, folded(heard, "s"), soon)], "s")
     assert view.session(state, now=soon.now).time.pauses == []
 
@@ -878,5 +880,5 @@ def test_later_version_without_times_makes_no_pause() -> None:
     ],
 )  # fmt: skip
 def test_sign_of_an_entry_says_where_it_stands(said: str, status: str) -> None:
-    found = read_document({"goal": "x y", "todo": [said, "Sand"]}, GROUND)
+    found = read_document({"goal": "x y", "todo": [said, "Sand"]}, CONTEXT)
     assert {task.text.removesuffix(" ✅"): task.status for task in found.tasks} == {"Cut": status, "Sand": "to do"}

@@ -32,7 +32,7 @@ from holdfast.core.state import State
 from holdfast.core.times import parse_time
 from holdfast.formats import registry
 from holdfast.formats.base import Document
-from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.remainder import remainder, restored
@@ -48,7 +48,7 @@ class TestTimer(FormatConformance):
     documents = documents()
     edits = edits()
     examples = tuple(
-        (name, TIMER.tidy(document, GROUND).document)
+        (name, TIMER.tidy(document, CONTEXT).document)
         for name, document in [("typical", TYPICAL), ("complex", COMPLEX), ("timeout", TIMEOUT), ("initial", INITIAL)]
     )
 
@@ -70,7 +70,7 @@ def warnings(document: Json) -> list[str]:
 
 
 def imported(document: Document) -> State:
-    return state_of(TIMER.tidy(document, GROUND).document, TIMER, GROUND)
+    return state_of(TIMER.tidy(document, CONTEXT).document, TIMER, CONTEXT)
 
 
 # ── The text's own examples ──────────────────────────────────────────────────────────────────────────────
@@ -273,7 +273,7 @@ def test_it_is_recognised_by_its_own_names() -> None:
 @given(documents())
 def test_an_imported_session_has_worked_as_long_as_its_document_says(document: Document) -> None:
     """Working, paused and elapsed time, the pauses and their kinds, to the millisecond."""
-    state = state_of(document, TIMER, GROUND)
+    state = state_of(document, TIMER, CONTEXT)
     work = view.worktime(state, state.updated_at)
     assert work.working == document["actualWorkingMs"]
     assert work.paused == document["totalPausedMs"]
@@ -306,7 +306,7 @@ def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) ->
     state = fold(history.events)
     shown = TIMER.render(state)
     assert [problem for problem in TIMER.problems(shown, "timer") if problem.severity == "error"] == []
-    assert TIMER.changes(shown, shown, state, GROUND) == []
+    assert TIMER.changes(shown, shown, state, CONTEXT) == []
 
 
 @given(histories(hostile=False))
@@ -424,9 +424,9 @@ def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], D
     """The events of a change, and the file shown once they are taken in."""
     later = {**document, **more}
     state = imported(document)
-    heard = TIMER.changes(document, later, state, GROUND)
-    counted = TIMER.counted(document, later, state, GROUND)
-    then = folded([*TIMER.changes(None, document, None, GROUND), *heard, *counted], state.session)
+    heard = TIMER.changes(document, later, state, CONTEXT)
+    counted = TIMER.counted(document, later, state, CONTEXT)
+    then = folded([*TIMER.changes(None, document, None, CONTEXT), *heard, *counted], state.session)
     assert then.clashes == []
     return [(event.at - BEGAN, event.data) for event in heard], TIMER.render(then)
 
@@ -538,7 +538,7 @@ def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -
     before = TIMER.render(state)
     pauses = json.loads(json.dumps(before["pauses"]))
     pauses[0]["endTime"] = "2026-11-15T12:11:30Z"
-    heard = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, GROUND)
+    heard = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, CONTEXT)
     assert [event.data for event in heard] == [MessageExchanged()]
 
 
@@ -549,26 +549,26 @@ def test_what_cannot_have_happened_is_refused() -> None:
         (("pauses", 0, "endTime"), "2025-11-04T10:14:00Z"),
     ):
         with pytest.raises(Refused):
-            TIMER.changes(SOUND, changed(place, value), state, GROUND)
+            TIMER.changes(SOUND, changed(place, value), state, CONTEXT)
     device = started()
     device.record(SessionCompleted())
     shown = TIMER.render(device.state())
     with pytest.raises(Refused, match="completed"):
-        TIMER.changes(shown, {**shown, "status": "IN_PROGRESS"}, device.state(), GROUND)
+        TIMER.changes(shown, {**shown, "status": "IN_PROGRESS"}, device.state(), CONTEXT)
 
 
 @given(edits())
 def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tuple[Document, Document]) -> None:
     """Running or stopped alike; every pause of theirs is one here, and all that is none of them is work."""
     before, later = pair
-    state = state_of(before, TIMER, GROUND)
-    heard = [*TIMER.changes(before, later, state, GROUND), *TIMER.counted(before, later, state, GROUND)]
-    then = folded([*TIMER.changes(None, before, None, GROUND), *heard], state.session)
+    state = state_of(before, TIMER, CONTEXT)
+    heard = [*TIMER.changes(before, later, state, CONTEXT), *TIMER.counted(before, later, state, CONTEXT)]
+    then = folded([*TIMER.changes(None, before, None, CONTEXT), *heard], state.session)
     shown = TIMER.render(then)
     assert shown["status"] == later["status"]
     work = view.worktime(then, then.updated_at)
     message = parse_time(str(later["lastMessageTime"]))
-    if then.updated_at == GROUND.now:  # when the file was changed: nothing in it says when it went on
+    if then.updated_at == CONTEXT.now:  # when the file was changed: nothing in it says when it went on
         assert (before["status"], later["status"]) == ("PAUSED", "IN_PROGRESS")
         assert message == parse_time(str(before["lastMessageTime"]))
         return
@@ -604,8 +604,8 @@ def test_places_mean_canonical_fields() -> None:
 @given(usual_documents())
 def test_a_message_later_leaves_what_was_kept_valid(document: Document) -> None:
     """What a document says beyond the model comes back after a change too, and the whole is still valid."""
-    heard = TIMER.changes(None, document, None, GROUND)
-    state = state_of(document, TIMER, GROUND)
+    heard = TIMER.changes(None, document, None, CONTEXT)
+    state = state_of(document, TIMER, CONTEXT)
     kept = remainder(TIMER.render(state), document, TIMER.identities)
     more = folded([*heard, heard[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
     shown = restored(TIMER.render(more), kept, TIMER.identities)

@@ -12,7 +12,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats import registry
 from holdfast.formats.base import Document
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.entries import same
 from tests.formats.timer_documents import documents
 from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
@@ -23,9 +23,9 @@ MINUTE = 60_000
 
 def tidied(document: Json) -> tuple[Document, list[tuple[str, str]]]:
     """The document put right, and the notes; what comes out is valid, and tidy."""
-    made, notes = TIMER.tidy(document, GROUND)
+    made, notes = TIMER.tidy(document, CONTEXT)
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
-    assert same(TIMER.tidy(made, GROUND).document, made)
+    assert same(TIMER.tidy(made, CONTEXT).document, made)
     return made, [(".".join(map(str, note.place)), note.message) for note in notes]
 
 
@@ -93,8 +93,8 @@ def test_other_names_are_understood_and_keep_their_place(name: str, other: str, 
 
 
 def test_times_without_a_zone_are_local_and_said_to_be() -> None:
-    ground = GROUND._replace(offset=lambda _: timedelta(hours=-6))
-    made, notes = TIMER.tidy({**INITIAL, "startTime": "2025-11-04T04:00:00"}, ground)
+    context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
+    made, notes = TIMER.tidy({**INITIAL, "startTime": "2025-11-04T04:00:00"}, context)
     assert made["startTime"] == "2025-11-04T10:00:00Z"
     assert notes == [(("startTime",), "a time without a zone is taken as local time")]
 
@@ -273,7 +273,7 @@ def test_a_pause_that_says_when_it_ended_and_how_long_it_was_says_when_it_began(
 )
 def test_what_cannot_be_put_right_is_refused_by_name(document: Json, named: str) -> None:
     with pytest.raises(Invalid, match=named):
-        TIMER.tidy(document, GROUND)
+        TIMER.tidy(document, CONTEXT)
 
 
 _ODD: st.SearchStrategy[Json] = st.recursive(
@@ -299,9 +299,9 @@ def test_whatever_is_spoiled_is_put_right_or_refused(document: Document, data: s
         else:
             document[key] = data.draw(_ODD)
     try:
-        made = TIMER.tidy(document, GROUND).document
+        made = TIMER.tidy(document, CONTEXT).document
     except Invalid:
         return
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
-    heard = TIMER.changes(None, made, None, GROUND)
+    heard = TIMER.changes(None, made, None, CONTEXT)
     assert [event.at for event in heard] == sorted(event.at for event in heard)

@@ -14,7 +14,7 @@ from holdfast.formats import registry
 from holdfast.formats.base import Document, ImportContext, is_newer
 
 NOW = parse_time("2026-11-15T12:00:00Z")
-GROUND = ImportContext(ProjectFacts(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
+CONTEXT = ImportContext(ProjectFacts(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
 PLACES = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
 
 
@@ -33,14 +33,14 @@ def document(name: str, version: Json) -> Document:
 @pytest.mark.parametrize("name", PLACES)
 def test_a_newer_version_is_refused_by_name(name: str, version: Json) -> None:
     with pytest.raises(Invalid, match=str(version).removeprefix("v").replace(".", r"\.")):
-        registry.named(name).tidy(document(name, version), GROUND)
+        registry.named(name).tidy(document(name, version), CONTEXT)
 
 
 @pytest.mark.parametrize("version", ["0.9", "0.9.0"])
 @pytest.mark.parametrize("name", PLACES)
 def test_an_older_version_is_put_right_with_a_note(name: str, version: Json) -> None:
     rules = registry.named(name)
-    made, notes = rules.tidy(document(name, version), GROUND)
+    made, notes = rules.tidy(document(name, version), CONTEXT)
     inner = made["state"] if name == "contract" else made
     assert isinstance(inner, dict)
     assert inner[PLACES[name]] == rules.version
@@ -50,7 +50,7 @@ def test_an_older_version_is_put_right_with_a_note(name: str, version: Json) -> 
 @pytest.mark.parametrize("version", ["1.1.0", "1.0.1", "2.0.0", "0.9.0"])
 def test_any_other_version_is_an_error_to_validate(version: str) -> None:
     rules = registry.named("craft")
-    made = {**rules.tidy(document("craft", "1.0.0"), GROUND).document, "schema_version": version}
+    made = {**rules.tidy(document("craft", "1.0.0"), CONTEXT).document, "schema_version": version}
     (found,) = rules.problems(made, "craft")
     assert (found.place, found.severity) == (("schema_version",), "error")
 

@@ -1,4 +1,4 @@
-"""The archives of the orchestrator format in a project, beside what the store knows of them."""
+"""Finds archives of the orchestrator format in a project that the store does not know."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 FOLDER: Final = (".claude", "orchestrator-history")
-_MOST: Final = 1_000  # a person reads no more
-_LARGE: Final = 4 << 20  # bytes
+_MAX_LISTED: Final = 1_000  # nobody reads more
+_MAX_SIZE: Final = 4 << 20  # bytes
 
 
 class Archives(NamedTuple):
-    # Paths within the work tree, and why each cannot be read.
+    # Paths within the work tree, with the reason.
     unreadable: list[tuple[str, str]]
-    # How many can be read, and are not in the store.
+    # How many readable ones are not in the store.
     unknown: int
 
 
 def archives(ws: Workspace) -> Archives:
-    """What of the archives a history of the store does not show. Those that go by a known id are not opened."""
+    """The archives missing from the store's history. Those with a known id are not opened."""
     folder = os.path.join(ws.place.root, *FOLDER)
-    found = Archives([], 0)
+    result = Archives([], 0)
     if not os.path.isdir(folder) or any(os.path.islink(path) for path in (folder, os.path.dirname(folder))):
-        return found
+        return result
     from holdfast.formats.discover import reason
 
-    store, unknown = ws.existing_store(), 0
-    for name in sorted(os.listdir(folder))[:_MOST]:
+    store, unknown_count = ws.existing_store(), 0
+    for name in sorted(os.listdir(folder))[:_MAX_LISTED]:
         path = os.path.join(folder, name)
         if not name.endswith(".json") or name.startswith(".") or os.path.islink(path) or not os.path.isfile(path):
             continue
@@ -39,10 +39,10 @@ def archives(ws: Workspace) -> Archives:
             continue
         error = _problem(ws, path)
         if error is None:
-            unknown += 1
+            unknown_count += 1
         else:
-            found.unreadable.append(("/".join((*FOLDER, name)), reason(error, path)))
-    return found._replace(unknown=unknown)
+            result.unreadable.append(("/".join((*FOLDER, name)), reason(error, path)))
+    return result._replace(unknown=unknown_count)
 
 
 def _problem(ws: Workspace, path: str) -> HoldfastError | None:
@@ -53,9 +53,9 @@ def _problem(ws: Workspace, path: str) -> HoldfastError | None:
     from holdfast.machine.files import read_limited
 
     try:
-        if os.path.getsize(path) > _LARGE:
+        if os.path.getsize(path) > _MAX_SIZE:
             return Invalid("it is larger than an archive is")
-        value = read(read_limited(path, _LARGE, what="an archive"), path).value
+        value = read(read_limited(path, _MAX_SIZE, what="an archive"), path).value
         registry.named("orchestrator").tidy(value, import_context(ws))
     except HoldfastError as error:
         return error

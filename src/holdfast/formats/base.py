@@ -1,14 +1,13 @@
-"""What a format is: the contract every one of the four keeps.
+"""The interface of a format, which all four implement.
 
 A format reads documents that other programs wrote and writes documents they can read. Everything it does is pure:
-documents are plain data (what JSON or YAML reads as, key order kept), files are the business of `layout`, `mirror`
-and the keeper.
+documents are plain data (what JSON or YAML reads as, key order kept); files are the mirror's and the use cases' part.
 
-Two functions carry the meaning. `render` shows a state as a document, as of the state's last event. `changes` says
-which events lead from one document to another; from no document at all, that is an import. What a rendering cannot
-show (unknown fields, the spelling of a time, the order of keys) is no business of either: `remainder` keeps it.
+Two functions carry the meaning. `render` shows a state as a document, as of the state's last event. `changes` returns
+the events that lead from one document to another; from no document at all, that is an import. What a rendering cannot
+show (unknown fields, the spelling of a time, the order of keys) is kept by `remainder`.
 
-Whatever implements this passes `holdfast.formats.conformance`.
+Every implementation passes `holdfast.formats.conformance`.
 """
 
 from __future__ import annotations
@@ -39,41 +38,41 @@ class Problem(NamedTuple):
 
 
 class FormatNote(NamedTuple):
-    """An assumption made or a loss accepted, and where."""
+    """An assumption or a loss, and where."""
 
     place: Place
     message: str
 
 
 class TidyDocument(NamedTuple):
-    """A document as the specification wants it, and what had to be assumed to get there."""
+    """A document as the specification requires it, with notes on what was assumed."""
 
     document: Document
     notes: list[FormatNote]
 
 
 class TimedEvent(NamedTuple):
-    """Something a document tells: when it happened, and what."""
+    """An event and its time."""
 
     at: int
     data: EventData
 
 
 class ImportContext(NamedTuple):
-    """What a document leaves open: where it is read, by whose clock, and in which project."""
+    """What a document does not say: the project, the device, the clock and the zone of the import."""
 
     project: ProjectFacts
     device: str
     now: int
-    # The local zone's offset from UTC at a moment: for times that name no zone.
+    # The local zone's offset from UTC at a time, for times without a zone.
     offset: Callable[[int], timedelta]
-    # Thresholds of work time that a session begun here would have.
+    # Thresholds of work time for a session that starts here.
     timer: TimerRules = TimerRules()
-    # Settings of the format: for contract, the name under which other models are mirrored.
+    # Settings of the format: for contract, the names of other models.
     models: Mapping[str, str] = {}
-    # Tasks of the session that a document is a version of, which it may name without listing them; None without one.
+    # Tasks of the session that the document belongs to, which it may name without listing; None without a session.
     tasks: Collection[str] | None = None
-    # When somebody changed the mirrored file that a document is in; None where it is in no such file.
+    # When the mirrored file was changed; None if the document is not from one.
     edited: int | None = None
 
 
@@ -84,49 +83,48 @@ class Format(ABC):
     """One of the four published layouts."""
 
     name: ClassVar[str]
-    # What it calls itself, and the version Holdfast writes.
+    # Its own title, and the version that Holdfast writes.
     title: ClassVar[str]
     version: ClassVar[str]
-    # Its kinds of file, as the schemas are named: one, except for contract.
+    # Its kinds of file, named like the schemas: one, except for contract.
     kinds: ClassVar[tuple[str, ...]]
-    # Lists whose entries have an identity of their own: the place of the list (`*` for any position or key), and
-    # the keys that identify an entry; no keys, when the entry is its own identity.
+    # Lists whose entries have an identity: the place of the list (`*` for any position or key), and the keys that
+    # identify an entry; no keys if the whole entry is its identity.
     identities: ClassVar[Mapping[Place, tuple[str, ...]]]
-    # Places that follow from the others: written by Holdfast, never taken from a file as a change.
+    # Places derived from others: written by Holdfast, never imported as a change.
     derived: ClassVar[frozenset[Place]]
-    # Derived places that say where the project is on this device: they tell no version from another.
+    # Derived places with the project's path on this device: they do not distinguish versions.
     located: ClassVar[frozenset[Place]] = frozenset()
-    # Times that both sides may move, and of which the later is true.
+    # Times that both sides may change; the later one wins.
     latest: ClassVar[frozenset[Place]] = frozenset()
-    # Places whose author is told when they differ from what follows from the others.
+    # Derived places whose editor is notified when they differ from the derived value.
     checked: ClassVar[frozenset[Place]] = frozenset()
-    # The key under which a document says when it was last written, if there is one: what is older than the version
-    # that it was made from is no edit.
+    # The key for the time a document was last written, if any: a document older than its base version is not an edit.
     written_at: ClassVar[str | None] = None
-    # Places whose kept spelling holds only while nothing has happened since, such as the device that acted last.
+    # Places whose kept spelling holds only until the next event, such as the device that acted last.
     passing: ClassVar[frozenset[Place]] = frozenset()
-    # Where what other formats say may ride along (`convert --carry`): the place of an object that may hold more.
+    # Where `convert --carry` keeps what other formats say: the place of an object that may have extra keys.
     carries_at: ClassVar[Place] = ("x-holdfast",)
 
     @abstractmethod
     def detects(self, value: Json) -> str | None:
-        """The kind of file this is, by its shape alone; None when it is not one of this format."""
+        """The kind of file, by its shape alone; None when it is not of this format."""
 
     @abstractmethod
     def problems(self, value: Json, kind: str) -> list[Problem]:
-        """Everything about a file of this kind that the specification does not allow. Strict."""
+        """Everything the specification does not allow in a file of this kind. Strict."""
 
     def broken(self, value: Json, kind: str) -> list[Problem]:
-        """The problems without those of mere spelling: what import has to put right, or cannot cope with."""
+        """The problems except those of mere spelling: what an import must repair or refuse."""
         return self.problems(value, kind)
 
     @abstractmethod
     def is_sound(self, raw: bytes, kind: str) -> bool:
-        """A quick look at JSON text: True only when `problems` would find nothing. May say False at any time."""
+        """A quick check of JSON text: True only if `problems` would find nothing. May return False at any time."""
 
     @abstractmethod
     def tidy(self, value: Json, context: ImportContext) -> TidyDocument:
-        """The document with the deviations that are met in the wild put right. Raises `Invalid` when it cannot be."""
+        """The document with known deviations repaired. Raises `Invalid` when that is impossible."""
 
     @abstractmethod
     def alias(self, document: Document) -> str:
@@ -138,8 +136,8 @@ class Format(ABC):
     ) -> list[TimedEvent]:
         """The events that lead from one (tidy) document to another, oldest first.
 
-        Without `before`, everything the document tells, `SessionStarted` first. With it, `state` is the session's
-        present state, `before` its rendering. What only derived fields say is no change.
+        Without `before`, all of the document, `SessionStarted` first. With it, `state` is the session's present state
+        and `before` its rendering. Differences in derived fields alone are no change.
         """
 
     def counted(
@@ -149,7 +147,7 @@ class Format(ABC):
         state: State,  # noqa: ARG002
         context: ImportContext,  # noqa: ARG002
     ) -> list[TimedEvent]:
-        """The working time that whoever made `after` from `before` counted, where the format keeps time."""
+        """The working time counted by the program that made `after` from `before`, if the format keeps time."""
         return []
 
     @abstractmethod
@@ -157,31 +155,31 @@ class Format(ABC):
         """The state as a document, as of its last event."""
 
     def with_sync(self, document: Document, travel: SyncFacts) -> Document:  # noqa: ARG002
-        """A rendering that says how the session travels, where the format has words for that."""
+        """A rendering with the session's sync status, if the format has fields for it."""
         return document
 
     def with_path(self, document: Document, path: str) -> Document:  # noqa: ARG002
-        """A rendering that says where the project is on this device, where the format has words for that."""
+        """A rendering with the project's path on this device, if the format has a field for it."""
         return document
 
     @abstractmethod
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
-        """The canonical field (`goal`, `agents.ID.status`) a place means, and the value in canonical words."""
+        """The canonical field (`goal`, `agents.ID.status`) for a place, and the canonical value."""
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────
 
     def files(self, document: Document) -> list[tuple[str, Json]]:
-        """The files a document consists of, each with its kind: one, except for contract."""
+        """The files of a document, each with its kind: one, except for contract."""
         return [(self.kinds[0], document)]
 
     def single_file(self, document: Document) -> Document:
-        """What of a document one file can hold: all of it, except for contract."""
+        """The part of a document that one file can hold: all of it, except for contract."""
         return document
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, document: Document) -> bytes:
-        """The document as a file, JSON unless the format says otherwise."""
+        """The document as a file: JSON by default."""
         from holdfast.formats.text.json import written
 
         return written(document)
@@ -191,14 +189,14 @@ class Format(ABC):
 
 
 def version_parts(version: Json) -> tuple[int, ...] | None:
-    """A version as three numbers, 0 for those it leaves out; None when it is no version."""
+    """A version as three numbers, 0 for missing ones; None when it is not a version."""
     if isinstance(version, bool) or not isinstance(version, (str, int, float)):
         return None
-    found = _NUMBER.match(str(version))
-    return None if found is None else tuple(int(group or 0) for group in found.groups())
+    match = _NUMBER.match(str(version))
+    return None if match is None else tuple(int(group or 0) for group in match.groups())
 
 
 def is_newer(version: Json, known: str) -> bool:
-    """Newer in any part: what it changed, nobody here can know."""
-    one, other = version_parts(version), version_parts(known)
-    return one is not None and other is not None and one > other
+    """Is the version newer in any part? Its changes are unknown here then."""
+    left, right = version_parts(version), version_parts(known)
+    return left is not None and right is not None and left > right

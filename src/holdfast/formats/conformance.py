@@ -32,7 +32,7 @@ from holdfast.formats.timestamps import is_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-GROUND = ImportContext(
+CONTEXT = ImportContext(
     project=ProjectFacts(id="p" * 32, name="holdfast", path="/home/ada/holdfast", git_branch="main"),
     device="workbench",
     now=1_800_000_000_000,
@@ -45,7 +45,7 @@ class FormatConformance:
     documents: ClassVar[st.SearchStrategy[Document]]
     # Two versions of one session's document, the second made by another program from the first.
     edits: ClassVar[st.SearchStrategy[tuple[Document, Document]]]
-    # The specification's own examples, as `tidy` leaves them.
+    # The specification's own examples, as `tidy` returns them.
     examples: ClassVar[Sequence[tuple[str, Document]]] = ()
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +61,7 @@ class FormatConformance:
             for problem in self.rules.broken(value, kind)
             if problem.severity == "error"
         ]
-        tidied = self.rules.tidy(document, GROUND)
+        tidied = self.rules.tidy(document, CONTEXT)
         assert same(tidied.document, document)
         assert tidied.notes == []
 
@@ -69,12 +69,12 @@ class FormatConformance:
     @given(st.data())
     def test_an_import_tells_a_possible_story(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        heard = self.rules.changes(None, document, None, GROUND)
-        state = state_of(document, self.rules, GROUND)
+        events = self.rules.changes(None, document, None, CONTEXT)
+        state = state_of(document, self.rules, CONTEXT)
         assert state.clashes == []
         assert state.not_applied == 0
-        assert [event.at for event in heard] == sorted(event.at for event in heard)
-        assert all(event.at <= GROUND.now for event in heard)
+        assert [event.at for event in events] == sorted(event.at for event in events)
+        assert all(event.at <= CONTEXT.now for event in events)
         assert state.aliases.get(self.rules.name) == self.rules.alias(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -84,16 +84,16 @@ class FormatConformance:
 
     def test_the_examples_of_the_text_make_the_round_trip(self) -> None:
         for name, document in self.examples:
-            assert same(self.rules.tidy(document, GROUND).document, document), name
+            assert same(self.rules.tidy(document, CONTEXT).document, document), name
             self._round_trip(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
     def test_what_is_rendered_is_valid_and_says_the_same(self, data: st.DataObject) -> None:
-        state = state_of(data.draw(self.documents), self.rules, GROUND)
+        state = state_of(data.draw(self.documents), self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self._errors(shown) == []
-        again = state_of(shown, self.rules, GROUND)
+        again = state_of(shown, self.rules, CONTEXT)
         assert same(self.rules.render(again), shown)
 
     # ── through the others ───────────────────────────────────────────────────────────────────────────────
@@ -104,10 +104,10 @@ class FormatConformance:
     def test_it_goes_to_every_other_format_and_comes_back_with_carry(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
-        away = converted(document, self.rules, there, GROUND, carry=True).document
+        away = converted(document, self.rules, there, CONTEXT, carry=True).document
         assert not any(problem.severity == "error" for problem in _problems(there, away))
-        assert same(there.tidy(away, GROUND).document, away)
-        assert same(converted(away, there, self.rules, GROUND).document, document)
+        assert same(there.tidy(away, CONTEXT).document, away)
+        assert same(converted(away, there, self.rules, CONTEXT).document, document)
 
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
@@ -115,9 +115,9 @@ class FormatConformance:
     def test_without_carry_every_loss_is_told(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
-        away, losses = converted(document, self.rules, there, GROUND)
+        away, losses = converted(document, self.rules, there, CONTEXT)
         assert carried(away, there) == {}
-        home = converted(away, there, self.rules, GROUND).document
+        home = converted(away, there, self.rules, CONTEXT).document
         assert same(home, document) or losses or remainder(home, document, self.rules.identities) is not None
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
@@ -126,24 +126,24 @@ class FormatConformance:
     @given(st.data())
     def test_no_difference_is_no_change(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
-        state = state_of(document, self.rules, GROUND)
+        state = state_of(document, self.rules, CONTEXT)
         shown = self.rules.render(state)
-        assert self.rules.changes(shown, shown, state, GROUND) == []
+        assert self.rules.changes(shown, shown, state, CONTEXT) == []
         kept = restored(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
         assert isinstance(kept, dict)
-        assert self.rules.changes(kept, document, state, GROUND) == []
+        assert self.rules.changes(kept, document, state, CONTEXT) == []
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
     def test_what_another_program_changed_is_taken_in(self, data: st.DataObject) -> None:
-        """Their version, merged and folded, is shown again: nothing they wrote is lost, and nothing clashes."""
+        """Their version, merged and folded, is rendered again: nothing is lost, and there is no conflict."""
         before, after = data.draw(self.edits)
-        started = self.rules.changes(None, before, None, GROUND)
-        state = state_of(before, self.rules, GROUND)
+        started = self.rules.changes(None, before, None, CONTEXT)
+        state = state_of(before, self.rules, CONTEXT)
         together = merged(before, before, after, self.rules)
         assert together.clashes == []
-        more = self.rules.changes(before, together.document, state, GROUND)
-        then = _folded([*started, *more], state.session)
+        more = self.rules.changes(before, together.document, state, CONTEXT)
+        then = _fold([*started, *more], state.session)
         assert then.clashes == []
         assert then.not_applied == 0
         was, shown = self.rules.render(state), self.rules.render(then)
@@ -152,7 +152,7 @@ class FormatConformance:
         meant = merged(before, now, together.document, self.rules, in_their_words=True).document
         final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
-        # What they wrote is there, and what they left that nothing else moved: but for what only Holdfast says.
+        # All they wrote is there, and all they left unchanged unless an event changed it; except derived places.
         there, old = (dict(_values(entry, self.rules)) for entry in (final, before))
         moved = _moved(dict(_values(was, self.rules)), dict(_values(shown, self.rules)))
         for place, value in _values(after, self.rules):
@@ -160,19 +160,19 @@ class FormatConformance:
             stays = not any(place[:length] in moved for length in range(1, len(place) + 1))
             if (is_new or stays) and not covered(self.rules.derived, place):
                 assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
-        # Once more: having been taken in, it is no change any longer.
-        assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, GROUND) == []
+        # Once imported, it is no change any more.
+        assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, CONTEXT) == []
 
-    # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+    # ── comparing ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _means_the_same(self, place: Place, one: Json, other: Json) -> bool:  # noqa: ARG002
-        """May two values stand for one another at a place? A time may be spelled otherwise, and cut to its second."""
-        if not (isinstance(one, str) and isinstance(other, str) and is_time(one) and is_time(other)):
+    def _means_the_same(self, place: Place, left: Json, right: Json) -> bool:  # noqa: ARG002
+        """Do two values mean the same at a place? A time may be respelled, and truncated to seconds."""
+        if not (isinstance(left, str) and isinstance(right, str) and is_time(left) and is_time(right)):
             return False
-        return abs(parse_time(one) - parse_time(other)) < SECOND
+        return abs(parse_time(left) - parse_time(right)) < SECOND
 
     def _round_trip(self, document: Document) -> None:
-        shown = self.rules.render(state_of(document, self.rules, GROUND))
+        shown = self.rules.render(state_of(document, self.rules, CONTEXT))
         kept = remainder(shown, document, self.rules.identities)
         assert same(restored(shown, kept, self.rules.identities), document)
 
@@ -188,7 +188,7 @@ def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Pla
     elif isinstance(value, list):
         seen: list[Json] = []
         for name, inner in named(value, place, rules.identities):
-            if inner not in seen:  # who repeats himself to the letter says nothing new
+            if inner not in seen:  # exact repetitions add nothing
                 yield from _values(inner, rules, (*place, name))
             seen.append(inner)
     else:
@@ -196,7 +196,7 @@ def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Pla
 
 
 def _moved(before: dict[Place, Json], after: dict[Place, Json]) -> set[Place]:
-    """Places where one rendering says other than another, or where one has an object or entry and the other none."""
+    """Places where two renderings differ, or only one has an object or entry."""
     parts = ({place[:length] for place in entry for length in range(len(place))} for entry in (before, after))
     changed = {
         place
@@ -211,7 +211,7 @@ def _problems(rules: Format, document: Document) -> list[Problem]:
     return [problem for kind, value in rules.files(document) for problem in rules.problems(value, kind)]
 
 
-def _folded(heard: list[TimedEvent], session: str) -> State:
+def _fold(events: list[TimedEvent], session: str) -> State:
     from holdfast.formats.convert import folded
 
-    return folded(heard, session)
+    return folded(events, session)

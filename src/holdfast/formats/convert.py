@@ -1,4 +1,4 @@
-"""What a document tells, folded into a state in memory: for conversion, which knows no store."""
+"""Converts documents between formats, by way of a state in memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _WRITER = "0" * 32
 
 
-def folded(heard: Iterable[TimedEvent], session: str) -> State:
+def folded(events: Iterable[TimedEvent], session: str) -> State:
     """The state these events add up to, in the order given."""
     state = State(session=session)
-    for seq, (at, data) in enumerate(heard, 1):
+    for seq, (at, data) in enumerate(events, 1):
         kind = TYPE_OF[type(data)]
         event = Event(
             v=kind.version, session=session, writer=_WRITER, seq=seq, clock=seq, at=at, seen=(), key=None, actor="",
@@ -42,7 +42,7 @@ def folded(heard: Iterable[TimedEvent], session: str) -> State:
 
 
 KEY: Final = "kept"
-_LONGEST_SHOWN: Final = 60
+_MAX_SHOWN_LENGTH: Final = 60
 
 
 class Converted(NamedTuple):
@@ -51,9 +51,9 @@ class Converted(NamedTuple):
 
 
 def state_of(document: Document, source: Format, context: ImportContext) -> State:
-    """What a (tidy) document says, as a state."""
-    heard = source.changes(None, document, None, context)
-    return folded(heard, format_names.imported_id(source.name, source.alias(document), heard[0].at))
+    """The state of a (tidy) document."""
+    events = source.changes(None, document, None, context)
+    return folded(events, format_names.imported_id(source.name, source.alias(document), events[0].at))
 
 
 def converted(
@@ -65,59 +65,60 @@ def converted(
     carry: bool = False,
     one_file: bool = False,
 ) -> Converted:
-    """A tidy document of one format as one of another; as much as goes into one file, if that is to hold it."""
+    """A tidy document in another format; only what fits into one file if `one_file`."""
     luggage = carried(document, source)
     shown = target.render(state_of(document, source, context))
     used = False
     if target.name in luggage:
-        # It came through other programs: what they made of it counts only if it is still a document of the format.
+        # It passed through other programs: what they left of it counts only if it is still valid.
         with suppress(Invalid):
             shown = target.tidy(restored(shown, luggage[target.name], target.identities), context).document
             used = True
     if one_file:
         shown = target.single_file(shown)
-    home = source.render(state_of(shown, target, context))
+    back = source.render(state_of(shown, target, context))
     if not carry:
-        return Converted(shown, _lost(home, document, luggage, source, target, used=used))
-    kept = remainder(home, document, source.identities)
+        return Converted(shown, _lost(back, document, luggage, source, target, used=used))
+    kept = remainder(back, document, source.identities)
     if kept is not None:
         luggage = {name: other for name, other in luggage.items() if name != target.name}
-        shown = _loaded(shown, target, {**luggage, source.name: kept})
+        shown = _with_luggage(shown, target, {**luggage, source.name: kept})
     return Converted(shown, [])
 
 
 def _lost(
-    home: Document, document: Document, luggage: dict[str, Json], source: Format, target: Format, *, used: bool
+    back: Document, document: Document, luggage: dict[str, Json], source: Format, target: Format, *, used: bool
 ) -> list[FormatNote]:
-    """What the target cannot say. What rode along for it has arrived, and is none of that."""
+    """Notes on what the target cannot express, except what was carried for it."""
     bare = _without(document, (*source.carries_at, KEY)) if luggage else document
     lost = [
-        FormatNote(place, _said(value, target)) for place, value in losses(remainder(home, bare, source.identities))
+        FormatNote(place, _cannot_express(value, target))
+        for place, value in losses(remainder(back, bare, source.identities))
     ]
     for name in luggage:
         if name == target.name and not used:
-            lost.append(FormatNote(source.carries_at, f"what rode along for {name} fits no longer, and was not used"))
+            lost.append(FormatNote(source.carries_at, f"what was carried for {name} no longer fits and was not used"))
         elif name != target.name:
             lost.append(
-                FormatNote(source.carries_at, f"what rides along for {name} stays behind; --carry takes it along")
+                FormatNote(source.carries_at, f"what is carried for {name} is left behind; use --carry to keep it")
             )
     return lost
 
 
 def carried(document: Document, source: Format) -> dict[str, Json]:
     """What a document carries for other formats, by their names."""
-    held = document_paths.at(document, (*source.carries_at, KEY))
-    if not isinstance(held, str):
+    text = document_paths.at(document, (*source.carries_at, KEY))
+    if not isinstance(text, str):
         return {}
     try:
-        found = msgspec.json.decode(held)
+        luggage = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return luggage if isinstance(luggage, dict) else {}
 
 
-def _loaded(document: Document, target: Format, luggage: dict[str, Json]) -> Document:
-    """The document with its luggage. As text: key order and the spelling of numbers must survive any program."""
+def _with_luggage(document: Document, target: Format, luggage: dict[str, Json]) -> Document:
+    """The document with its luggage, as text, so that key order and spelling of numbers survive any program."""
     return _with(document, (*target.carries_at, KEY), _text(luggage))
 
 
@@ -137,7 +138,7 @@ def _with(document: Document, place: tuple[str | int, ...], value: Json) -> Docu
 
 
 def _without(document: Document, place: tuple[str | int, ...]) -> Document:
-    """The document without what stands at a place, nor an object around it that held nothing else."""
+    """The document without the value at a place, and without objects that become empty."""
     first, *rest = place
     assert isinstance(first, str)
     inner = document.get(first)
@@ -148,9 +149,9 @@ def _without(document: Document, place: tuple[str | int, ...]) -> Document:
     return {key: value for key, value in document.items() if key != first}
 
 
-def _said(value: Json, target: Format) -> str:
+def _cannot_express(value: Json, target: Format) -> str:
     written = value if isinstance(value, str) else _text({"": value})[4:-1]
-    return f"{target.name} cannot say it: {shorten(written, _LONGEST_SHOWN)}"
+    return f"{target.name} cannot express it: {shorten(written, _MAX_SHOWN_LENGTH)}"
 
 
 class Conversion(NamedTuple):
@@ -159,7 +160,7 @@ class Conversion(NamedTuple):
 
 
 def convert(ws: Workspace, source: SourceDocument, target: Format, *, carry: bool, one_file: bool) -> Conversion:
-    """As tolerant as an import, and says as much."""
+    """Convert a document: as tolerant as an import, with notes."""
     here = import_context(ws)
     try:
         document, notes = source.rules.tidy(source.value, here)

@@ -1,8 +1,8 @@
 """The cycle file: one Markdown document per cycle of work, with its sessions and their hours by scope.
 
-A cycle is a number of weeks from a day on, six unless somebody says otherwise; the first one of a project begins with
-the Monday before its first session. In a file, Holdfast owns what stands between two comments, and the first of them
-says which cycle it is: updating a file keeps its cycle and every word that people wrote around it.
+A cycle is a number of weeks from a date on, six by default; a project's first one starts on the Monday before its
+first session. In a file, Holdfast owns the text between two comments, the first of which names the cycle: updating a
+file keeps its cycle and everything around the section.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.workspace import Workspace
 
 WEEKS: Final = 6
-_MOST_WEEKS: Final = 52
+_MAX_WEEKS: Final = 52
 NO_SCOPE: Final = "Without a scope"
 _BEGIN: Final = "<!-- holdfast cycle: {}, {} weeks. What stands between these two comments is written anew. -->"
 _END: Final = "<!-- end of the holdfast cycle -->"
@@ -43,7 +43,7 @@ _SECTION: Final = re.compile(
 
 
 class CycleSession(msgspec.Struct, frozen=True):
-    """One session of a cycle, and what was worked in it meanwhile."""
+    """One session of a cycle, with the time worked in it during the cycle."""
 
     id: str
     alias: str
@@ -57,7 +57,7 @@ class CycleSession(msgspec.Struct, frozen=True):
 
 
 class Cycle(msgspec.Struct, frozen=True):
-    """`since` and `until` are its first and last day."""
+    """A cycle; `since` and `until` are its first and last day."""
 
     project: str
     since: str
@@ -76,10 +76,10 @@ def cycle(
     begins_there: bool = False,
     at: int | None = None,
 ) -> Cycle:
-    """The cycle that a moment is in (now, unless told), counted from a day on which one began; or that very one."""
+    """The cycle at a time (default: now), counted from the start of one; or, with `begins_there`, that very one."""
     weeks = WEEKS if weeks is None else weeks
-    if not 1 <= weeks <= _MOST_WEEKS:
-        raise Invalid(f"expected 1 to {_MOST_WEEKS} weeks, got {weeks}")
+    if not 1 <= weeks <= _MAX_WEEKS:
+        raise Invalid(f"expected 1 to {_MAX_WEEKS} weeks, got {weeks}")
     now = ws.now() if at is None else at
     rows = history.history(ws, limit=None, at=at)
     states = history.states_of(ws, rows, at=at)
@@ -88,35 +88,35 @@ def cycle(
         passed = max(0, (date.fromisoformat(day_of(now, local_offset)) - since).days)
         since += timedelta(days=passed - passed % (7 * weeks))
     shown = {row.id for row in rows}
-    everything = history.history(ws, limit=None, all_projects=True, at=at) if rows else ()
-    beside = (
+    all_rows = history.history(ws, limit=None, all_projects=True, at=at) if rows else ()
+    overlapping = (
         row
-        for row in everything
+        for row in all_rows
         if row.id not in shown
         and any(row.created_at <= item.updated_at and item.created_at <= row.updated_at for item in rows)
     )
-    others = history.states_of(ws, beside, at=at)
-    return _added_up(ws, states, others, since, weeks, now=now)
+    others = history.states_of(ws, overlapping, at=at)
+    return _make_cycle(ws, states, others, since, weeks, now=now)
 
 
-def markdown(found: Cycle) -> str:
+def markdown(section: Cycle) -> str:
     """The cycle as the section of a file."""
-    begin = _BEGIN.format(found.since, found.weeks)
-    return "\n".join([begin, *_lines(found), _END]) + "\n"
+    begin = _BEGIN.format(section.since, section.weeks)
+    return "\n".join([begin, *_lines(section), _END]) + "\n"
 
 
 def in_file(path: str) -> tuple[str, int] | None:
-    """The cycle whose section a file has: its first day, and how many weeks; None where it has none."""
+    """The cycle of a file's section: first day and weeks; None without a section."""
     match = _SECTION.search(_read(path))
     return None if match is None else (match[1], int(match[2]))
 
 
-def update(path: str, found: Cycle) -> None:
-    """Write the section into a file: in the place of the one it has, else after what stands there."""
+def update(path: str, section: Cycle) -> None:
+    """Write the section into a file: over the present one, else at the end."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
         raise NotFound(f"there is no directory {files.display_path(above)}", hint="Make it first.", file=path)
-    old, new = _read(path), markdown(found)
+    old, new = _read(path), markdown(section)
     if "\r\n" in old:
         new = new.replace("\n", "\r\n")
     match = _SECTION.search(old)
@@ -137,7 +137,7 @@ def _read(path: str) -> str:
         raise Invalid("the file is not UTF-8 text", hint="Name another one.", file=path) from None
 
 
-# ── what it adds up to ───────────────────────────────────────────────────────────────────────────────────
+# ── totals ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _first_day(states: list[State], start: str | None, now: int) -> date:
@@ -145,13 +145,15 @@ def _first_day(states: list[State], start: str | None, now: int) -> date:
         try:
             return date.fromisoformat(start)
         except ValueError:
-            raise Invalid(f"expected a day, got {start[:40]!a}", hint="Write it as 2026-11-02.") from None
+            raise Invalid(f"expected a date, got {start[:40]!a}", hint="Write it as 2026-11-02.") from None
     began = min((state.time.start for state in states if state.created_at is not None), default=now)
     day = date.fromisoformat(day_of(began, local_offset))
     return day - timedelta(days=day.weekday())
 
 
-def _added_up(ws: Workspace, states: list[State], others: list[State], first: date, weeks: int, *, now: int) -> Cycle:
+def _make_cycle(
+    ws: Workspace, states: list[State], others: list[State], first: date, weeks: int, *, now: int
+) -> Cycle:
     since, until = first.isoformat(), (first + timedelta(days=7 * weeks - 1)).isoformat()
     shares = [_within(share(state, now=now, offset=local_offset), since, until) for state in [*states, *others]]
     shown = {hours.session: (state, hours) for state, hours in zip(states, shares, strict=False) if hours.pieces}
@@ -182,14 +184,14 @@ def _added_up(ws: Workspace, states: list[State], others: list[State], first: da
     return Cycle(name, since, until, weeks, sums.scopes(), sessions, sums.total)
 
 
-def _within(one: SessionHours, since: str, until: str) -> SessionHours:
-    """What of a session lies in these days."""
+def _within(hours: SessionHours, since: str, until: str) -> SessionHours:
+    """The part of a session within these days."""
     return replace(
-        one,
-        pieces=tuple(piece for piece in one.pieces if since <= piece.day <= until),
+        hours,
+        pieces=tuple(piece for piece in hours.pieces if since <= piece.day <= until),
         blocks=tuple(
             block
-            for low, high in one.blocks
+            for low, high in hours.blocks
             for block in by_midnight(low, high, local_offset)
             if since <= day_of(block[0], local_offset) <= until
         ),
@@ -199,18 +201,18 @@ def _within(one: SessionHours, since: str, until: str) -> SessionHours:
 # ── as Markdown ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _lines(found: Cycle) -> Iterator[str]:
-    yield from (f"## Cycle {found.since} to {found.until}", "")
-    if not found.sessions:
+def _lines(cycle: Cycle) -> Iterator[str]:
+    yield from (f"## Cycle {cycle.since} to {cycle.until}", "")
+    if not cycle.sessions:
         yield "No sessions yet."
         return
     yield "| Scope | Sessions | Worked | Kept | Discarded | Hill |"
     yield "| --- | ---: | ---: | ---: | ---: | --- |"
-    for line in found.scopes:
+    for line in cycle.scopes:
         yield _row(inline(line.key or NO_SCOPE), line)
-    yield _row("**All**", found.total)
-    for line in found.scopes:
-        sessions = [session for session in found.sessions if session.scope == line.key]
+    yield _row("**All**", cycle.total)
+    for line in cycle.scopes:
+        sessions = [session for session in cycle.sessions if session.scope == line.key]
         if sessions:
             yield from ("", f"### {inline(line.key or NO_SCOPE)}", "")
             yield "| Day | Task | Summary | Worked | Status | Session |"
@@ -225,14 +227,14 @@ def _row(name: str, line: Line) -> str:
     )
 
 
-def _session(one: CycleSession) -> str:
-    status = one.outcome or STATUS.get(one.status, one.status)
+def _session(session: CycleSession) -> str:
+    status = session.outcome or STATUS.get(session.status, session.status)
     cells = (
-        one.day,
-        inline(one.task),
-        inline(one.summary or ""),
-        format_duration(one.working_ms),
+        session.day,
+        inline(session.task),
+        inline(session.summary or ""),
+        format_duration(session.working_ms),
         status,
-        inline(one.alias),
+        inline(session.alias),
     )
     return f"| {' | '.join(cells)} |"

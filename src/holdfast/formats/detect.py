@@ -1,6 +1,7 @@
-"""Which of the four formats a file has: by the place where it stands, and by its shape.
+"""Detects the format of a file by its path and by its shape.
 
-Many projects keep files of their own making under the same names. Those are none of the four; `foreign` says why.
+Many projects keep files of their own under the same names. Those are in none of the four formats; `why_foreign` says
+why.
 """
 
 from __future__ import annotations
@@ -15,21 +16,21 @@ from holdfast.formats import registry
 from holdfast.formats.base import Format
 from holdfast.formats.contract.fields import is_feature_id
 
-# In a feature's directory, and in the directory that holds all of them.
+# In a feature's directory, and in the directory above it.
 FEATURE_FILES: Final = {
     "state.yaml": "contract-state", "implementation-plan.yaml": "contract-plan", "history.jsonl": "contract-history",
 }  # fmt: skip
 REGISTRY_FILE: Final = "active-features.yaml"
 CONTRACT_HOME: Final = ".ai-session"
-# What is looked for in a directory, for those who looked in vain.
+# What is searched in a directory, as a hint if there was nothing.
 LOOKED_FOR: Final = (
     "Looked for .claude/orchestrator-session.json and .claude/orchestrator-history/, .claude/session-state.json, "
     ".ai-session/, .craft/cache/orchestration-sessions/, and for other JSON files that are session documents."
 )
 
-# Keys that tell the formats apart from each other and from other people's files. Those that anybody might use
-# (goal, status, project, summary, task) are not among them.
-_TELLING: Final[Mapping[str, frozenset[str]]] = {
+# Keys that distinguish the formats from each other and from other files. Common keys (goal, status, project, summary,
+# task) are not included.
+_OWN_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "timer": frozenset((
         "sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "pauses",
         "reminders",
@@ -48,7 +49,7 @@ _TELLING: Final[Mapping[str, frozenset[str]]] = {
     )),
 }  # fmt: skip
 
-# What people and agents call things in files they make up, without any of the four in mind.
+# Keys that people and agents use in files of their own making.
 _HAND_MADE: Final = frozenset((
     "working_on", "workingOn", "current_task", "currentTask", "current_focus", "next_steps", "nextSteps",
     "completed_tasks", "completedTasks", "completed", "done", "in_progress", "pending", "todo", "todos", "blocker",
@@ -56,19 +57,19 @@ _HAND_MADE: Final = frozenset((
     "lastUpdated", "decisions", "files_changed", "key_files", "phase", "milestone", "progress_notes", "handoff",
 ))  # fmt: skip
 _ENOUGH: Final = 3
-# Where the text of notes is kept. A key that begins like this is about the file, and means nothing itself.
+# The key for the text of notes. Keys with a leading underscore are about the file and have no meaning.
 NOTES: Final = "_text"
 
 
-# Texts by which a broken file shows that it was meant to be a session's.
+# Texts that mark a broken file as a session file.
 _SIGNS: Final = (
     b'"schema_version"', b'"session_id"', b'"sessionId"', b'"actualWorkingMs"', b"active_features:",
     b"current_state:", b'"duration_ms"',
 )  # fmt: skip
 
 
-def placed(path: str) -> tuple[str, str] | None:
-    """The format that has a file at this place, and the kind of file it is: by the names alone."""
+def format_at(path: str) -> tuple[str, str] | None:
+    """The format and kind of a file at this path, by the names alone."""
     parts = path.replace("\\", "/").split("/")
     name, folder = parts[-1], parts[-2] if len(parts) > 1 else ""
     if folder == ".claude":
@@ -89,66 +90,66 @@ def placed(path: str) -> tuple[str, str] | None:
 
 
 def feature_at(path: str) -> str | None:
-    """The feature in whose directory a path is, or which it is the directory of: by the names alone."""
+    """The feature that a path belongs to, or whose directory it is, by the names alone."""
     parts = path.replace("\\", "/").split("/")
     return next((name for home, name in pairwise(parts[-3:]) if home == CONTRACT_HOME and is_feature_id(name)), None)
 
 
-def shows_signs(raw: bytes) -> bool:
-    """Was a file that cannot be read as a document meant to be a session's?"""
+def has_session_signs(raw: bytes) -> bool:
+    """Was this unreadable file a session file?"""
     bare = raw.replace(b"\0", b"") if b"\0" in raw else raw  # UTF-16 is the same signs with zeros between
     return any(sign in bare for sign in _SIGNS)
 
 
-def named_like(name: str) -> bool:
-    """Could a file of this name be a session's, wherever it stands?"""
+def has_session_name(name: str) -> bool:
+    """Can a file of this name be a session file, wherever it is?"""
     return name.endswith(".json") or name in FEATURE_FILES or name == REGISTRY_FILE
 
 
-def may_be_meant(name: str) -> bool:
-    """Could a file of this name be a session's, where somebody collected some?"""
-    return named_like(name) or name.endswith((".yaml", ".yml"))
+def may_be_collected(name: str) -> bool:
+    """Can a file of this name be a session file in a collection of such files?"""
+    return has_session_name(name) or name.endswith((".yaml", ".yml"))
 
 
-def likely(keys: Iterable[str]) -> list[str]:
-    """The formats, the one whose keys these are first."""
+def by_likelihood(keys: Iterable[str]) -> list[str]:
+    """Names of the formats, most likely first, by these keys."""
     there = frozenset(keys)
-    return sorted(registry.NAMES, key=lambda name: -len(there & _TELLING[name]))
+    return sorted(registry.NAMES, key=lambda name: -len(there & _OWN_KEYS[name]))
 
 
-def recognised(value: Json, path: str) -> tuple[Format, str] | None:
-    """The format a document has, and its kind; None when it is none of the four.
+def recognise(value: Json, path: str) -> tuple[Format, str] | None:
+    """The format and kind of a document; None when it is in none of the four.
 
-    A file at a format's own place is of that format, unless it is plainly another's, or nobody's.
+    A file at a format's own path has that format, unless it clearly has another or none.
     """
-    place = placed(path)
+    place = format_at(path)
     if place is not None:
         owner = registry.named(place[0])
         if owner.detects(value) is not None:
             return owner, place[1]
-    for name in likely(value) if isinstance(value, dict) else registry.NAMES:
+    for name in by_likelihood(value) if isinstance(value, dict) else registry.NAMES:
         candidate = registry.named(name)
         kind = candidate.detects(value)
         if kind is not None:
             return candidate, kind
-    if place is not None and foreign(value) is None:
+    if place is not None and why_foreign(value) is None:
         return registry.named(place[0]), place[1]
     return None
 
 
-def foreign(value: Json) -> str | None:
-    """Why a document that no format recognises is none of the four; None when it may be a damaged one of them."""
+def why_foreign(value: Json) -> str | None:
+    """Why a document that no format detects is in none of the four; None when it may be damaged."""
     if not isinstance(value, dict):
         what = "a list" if isinstance(value, (list, tuple)) else "a single value"
         return f"it is {what}, and every session file is an object"
     if not value:
-        return "there is nothing in it"
+        return "it is empty"
     if NOTES in value:
         return "it is plain text or Markdown, and every session file is an object"
     there = frozenset(value)
-    known = max(len(there & telling) for telling in _TELLING.values())
+    known = max(len(there & keys) for keys in _OWN_KEYS.values())
     own = [key for key in value if key in _HAND_MADE]
     if known >= _ENOUGH and len(own) <= known:
         return None
     shown = ", ".join(f"{shorten(key, 30)!a}" for key in (own or list(value))[:4])
-    return f"it looks hand-made: keys such as {shown} belong to none of the formats {', '.join(registry.NAMES)}"
+    return f"it looks hand-made: keys such as {shown} are not in any of the formats {', '.join(registry.NAMES)}"

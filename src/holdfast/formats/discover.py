@@ -1,7 +1,8 @@
-"""Find session documents in files and directories; what cannot be recognised is named, not fatal.
+"""Finds session files in directories and reads their documents; what cannot be recognised is reported, not fatal.
 
-The files of one contract feature are one document, named by their directory. A directory is walked as `validate`
-walks it.
+The files of one contract feature are one document, named by their directory. In a directory, files at the formats'
+own paths count at any depth, and others that may be session files. Links are not followed; version control, packages
+of other programs, files that Holdfast set aside and incomplete writes are skipped.
 """
 
 from __future__ import annotations
@@ -16,36 +17,36 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, NotFound
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Format, FormatNote
-from holdfast.formats.detect import CONTRACT_HOME, may_be_meant, named_like, placed
+from holdfast.formats.detect import CONTRACT_HOME, format_at, has_session_name, may_be_collected
 from holdfast.formats.recovery.identify import is_foreign
 from holdfast.formats.text.nodes import NotADocument as NoDocument
 from holdfast.formats.text.read import LIMIT, ReadDocument, read, read_json, read_text, read_toml, read_yaml
 from holdfast.machine.files import PREFIX, display_path, explain, read_limited
 
 _BOM: Final = b"\xef\xbb\xbf"
-# Kinds of file that list sessions and are none.
-_NOT_SESSIONS: Final = frozenset({"contract-registry", "craft-index"})
+# Kinds of file that list sessions and are not sessions.
+_LISTS: Final = frozenset({"contract-registry", "craft-index"})
 _WHAT: Final = "a session file"
 _ANOTHER: Final = "Name a file that holds a session."
 
 
-class _Foreign(Invalid):
-    """A document of none of the four formats."""
+class _ForeignDocument(Invalid):
+    """A document in none of the four formats."""
 
 
 class SourceDocument(NamedTuple):
-    """A document, and which format it is in."""
+    """A document with its format."""
 
     path: str
     rules: Format
     value: Json
     notes: list[FormatNote]
-    # Its kind of file, where it was recognised by that.
+    # Its kind of file, if it was recognised by that.
     kind: str = ""
 
 
 class UnreadFile(NamedTuple):
-    """A file that is not a document of the four formats, and why; with what it holds, if it could be read at all."""
+    """A file without a document of the four formats, and why; with its value if it could be read."""
 
     path: str
     error: HoldfastError
@@ -53,106 +54,106 @@ class UnreadFile(NamedTuple):
 
 
 def sources(paths: Sequence[str], name: str | None = None) -> Iterator[SourceDocument | UnreadFile]:
-    """Every document in these files and directories, each once. `name` says which format they are in."""
-    for path in paths:  # before anything is done with the first
+    """Every document in these files and directories, once each. `name`: the format they have."""
+    for path in paths:  # all of them before the first is read
         if path != "-" and not os.path.lexists(path):
             raise NotFound(
                 f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path
             )
     for path in paths:
         if path == "-" or not os.path.isdir(path):
-            yield _advised(_source(path, name))
+            yield _with_advice(_source(path, name))
             continue
-        found = list(map(_advised, _in_directory(path, name)))
-        if not found and len(paths) == 1:
-            raise none_in(path)
-        yield from found or [UnreadFile(path, none_in(path))]
+        documents = list(map(_with_advice, _in_directory(path, name)))
+        if not documents and len(paths) == 1:
+            raise no_session_file(path)
+        yield from documents or [UnreadFile(path, no_session_file(path))]
 
 
-def _advised(one: SourceDocument | UnreadFile) -> SourceDocument | UnreadFile:
-    """Say what to do with a file of none of the formats. Not for every file of a directory: most are not meant."""
-    if isinstance(one, UnreadFile) and isinstance(one.error, _Foreign):
+def _with_advice(item: SourceDocument | UnreadFile) -> SourceDocument | UnreadFile:
+    """Add a hint to a file in none of the formats."""
+    if isinstance(item, UnreadFile) and isinstance(item.error, _ForeignDocument):
         from holdfast.formats.unknown.keys import recognises
 
         salvage = "holdfast import --salvage takes what it can recognise."
-        one.error.hint = salvage if recognises(one.value) else _ANOTHER
-    return one
+        item.error.hint = salvage if recognises(item.value) else _ANOTHER
+    return item
 
 
-def none_in(path: str) -> NotFound:
-    """A directory in which there is nothing to be read."""
+def no_session_file(path: str) -> NotFound:
+    """The error for a directory without session files."""
     return NotFound(
         f"there is no session file in {display_path(path)}", hint=detect.LOOKED_FOR, operation="read", file=path
     )
 
 
 def reason(error: HoldfastError, path: str) -> str:
-    """What is wrong with a file, for a line that has named it already."""
+    """What is wrong with a file, without its name."""
     if isinstance(error, NoDocument):
         return error.why if error.line is None else f"line {error.line}: {error.why}"
     where = _where(path)
-    said = error.message.removeprefix(f"{_WHAT}: ").removeprefix(f"{os.path.basename(where)}, ")
-    for named, instead in (
+    message = error.message.removeprefix(f"{_WHAT}: ").removeprefix(f"{os.path.basename(where)}, ")
+    for named, replacement in (
         (f"{where}: ", ""),
         (f"{where} is ", "it is "),
         (f"cannot read {where}: ", "it cannot be read: "),
     ):
-        if said.startswith(named):
-            return instead + said[len(named) :]
-    return said
+        if message.startswith(named):
+            return replacement + message[len(named) :]
+    return message
 
 
 def _in_directory(path: str, name: str | None) -> Iterator[SourceDocument | UnreadFile]:
     walked = find_session_files(path)
     features: set[str] = set()
-    placed = [file for file, (_, kind) in walked.placed if kind not in _NOT_SESSIONS]
-    found: list[tuple[str, SourceDocument | UnreadFile]] = []
+    placed = [file for file, (_, kind) in walked.placed if kind not in _LISTS]
+    items: list[tuple[str, SourceDocument | UnreadFile]] = []
     for file in [*placed, *walked.loose]:
         feature = _feature_of(file)
         if feature is not None and feature in features:
             continue
         if feature is not None:
             features.add(feature)
-        one = _source(file, name)
+        item = _source(file, name)
         if feature is not None:
-            one = one._replace(path=_shown_as(one, os.path.dirname(file)))
-        found.append((file, one))
-    asked = suspicious(path, [file for file, one in found if isinstance(one, SourceDocument)])
-    for file, one in found:
-        # Among files that lie about anywhere, only what is recognised is meant, or was before it broke.
+            item = item._replace(path=_shown_as(item, os.path.dirname(file)))
+        items.append((file, item))
+    suspect = among_sessions(path, [file for file, item in items if isinstance(item, SourceDocument)])
+    for file, item in items:
+        # Of files elsewhere, only those that are, or were, recognisable session files.
         if file in placed or (
-            one.kind not in _NOT_SESSIONS
-            if isinstance(one, SourceDocument)
-            else _was_meant(file, one, asked=not walked.placed and asked(file))
+            item.kind not in _LISTS
+            if isinstance(item, SourceDocument)
+            else _may_be_session(file, item, suspect=not walked.placed and suspect(file))
         ):
-            yield one
-    for folder, error in walked.closed:
+            yield item
+    for folder, error in walked.unreadable:
         yield UnreadFile(folder, explain(error, "read", folder))
 
 
-def _was_meant(file: str, one: UnreadFile, *, asked: bool) -> bool:
-    """Was a file that could not be read a session's, as far as can be seen? What is closed may be.
+def _may_be_session(file: str, item: UnreadFile, *, suspect: bool) -> bool:
+    """May an unreadable file have been a session file? One without permission may.
 
-    `asked`: it is where sessions are, so it may be unless it is plainly something else.
+    `suspect`: it is among session files, so it may be unless it is clearly something else.
     """
-    if not isinstance(one.error, NoDocument) or file.endswith(".jsonl"):
-        return isinstance(one.error, Failed)
+    if not isinstance(item.error, NoDocument) or file.endswith(".jsonl"):
+        return isinstance(item.error, Failed)
     with suppress(HoldfastError):
         raw = read_limited(file, LIMIT, what=_WHAT)
-        return detect.shows_signs(raw) or (asked and not is_foreign(raw, file))
-    return asked
+        return detect.has_session_signs(raw) or (suspect and not is_foreign(raw, file))
+    return suspect
 
 
 def single_source(path: str, name: str | None = None) -> SourceDocument:
-    """The one document at a path. Raises what is wrong with it."""
-    found = list(sources([path], name))
-    if len(found) > 1:
+    """The only document at a path. Raises if there is none, more than one, or an unreadable one."""
+    documents = list(sources([path], name))
+    if len(documents) > 1:
         raise Invalid(
-            f"there are {len(found)} session files in {display_path(path)}", hint="Name one of them.", file=path
+            f"there are {len(documents)} session files in {display_path(path)}", hint="Name one of them.", file=path
         )
-    if isinstance(found[0], UnreadFile):
-        raise found[0].error
-    return found[0]
+    if isinstance(documents[0], UnreadFile):
+        raise documents[0].error
+    return documents[0]
 
 
 def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
@@ -166,17 +167,17 @@ def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
         document = read_document(read_limited(path, LIMIT, what=_WHAT), path)
         value = document.value
         if name is not None:
-            return SourceDocument(path, _asked_for(name, value, path), value, document.notes)
-        found = detect.recognised(value, path)
-        if found is None:
-            why = detect.foreign(value) or "it is none of the four formats"
-            raise _Foreign(f"{_where(path)}: {why}", file=path)
-        return SourceDocument(path, found[0], value, document.notes, found[1])
+            return SourceDocument(path, _requested_format(name, value, path), value, document.notes)
+        recognised = detect.recognise(value, path)
+        if recognised is None:
+            why = detect.why_foreign(value) or "it is in none of the four formats"
+            raise _ForeignDocument(f"{_where(path)}: {why}", file=path)
+        return SourceDocument(path, recognised[0], value, document.notes, recognised[1])
     except NoDocument as error:
         error.hint = error.hint or _advice(error, path)
         return UnreadFile(path, error)
     except Damaged as error:
-        # A broken file of the contract. Here it is what somebody hands us, not what we store.
+        # A broken contract file is input here, not our own data.
         folder = os.path.dirname(path)
         message = error.message.removeprefix(display_path(os.path.abspath(folder)) + os.sep)
         return UnreadFile(path, Invalid(message, hint=error.hint, operation="read", file=error.file))
@@ -184,16 +185,16 @@ def _source(path: str, name: str | None) -> SourceDocument | UnreadFile:
         return UnreadFile(path, error, value)
 
 
-def _asked_for(name: str, value: Json, path: str) -> Format:
-    """The format that was named, unless the document is plainly of another: read as this one it would tell lies."""
+def _requested_format(name: str, value: Json, path: str) -> Format:
+    """The requested format, unless the document clearly has another one."""
     rules = registry.named(name)
     if not isinstance(value, dict) or rules.detects(value) is not None:
         return rules
-    for other in detect.likely(value):
+    for other in detect.by_likelihood(value):
         if registry.named(other).detects(value) is not None:
             raise Invalid(
-                f"{_where(path)}: it is a document of the format {other}, not {name}",
-                hint=f"Say {other}, or let it be recognised.",
+                f"{_where(path)}: it is a document in the format {other}, not {name}",
+                hint=f"Name {other}, or leave the format out.",
                 operation="read",
                 file=path,
             )
@@ -213,22 +214,22 @@ def _advice(error: NoDocument, path: str) -> str:
 
 
 def read_document(raw: bytes, path: str) -> ReadDocument:
-    """By the file's name; where that says nothing, by how the text begins. What has no syntax to break is notes."""
+    """Read by the file's name, else by the first characters. Anything without syntax is notes."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".json", ".yaml", ".yml", ".jsonl"):
         return read(raw, path)
     if ending in (".md", ".markdown"):
         return _notes(raw, path)
     begins = raw.removeprefix(_BOM).lstrip()[:1]
-    if (begins in (b"{", b"[", b"") or b"\0" in raw[:4]) and ending != ".toml":  # zeros are UTF-16
+    if (begins in (b"{", b"[", b"") or b"\0" in raw[:4]) and ending != ".toml":  # zeros: UTF-16
         return read_json(raw, path)
     try:
-        found = read_toml(raw, path) if ending == ".toml" else read_yaml(raw, path)
+        document = read_toml(raw, path) if ending == ".toml" else read_yaml(raw, path)
     except NoDocument:
-        if detect.shows_signs(raw):
-            raise  # a session file that broke
+        if detect.has_session_signs(raw):
+            raise  # a broken session file
         return _notes(raw, path)
-    return found if isinstance(found.value, (dict, list)) else _notes(raw, path)
+    return document if isinstance(document.value, (dict, list)) else _notes(raw, path)
 
 
 def _notes(raw: bytes, path: str) -> ReadDocument:
@@ -238,17 +239,17 @@ def _notes(raw: bytes, path: str) -> ReadDocument:
     return ReadDocument(outline(text), lambda _: None, notes)
 
 
-def _shown_as(one: SourceDocument | UnreadFile, folder: str) -> str:
-    """A feature goes by its directory; where one of its files is to blame, by that."""
-    if isinstance(one, SourceDocument):
-        return folder if not one.kind else one.path
-    file = os.path.basename(one.error.file or "")
+def _shown_as(item: SourceDocument | UnreadFile, folder: str) -> str:
+    """The path to show: a feature's directory, or the one of its files that is broken."""
+    if isinstance(item, SourceDocument):
+        return folder if not item.kind else item.path
+    file = os.path.basename(item.error.file or "")
     return os.path.join(folder, file) if file in detect.FEATURE_FILES else folder
 
 
 def _is_contracts(path: str, feature: str, name: str | None) -> bool:
-    """Is a file the contract's, and not only called like one of its? Asked before its directory is locked."""
-    if name == "contract" or detect.placed(os.path.abspath(path)) is not None:
+    """Is this a contract file, not just one with such a name? Asked before its directory is locked."""
+    if name == "contract" or detect.format_at(os.path.abspath(path)) is not None:
         return True
     file = os.path.join(feature, "state.yaml") if path.endswith(".jsonl") else path
     with suppress(HoldfastError):
@@ -258,7 +259,7 @@ def _is_contracts(path: str, feature: str, name: str | None) -> bool:
 
 
 def _feature_of(path: str) -> str | None:
-    """The feature directory a file of the contract lies in."""
+    """The feature directory of a contract file."""
     folder, name = os.path.split(os.path.abspath(path))
     if name in ("state.yaml", "implementation-plan.yaml", "history.jsonl"):
         return folder if os.path.exists(os.path.join(folder, "state.yaml")) or name != "history.jsonl" else None
@@ -268,78 +269,78 @@ def _feature_of(path: str) -> str | None:
 # ── in a directory ───────────────────────────────────────────────────────────────────────────────────────
 
 _PASSED_OVER: Final = frozenset((".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox"))
-MOST: Final = 200_000  # entries; a home directory named by mistake should end
+MAX_ENTRIES: Final = 200_000  # entries, in case a home directory is named by mistake
 
 
-class Walked(NamedTuple):
-    """What was found: paths as the person would write them, sorted."""
+class SessionFiles(NamedTuple):
+    """The session files of a directory: paths as the person would write them, sorted."""
 
-    # At a place of a format, with the format and the kind of file.
+    # At a format's own path, with format and kind.
     placed: list[tuple[str, tuple[str, str]]]
-    # Of a name that a session file may have.
+    # With a name that a session file may have.
     loose: list[str]
-    # Directories that could not be looked into.
-    closed: list[tuple[str, OSError]]
+    # Directories that could not be read.
+    unreadable: list[tuple[str, OSError]]
     # The contract's own directories, and the directories of features in them.
     homes: list[str]
     features: list[str]
 
 
-def find_session_files(root: str) -> Walked:
-    found = Walked([], [], [], [], [])
+def find_session_files(root: str) -> SessionFiles:
+    result = SessionFiles([], [], [], [], [])
     below: list[str] = []
     collected: list[str] = []
-    top = os.path.abspath(root)
-    left = MOST
-    # The path to show, and the absolute one, by which places are recognised.
-    folders = [(root, top)]
+    root_path = os.path.abspath(root)
+    left = MAX_ENTRIES
+    # The path to show, and the absolute one for detection.
+    folders = [(root, root_path)]
     while folders and left > 0:
         here, absolute = folders.pop()
         try:
             with os.scandir(here) as entries:
                 listed = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            found.closed.append((here, error))
+            result.unreadable.append((here, error))
             continue
         left -= len(listed)
         contract = CONTRACT_HOME in (os.path.basename(absolute), os.path.basename(os.path.dirname(absolute)))
         if contract:
-            (found.homes if os.path.basename(absolute) == CONTRACT_HOME else found.features).append(here)
+            (result.homes if os.path.basename(absolute) == CONTRACT_HOME else result.features).append(here)
         inner: list[tuple[str, str]] = []
         for entry in listed:
             name = entry.name
-            if _set_aside(name) or (contract and name.startswith(".")):
+            if _is_set_aside(name) or (contract and name.startswith(".")):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                # What stands in a feature's directory is the feature's own, not another project.
+                # Directories in a feature's directory are its own, not other projects.
                 if name not in _PASSED_OVER and not (contract and os.path.basename(absolute) != CONTRACT_HOME):
                     inner.append((entry.path, os.path.join(absolute, name)))
-            elif may_be_meant(name) and entry.is_file(follow_symlinks=False):
-                owner = placed(f"{absolute}/{name}")
+            elif may_be_collected(name) and entry.is_file(follow_symlinks=False):
+                owner = format_at(f"{absolute}/{name}")
                 if owner is not None:
-                    found.placed.append((entry.path, owner))
-                elif named_like(name):
-                    (found.loose if absolute == top else below).append(entry.path)
-                elif absolute == top:
+                    result.placed.append((entry.path, owner))
+                elif has_session_name(name):
+                    (result.loose if absolute == root_path else below).append(entry.path)
+                elif absolute == root_path:
                     collected.append(entry.path)
         folders.extend(reversed(inner))
-    if not found.placed:
-        # A directory of documents that somebody collected, rather than a project.
-        found.loose.extend([*collected, *below])
-    return found
+    if not result.placed:
+        # A collection of documents rather than a project.
+        result.loose.extend([*collected, *below])
+    return result
 
 
-def suspicious(root: str, sessions: Iterable[str]) -> Callable[[str], bool]:
-    """Of files that cannot be read, where nothing has a place of its own: which may have been sessions?
+def among_sessions(root: str, sessions: Iterable[str]) -> Callable[[str], bool]:
+    """A test whether an unreadable file may have been a session file, if none is at a format's own path.
 
-    Those in the directory that was named, and those that lie among sessions; not every broken file of a whole tree.
+    Files in the named directory and next to session files may; not every broken file of a whole tree.
     """
     folders = {os.path.abspath(root), *(os.path.dirname(os.path.abspath(path)) for path in sessions)}
     return lambda path: os.path.dirname(os.path.abspath(path)) in folders
 
 
-def refuse_circle(path: str) -> None:
-    """Raise when a path that was named is a link that leads nowhere but to itself, whoever wants to read it."""
+def refuse_link_loop(path: str) -> None:
+    """Raise when a named path is a link that leads to itself."""
     if path != "-" and os.path.islink(path):
         try:
             os.stat(path)
@@ -348,5 +349,5 @@ def refuse_circle(path: str) -> None:
                 raise explain(error, "read", path) from error
 
 
-def _set_aside(name: str) -> bool:
+def _is_set_aside(name: str) -> bool:
     return ".rejected-" in name or name.startswith(PREFIX)

@@ -1,4 +1,4 @@
-"""Places in documents: how they are written for people, and which pattern covers which place."""
+"""Places in documents: as text for people, and which pattern covers which place."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def written(place: Place) -> str:
 
 
 def note_words(note: FormatNote) -> str:
-    """An assumption in words: `agents[0].status was left out`."""
+    """A note as text: `agents[0].status was left out`."""
     where = written(note.place)[2:]
     return f"{where} {note.message}" if where else note.message
 
 
 def covers(pattern: Place, place: Place) -> bool:
-    """Does a pattern, in which `*` stands for any one step, mean exactly this place?"""
+    """Does a pattern, in which `*` matches any one step, match this place?"""
     return len(pattern) == len(place) and all(p in ("*", step) for p, step in zip(pattern, place, strict=True))
 
 
@@ -42,7 +42,7 @@ def covered(patterns: Iterable[Place], place: Place) -> bool:
 
 
 def at(value: Json, place: Place) -> Json:
-    """What stands at a place; None where there is none."""
+    """The value at a place; None without one."""
     for step in place:
         if isinstance(value, dict) and isinstance(step, str):
             value = value.get(step)

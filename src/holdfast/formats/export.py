@@ -1,4 +1,4 @@
-"""A contract document written as the whole layout, into a directory that has no feature of that id yet."""
+"""Exports a session as a document, to a file or, for contract, as a directory with the whole layout."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def write_layout(path: str, document: Mapping, lines: Sequence[dict[str, Json]] = ()) -> list[str]:
-    """Make the feature in the directory at `path`; `lines` are its history beside what the document has."""
+    """Create the feature in the directory at `path`; `lines` are added to the document's history."""
     others = document.get("history")
-    told = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
-    feature = feature_dirs.create(path, _whole(document), history=[*told, *lines])
+    lines_given = [line for line in others if isinstance(line, dict)] if isinstance(others, list) else []
+    feature = feature_dirs.create(path, _whole(document), history=[*lines_given, *lines])
     return [feature.state, feature.plan, feature.history, layout.registry(path)]
 
 
 def _whole(document: Mapping) -> Mapping:
-    """With a plan and an entry, whatever the document lacks: the layout has all three."""
+    """The document with plan and entry added if missing: the layout needs all three."""
     state = document.get("state")
     state = state if isinstance(state, dict) else {}
     now = state.get("current_state")
@@ -51,13 +51,11 @@ def _whole(document: Mapping) -> Mapping:
 
 
 def export_document(ws: Workspace, state: State, rules: Format) -> tuple[Document, list[FormatNote]]:
-    """The document, and what there is to say about it."""
+    """The session's document, with notes."""
     notes: list[FormatNote] = []
     status = view.status_of(state)
     if rules.name == "timer" and status in FINISHED:
-        notes.append(
-            FormatNote(("status",), f"the timer format knows no session that is {status}: shown as it was then")
-        )
+        notes.append(FormatNote(("status",), f"the timer format has no status {status}: shown as it was then"))
     if isinstance(rules, ContractFormat) and (renamed := rules.model_note(state)) is not None:
         notes.append(FormatNote(("state", "current_state", "model_in_use"), renamed))
     path = path_here(ws, state) if rules.located else None
@@ -65,27 +63,25 @@ def export_document(ws: Workspace, state: State, rules: Format) -> tuple[Documen
 
 
 def is_layout(path: str | None, rules: Format) -> bool:
-    """Would a document of this format be written there as several files? So it is with contract's directories."""
+    """Would this be written as several files? True for contract directories."""
     named = path is not None and path != "-" and not path.lower().endswith((".yaml", ".yml"))
     return rules.name == "contract" and named
 
 
 def write_document(path: str, document: Document, rules: Format) -> list[str]:
-    """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
+    """Write a document to a file, or a contract document as a directory. Returns the paths written."""
     above = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(above):
         where = files.display_path(os.path.dirname(path.rstrip("/")) or above)
         raise NotFound(
             f"there is no directory {where}",
-            hint="Make it first, or name another place.",
+            hint="Create it first, or name another path.",
             operation="write",
             file=path,
         )
     if is_layout(path, rules):
         return write_layout(path, document)
     if os.path.isdir(path):
-        raise Conflict(
-            f"{files.display_path(path)} is a directory", hint="Name the file that is to be written.", file=path
-        )
+        raise Conflict(f"{files.display_path(path)} is a directory", hint="Name the file to write.", file=path)
     files.write_atomic(path, rules.write(document))
     return [path]

@@ -1,8 +1,8 @@
-"""Importing: a document of one of the four formats becomes a session, or is united with the one it came from.
+"""Imports a document of one of the four formats as a session, or merges it into the one it came from.
 
-The session keeps the id the document names as an alias, and everything the model has no place for, so that an
-export gives the document again. Importing the same document twice, or on two machines, is importing it once: the
-session's own id and the key of every event follow from the document.
+The session keeps the document's id as an alias, and everything the model has no field for, so that an export gives
+the document again. Importing the same document twice, or on two machines, has no further effect: the session's id and
+the keys of its events are derived from the document.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ImportedDocument(NamedTuple):
-    """What became of a document: the session it is, whether that is new here, and how many events it brought."""
+    """The result for one document: its session, whether that is new here, and the number of events added."""
 
     session: str
     new: bool
@@ -50,9 +50,9 @@ class ImportedDocument(NamedTuple):
 def import_document(
     ws: Workspace, value: Json, rules: Format, *, make_current: bool = False, of_project: bool = False
 ) -> ImportedDocument:
-    """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded.
+    """Import a document. Raises `Invalid` when that is impossible; nothing is recorded then.
 
-    `of_project`: it came with the project, and may be of no session of another one.
+    `of_project`: it came with the project, and must not belong to a session of another one.
     """
     seen = projects.observe(ws.place, "")
     here = import_context(ws, seen)
@@ -61,7 +61,7 @@ def import_document(
     with ws.transaction() as transaction:
         project = projects.find_project(store, seen)
         here = here._replace(project=project)
-        known = known_as(ws, rules, rules.alias(document), project.id, document, here)
+        known = find_known(ws, rules, rules.alias(document), project.id, document, here)
         if known is None:
             session, events = _begin(ws, transaction, document, rules, here)
             conflicts = 0
@@ -71,15 +71,15 @@ def import_document(
                 raise Refused("this session was deleted, and deleted sessions stay deleted", session=session)
             if of_project:
                 _refuse_other_project(ws, transaction.state(session))
-            told = list(store.events(session))
-            base = nearest_version(told, rules, document)
+            events_known = list(store.events(session))
+            base = nearest_version(events_known, rules, document)
             if is_older(document, base, rules):
                 return ImportedDocument(session, False, 0, 0, [*notes, FormatNote((), OLDER)])
-            taken = merge_edit(
+            merged = merge_edit(
                 ws.recorder, transaction, session, document, rules, base=base, context=here,
-                known={event.key for event in told},
+                known={event.key for event in events_known},
             )  # fmt: skip
-            events, conflicts = taken.events, taken.conflicts
+            events, conflicts = merged.events, merged.conflicts
         transaction.remember_project(project)
         state = transaction.state(session)
         if make_current and view.status_of(state) not in FINISHED:
@@ -88,12 +88,12 @@ def import_document(
 
 
 def _refuse_other_project(ws: Workspace, state: State) -> None:
-    """A session's id is no secret: a file in a repository must not read or change one of another project."""
+    """Ids are not secret: a file in a repository must not read or change a session of another project."""
     store, project = ws.store(), state.project
     if project is None or projects.is_same_project(store, ws.place, project):
         return
     if projects.has_only_path(project) and not projects.directories(store, project):
-        return  # seen on another device only, under a path that means nothing here
+        return  # seen on another device only, under a path without meaning here
     raise Refused(
         "the file has the id of a session of another project",
         hint="If it belongs here: holdfast import FILE, and then holdfast resume ID",
@@ -102,35 +102,35 @@ def _refuse_other_project(ws: Workspace, state: State) -> None:
 
 
 def prepare(ws: Workspace, value: Json, rules: Format, here: ImportContext) -> tuple[Document, list[FormatNote]]:
-    """The document as it may be stored: put right, and without secrets."""
+    """The document as it may be stored: repaired, and without secrets."""
     document, notes = rules.tidy(value, here)
-    clean, found = redact_document(document)
+    clean, removed = redact_document(document)
     assert isinstance(clean, dict)
-    for kind, count in found.items():
+    for kind, count in removed.items():
         ws.recorder.tally.redacted[kind] = ws.recorder.tally.redacted.get(kind, 0) + count
         notes = [*notes, FormatNote((), f"removed secrets before storing: {count} {kind}")]
     return clean, notes
 
 
-def known_as(
+def find_known(
     ws: Workspace, rules: Format, alias: str, project: str, document: Document, here: ImportContext
 ) -> str | None:
-    """The session a document is of, if the store has it: by its id, its alias, or the name we would give it."""
+    """The session of a document, if the store has it: by its id, its alias, or the id we would give it."""
     store = ws.store()
     began = rules.changes(None, document, None, here)[0].at
     own = session_id(ws, rules.name, alias, began)
     if store.state(own) is not None:
         return own
-    for found in store.find(alias):
-        state = store.state(found) if is_own(store, found) else None
-        if state is None or state.aliases.get(rules.name) != alias or not named_by_us(ws, found, alias):
+    for match in store.find(alias):
+        state = store.state(match) if is_own(store, match) else None
+        if state is None or state.aliases.get(rules.name) != alias or not named_by_us(ws, match, alias):
             continue
         if state.project is not None and state.project.id == project:
-            return found
+            return match
     if rules.name == "craft":
         return None
     for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
-        # The same name is not enough: two sessions of one day may have the same goal.
+        # The id is not enough: two sessions of one day may have the same goal.
         near = abs(parse_time(row.created_at) - began) < SECOND
         state = store.state(row.id) if near and is_own(store, row.id) else None
         given = state is not None and state.aliases.get(rules.name) is not None
@@ -142,7 +142,7 @@ def known_as(
 
 
 def named_by_us(ws: Workspace, session: str, alias: str) -> bool:
-    """Whether a device of ours gave the session this name: a guest's must not draw our documents there."""
+    """Did one of our devices give the session this alias? A guest's must not attract our documents."""
     if not os.path.lexists(ws.home.remotes):
         return True
     from holdfast.sessions.ownership import device_test
@@ -158,27 +158,27 @@ def named_by_us(ws: Workspace, session: str, alias: str) -> bool:
 
 
 def is_own(store: Store, session: str) -> bool:
-    """Nobody can have what we import go into a session of theirs."""
+    """Is the session ours? Imports never go into a session of somebody else."""
     return origin.share_of(store, session) is None and store.may_repair(session)
 
 
 def _begin(
     ws: Workspace, transaction: Transaction, document: Document, rules: Format, here: ImportContext
 ) -> tuple[str, int]:
-    heard = rules.changes(None, document, None, here)
-    first = heard[0].data
+    events = rules.changes(None, document, None, here)
+    first = events[0].data
     assert isinstance(first, SessionStarted)
-    session = session_id(ws, rules.name, rules.alias(document), heard[0].at)
+    session = session_id(ws, rules.name, rules.alias(document), events[0].at)
     source = digest(written(document))[:32]
     actor = ws.recorder.actor
-    for number, (at, data) in enumerate(heard):
+    for number, (at, data) in enumerate(events):
         draft = Draft(ws.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
         transaction.record(session, draft)
     state = transaction.state(session)
     if first.device != here.device:
-        # Whatever happens from now on is done here, whoever began it.
+        # Further events happen on this device.
         transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
-    # A document says where its project was: that stays so until something happens to the session here.
+    # The document's project path is kept until something happens to the session here.
     rest = remainder_event(state, rules, document, always=bool(rules.located))
     if rest is not None:
         transaction.record(session, Draft(rest, state.updated_at, actor, f"file:{rules.name}:{source}:rest"))
@@ -186,12 +186,12 @@ def _begin(
 
 
 class Imported(NamedTuple):
-    """What became of one file."""
+    """The result for one file."""
 
     path: str
     format: str | None
     session: str | None
-    # `new`, `united` (something was added to a session that was here), `known` (nothing new), or `not read`.
+    # `new`, `united` (events were added to an existing session), `known` (nothing new), or `not read`.
     result: str
     events: int
     notes: list[FormatNote]
@@ -199,41 +199,41 @@ class Imported(NamedTuple):
 
 
 def import_files(ws: Workspace, paths: Sequence[str], name: str | None, *, salvage: bool) -> list[Imported]:
-    """Every session in these files and directories. Raises only where a path is not there at all."""
-    found: list[Imported] = []
+    """Import every session in these files and directories. Raises only if a path does not exist."""
+    results: list[Imported] = []
     for source in sources(paths, name):
         if isinstance(source, SourceDocument):
-            taken = _take(ws, source)
-            # With --salvage, what a format refuses is kept as well.
-            salvaged = salvage and isinstance(taken.error, Invalid)
-            found.append(_salvage(ws, source.path, source.value, taken.error) if salvaged else taken)
+            imported = _take(ws, source)
+            # With --salvage, documents that a format refuses are kept as well.
+            salvaged = salvage and isinstance(imported.error, Invalid)
+            results.append(_salvage(ws, source.path, source.value, imported.error) if salvaged else imported)
         elif salvage and isinstance(source.error, Invalid) and not isinstance(source.error, NoDocument):
-            found.append(_salvage(ws, source.path, source.value))
+            results.append(_salvage(ws, source.path, source.value))
         else:
-            found.append(Imported(source.path, name, None, "not read", 0, [], source.error))
-    return found
+            results.append(Imported(source.path, name, None, "not read", 0, [], source.error))
+    return results
 
 
 def _take(ws: Workspace, source: SourceDocument) -> Imported:
     try:
-        taken = import_document(ws, source.value, source.rules)
+        imported = import_document(ws, source.value, source.rules)
     except HoldfastError as error:
         return Imported(source.path, source.rules.name, None, "not read", 0, source.notes, error)
-    notes = [*source.notes, *taken.notes]
-    return Imported(source.path, source.rules.name, taken.session, _result(taken), taken.events, notes)
+    notes = [*source.notes, *imported.notes]
+    return Imported(source.path, source.rules.name, imported.session, _result(imported), imported.events, notes)
 
 
 def _salvage(ws: Workspace, path: str, value: Json, refused: HoldfastError | None = None) -> Imported:
     from holdfast.formats.salvage import import_salvaged
 
     try:
-        taken = import_salvaged(ws, value, path)
+        imported = import_salvaged(ws, value, path)
     except HoldfastError as error:
         error.hint = error.hint or "holdfast start GOAL begins a session without it."
         return Imported(path, None, None, "not read", 0, [], error)
-    notes = taken.notes if refused is None else [FormatNote((), refused.message), *taken.notes]
-    return Imported(path, None, taken.session, _result(taken), taken.events, notes)
+    notes = imported.notes if refused is None else [FormatNote((), refused.message), *imported.notes]
+    return Imported(path, None, imported.session, _result(imported), imported.events, notes)
 
 
-def _result(taken: ImportedDocument) -> str:
-    return "new" if taken.new else "united" if taken.events else "known"
+def _result(imported: ImportedDocument) -> str:
+    return "new" if imported.new else "united" if imported.events else "known"

@@ -1,4 +1,4 @@
-"""What a document of another program leaves open, as it is here: project, device, clock and zone."""
+"""The context of an import on this device: project, device, clock and zone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def import_context(ws: Workspace, project: ProjectFacts | None = None) -> ImportContext:
-    """`project` as the store knows it; without one, as it is observed here."""
+    """The context with this project, by default the one observed here."""
     return ImportContext(
         project=projects.observe(ws.place, "") if project is None else project,
         device=ws.device(),
@@ -29,12 +29,12 @@ def import_context(ws: Workspace, project: ProjectFacts | None = None) -> Import
 
 
 def models(ws: Workspace) -> dict[str, str]:
-    """How models are named that contract has no name for."""
+    """Names for models that contract has no name for."""
     return {"*": str(ws.settings["contract.model"])}
 
 
 def configured(rules: Format, models: Mapping[str, str]) -> Format:
-    """The format as the settings have it."""
+    """The format with its settings."""
     if rules.name != "contract" or not models:
         return rules
     from holdfast.formats.contract import configured as contract

@@ -1,7 +1,7 @@
-"""Three versions of a document made one: what we wrote, what is there, what is true now.
+"""Three-way merge of documents: the version we wrote, the one in the file, and the present one.
 
-Both sides' changes survive. Omission never removes: who leaves a task out has not dropped it. Where both sides
-changed one value, ours stays and theirs is told; the keeper makes it a conflict. Derived places are ours alone.
+Changes of both sides survive. Omission never removes: a task that is left out was not dropped. If both sides changed
+one value, ours stays and theirs is reported, which becomes a conflict. Derived places are always ours.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from holdfast.formats.entries import match_entries, named, same
 
 
 class MergeConflict(NamedTuple):
-    """One place that both sides changed. Entries of lists are named in the place, not counted.
+    """A place that both sides changed. Entries of lists are named in the place, not numbered.
 
-    What we no longer show at all is None on our side.
+    `ours` is None for what we no longer show.
     """
 
     place: Place
@@ -42,9 +42,9 @@ _Value = Json | _Missing
 def merged(
     base: Document | None, ours: Document, theirs: Document, rules: Format, *, in_their_words: bool = False
 ) -> Merged:
-    """`base` is the nearest version we wrote; without one, everything in theirs is new.
+    """Merge. `base` is the nearest version we wrote; without one, everything in theirs is new.
 
-    `in_their_words`: ours says what theirs led to, so where both differ from the base, theirs is how it was put.
+    `in_their_words`: ours is the result of theirs, so where both differ from the base, their spelling is used.
     """
     merging = _Merging(rules, in_their_words=in_their_words)
     made = merging.value(_MISSING if base is None else base, ours, theirs, ())
@@ -52,28 +52,28 @@ def merged(
     return Merged(made, merging.clashes)
 
 
-def distance(one: Json, other: Json, rules: Format) -> int:
-    """In how many values two versions differ, whatever their order: the nearest is the one another was made from.
+def distance(left: Json, right: Json, rules: Format) -> int:
+    """In how many values two versions differ, in any order: a version was made from the nearest one.
 
-    What one of them lacks counts with everything in it. Derived values tell most of all, though they are never taken
-    as changes: whoever edits a copy seldom touches them, and each version has its own.
+    A missing part counts with everything in it. Derived values count most, although they are never changes: an editor
+    rarely touches them, and each version has its own.
     """
-    return _apart(one, other, rules, ())
+    return _differences(left, right, rules, ())
 
 
-def _apart(one: _Value, other: _Value, rules: Format, place: Place) -> int:
+def _differences(one: _Value, other: _Value, rules: Format, place: Place) -> int:
     if not isinstance(one, _Missing) and not isinstance(other, _Missing):
         if same(one, other):
             return 0
         if isinstance(one, dict) and isinstance(other, dict):
             return sum(
-                _apart(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
+                _differences(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
                 for key in {**one, **other}
             )
         if isinstance(one, list) and isinstance(other, list):
             left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
             return sum(
-                _apart(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
+                _differences(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
                 for name in {**left, **right}
             )
     weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
@@ -100,7 +100,7 @@ class _Merging:
         if isinstance(ours, _Missing):
             if isinstance(base, _Missing):
                 return theirs
-            # We stopped showing it. Who kept it has said nothing; who went on changing it has, and is heard.
+            # We no longer show it. Their keeping it means nothing; their changing it does.
             meant = self.value(base, base, theirs, place)
             if isinstance(meant, _Missing) or same(base, meant):
                 return _MISSING
@@ -127,11 +127,11 @@ class _Merging:
     def _objects(self, base: dict[str, Json], ours: dict[str, Json], theirs: dict[str, Json], place: Place) -> Json:
         made: dict[str, Json] = {}
         for key in {**ours, **theirs}:
-            one = self.value(
+            value = self.value(
                 base.get(key, _MISSING), ours.get(key, _MISSING), theirs.get(key, _MISSING), (*place, key)
             )
-            if not isinstance(one, _Missing):
-                made[key] = one
+            if not isinstance(value, _Missing):
+                made[key] = value
         return made
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
@@ -140,17 +140,17 @@ class _Merging:
             here = self._without_what_theirs_became(before, here, there)
         made: list[Json] = []
         for name in {**here, **there}:
-            one = self.value(
+            value = self.value(
                 before.get(name, _MISSING), here.get(name, _MISSING), there.get(name, _MISSING), (*place, name)
             )
-            if not isinstance(one, _Missing):
-                made.append(one)
+            if not isinstance(value, _Missing):
+                made.append(value)
         return made
 
     def _without_what_theirs_became(
         self, before: dict[str, Json], here: dict[str, Json], there: dict[str, Json]
     ) -> dict[str, Json]:
-        """A new entry of theirs that has another name with us is still one entry, and theirs says it."""
+        """Our entries without those that new entries of theirs became under another name."""
         new = {name: entry for name, entry in there.items() if name not in before and name not in here}
         since = {name: entry for name, entry in here.items() if name not in before and name not in there}
         ours = set(match_entries(new, since).values())

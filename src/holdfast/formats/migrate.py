@@ -1,8 +1,8 @@
-"""Migrating: a document of an older or looser version written as the version Holdfast knows, beside the old one.
+"""Migrates documents of an older or looser version to the version Holdfast writes.
 
-Nothing is edited in place. The new document is made and checked first: it must be valid and must tell the same
-session. Only then does it get the old one's name, in one step; the old file stays beside it under a name that says
-what it is, and `back` brings it back.
+Nothing is edited in place. The new document is made and checked first: it must be valid and give the same session.
+Only then does it take the old one's name, in one step; the old file stays next to it as FILE.before-TIME, and `undo`
+brings it back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.core.canonical import Json
     from holdfast.workspace.workspace import Workspace
 
-# Where each format says its version; timer has none.
+# The version key of each format; timer has none.
 _VERSIONS: Final = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
 _KEPT: Final = re.compile(r"(?P<path>.+)\.before-(?P<stamp>\d{8}T\d{6}Z)(?:-\d+)?\Z")
 # The files of a contract document, by its parts.
@@ -35,7 +35,7 @@ _PARTS: Final = {"state": "state.yaml", "plan": "implementation-plan.yaml"}
 
 
 class Migrated(NamedTuple):
-    """What became of one file: `migrated`, `current` (nothing to do), `refused`, or `brought back`."""
+    """The result for one file: `migrated`, `current` (nothing to do), `refused`, or `brought back`."""
 
     path: str
     format: str | None
@@ -47,33 +47,33 @@ class Migrated(NamedTuple):
 
 
 def migrate(ws: Workspace, path: str) -> list[Migrated]:
-    """Every document at a path: a file, a feature's directory, or a whole project."""
+    """Migrate every document at a path: a file, a feature's directory, or a whole project."""
     if path == "-":
-        raise Usage("migrate writes files anew, and standard input is none", hint="Name the file.")
+        raise Usage("migrate rewrites files; standard input is not a file", hint="Name the file.")
     here = import_context(ws)
-    found: list[Migrated] = []
+    results: list[Migrated] = []
     for source in sources([path]):
         if isinstance(source, SourceDocument):
-            found += _migrated(source, here, ws.now())
+            results += _migrated(source, here, ws.now())
         else:
-            found.append(Migrated(source.path, None, None, "refused", None, [], source.error))
-    return found
+            results.append(Migrated(source.path, None, None, "refused", None, [], source.error))
+    return results
 
 
-def back(path: str) -> list[Migrated]:
-    """Undo the last migration of the files at a path: the old ones get their names again, the new ones stay aside."""
+def undo(path: str) -> list[Migrated]:
+    """Undo the last migration of the files at a path. The migrated ones are kept under another name."""
     latest: dict[str, tuple[str, str]] = {}
-    for item in _beside(path):
+    for item in _files_at(path):
         match = _KEPT.match(item)
         if match is not None and (os.path.isdir(path) or match["path"] == path):
             latest[match["path"]] = (match[0], match["stamp"])
     if not latest:
         raise NotFound(
             f"nothing at {display_path(path)} was migrated",
-            hint="What migrate replaced is kept as FILE.before-TIME, and none is there.",
+            hint="migrate keeps what it replaced as FILE.before-TIME; there is none.",
             file=path,
         )
-    found: list[Migrated] = []
+    results: list[Migrated] = []
     for name, (kept, moment) in sorted(latest.items()):
         _refuse_link(name)
         old = files.read_limited(kept, LIMIT, what="the file from before")
@@ -82,12 +82,12 @@ def back(path: str) -> list[Migrated]:
             _copy(name, aside)
         files.write_atomic(name, old)
         os.unlink(kept)
-        found.append(Migrated(name, None, None, "brought back", aside if os.path.lexists(aside) else None, []))
-    return found
+        results.append(Migrated(name, None, None, "brought back", aside if os.path.lexists(aside) else None, []))
+    return results
 
 
-def _beside(path: str) -> list[str]:
-    """Every file in a directory, at any depth, or beside a file; oldest migration first."""
+def _files_at(path: str) -> list[str]:
+    """Every file in a directory at any depth, or next to a file; oldest migration first."""
     if os.path.isdir(path):
         return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
     folder = os.path.dirname(path)
@@ -117,31 +117,31 @@ def _migrated(source: SourceDocument, here: ImportContext, now: int) -> list[Mig
 
 
 def version_of(value: Json, rules: Format) -> str | None:
-    """The version a document names; None when it names none."""
+    """The version in a document; None without one."""
     key = _VERSIONS.get(rules.name)
-    held = value.get("state", value) if isinstance(value, dict) else None
-    named = held.get(key) if key is not None and isinstance(held, dict) else None
+    holder = value.get("state", value) if isinstance(value, dict) else None
+    named = holder.get(key) if key is not None and isinstance(holder, dict) else None
     return None if named is None else str(named)
 
 
 def _texts(source: SourceDocument, document: Document) -> dict[str, bytes]:
-    """The files that must change, with what they become."""
+    """The files that must change, with their new content."""
     if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
         return {} if same(document, source.value) else {source.path: source.rules.write(document)}
     from holdfast.formats.text.yaml import written
 
     folder = source.path if os.path.isdir(source.path) else os.path.dirname(source.path)
-    found: dict[str, bytes] = {}
+    changed: dict[str, bytes] = {}
     for part, name in _PARTS.items():
         if part in source.value and not same(document.get(part), source.value[part]):
             path = os.path.join(folder, name)
             over = files.read_limited(path, LIMIT, what=name).decode("utf-8-sig", "replace")
-            found[path] = written(document[part], over=over).encode()
-    return found
+            changed[path] = written(document[part], over=over).encode()
+    return changed
 
 
 def _check(document: Document, rules: Format, here: ImportContext) -> None:
-    """Before anything is switched: is the new document valid, and does it tell a session?"""
+    """Raise unless the new document is valid and gives a session."""
     wrong = [
         problem
         for kind, value in rules.files(document)
@@ -152,7 +152,7 @@ def _check(document: Document, rules: Format, here: ImportContext) -> None:
         raise Invalid(f"the migrated document would not be valid: {wrong[0].message}")
     state = state_of(document, rules, here)
     if state.clashes or state.not_applied:
-        raise Failed("the migrated document would not tell the same session")
+        raise Failed("the migrated document would not give the same session")
 
 
 def _switch(path: str, data: bytes, now: int) -> str:
@@ -161,22 +161,22 @@ def _switch(path: str, data: bytes, now: int) -> str:
     try:
         files.write_atomic(path, data)
     except HoldfastError:
-        os.unlink(kept)  # nothing was migrated, and the old file is where it was
+        os.unlink(kept)  # the old file is still in place
         raise
     return kept
 
 
 def _refuse_link(path: str) -> None:
-    """Asked before anything is written: what a link leads to belongs to another place."""
+    """Refuse a link, before anything is written."""
     if os.path.islink(path):
         raise Refused(
-            f"{display_path(path)} is a symbolic link, and a file is migrated where it stands",
-            hint=f"Migrate what it leads to: holdfast migrate {display_path(os.path.realpath(path))}",
+            f"{display_path(path)} is a symbolic link, and files are migrated in place",
+            hint=f"Migrate its target: holdfast migrate {display_path(os.path.realpath(path))}",
             operation="write",
             file=path,
         )
 
 
 def _copy(path: str, other: str) -> None:
-    """On the disk under a second name, before anything is done to the first."""
+    """Write a copy to disk before the original is changed."""
     files.write_atomic(other, files.read_limited(path, LIMIT, what="the old file"))

@@ -1,7 +1,7 @@
-"""Plans from files: phases and tasks, as the contract's YAML, the same as JSON, or a Markdown checklist.
+"""Imports plans with phases and tasks from the contract's YAML, the same as JSON, or a Markdown checklist.
 
-Importing adds what a session lacks and moves tasks on, never back: doing it twice changes nothing. A task of a
-checklist that names no id is recognised by its phase and text, so lines may be added and moved.
+An import adds what a session lacks and moves tasks forward, never back: importing twice changes nothing. A task of a
+checklist without an id is identified by phase and text, so lines may be added and moved.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from holdfast.machine.wall import local_offset
 _T = TypeVar("_T")
 
 LIMIT: Final = 4 << 20  # bytes
-MOST_TASKS: Final = 10_000
+MAX_TASKS: Final = 10_000
 
-# Where times without a zone are read.
+# The context for times without a zone.
 _HERE: Final = ImportContext(ProjectFacts(id="", name=""), "", 0, local_offset)
-# Words for a status that plans in the wild use.
+# Status words used in plans.
 _STATUSES: Final = {
     "": "pending", "pending": "pending", "todo": "pending", "in_progress": "in_progress", "completed": "completed",
     "complete": "completed", "done": "completed", "blocked": "blocked",
 }  # fmt: skip
 
-# What leads from the status a task has to the one the file says; where nothing does, the task stays as it is.
-_WAYS: Final[dict[tuple[str, str], tuple[type[TaskEvent], ...]]] = {
+# Events from a task's status to the one in the file; without any, the task stays as it is.
+_TRANSITIONS: Final[dict[tuple[str, str], tuple[type[TaskEvent], ...]]] = {
     ("pending", "in_progress"): (TaskStarted,),
     ("pending", "blocked"): (TaskBlocked,),
     ("pending", "completed"): (TaskCompleted,),
@@ -73,7 +73,7 @@ class PlannedTask(NamedTuple):
     artifacts: tuple[str, ...] = ()
     started_at: int | None = None
     completed_at: int | None = None
-    # Did the file name the id, or did we?
+    # Did the file name the id? Else we chose it.
     named: bool = True
 
 
@@ -85,30 +85,30 @@ class ImportedPlan:
         self.tasks = tasks
 
     def missing_from(self, state: State) -> list[EventData]:
-        """The events that bring a session up to this plan; none when it is there already."""
-        found: list[EventData] = [
+        """The events that bring a session up to this plan; none if it is up to date."""
+        events: list[EventData] = [
             PhaseAdded(id=id_, name=name) for id_, name in self.phases if id_ not in state.phases
         ]
-        there = _Known(state)
+        tasks_known = _Known(state)
         for task in self.tasks:
-            known = there.match(task)
+            known = tasks_known.match(task)
             if known is None:
-                id_, ref, status = there.free(task), None, "pending"
-                found.append(TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent))
+                id_, ref, status = tasks_known.free(task), None, "pending"
+                events.append(TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent))
             else:
                 id_, ref, status = known.id, known.ref, tasks.status_of(known)
-            moves = _WAYS.get((status, task.status), ())
+            moves = _TRANSITIONS.get((status, task.status), ())
             new = _new_facts(task, known)
-            found += [_move(kind, id_, ref, task, new) for kind in moves]
+            events += [_move(kind, id_, ref, task, new) for kind in moves]
             if not moves and (new.artifacts or new.started_at is not None):
-                found.append(msgspec.structs.replace(new, id=id_, ref=ref))
-        return found
+                events.append(msgspec.structs.replace(new, id=id_, ref=ref))
+        return events
 
 
 def _new_facts(task: PlannedTask, known: TaskState | None) -> TaskEdited:
-    """What the plan says of a task, whatever its status, and the session lacks."""
-    there, started = ((), None) if known is None else (known.artifacts, known.started_at)
-    files = tuple(path for path in dict.fromkeys(task.artifacts) if path not in there)
+    """Facts about a task other than its status that the session lacks."""
+    files_known, started = ((), None) if known is None else (known.artifacts, known.started_at)
+    files = tuple(path for path in dict.fromkeys(task.artifacts) if path not in files_known)
     return TaskEdited(id=task.id, artifacts=files, started_at=task.started_at if started is None else None)
 
 
@@ -124,7 +124,7 @@ def _move(kind: type[TaskEvent], id_: str, ref: str | None, task: PlannedTask, n
 
 
 class _Known:
-    """The tasks a session has, and which of them those of the file are."""
+    """Matches the tasks of a file with those of a session."""
 
     def __init__(self, state: State) -> None:
         self._by_id = {task.id: task for task in state.tasks.values()}
@@ -136,12 +136,12 @@ class _Known:
     def match(self, task: PlannedTask) -> TaskState | None:
         if task.named:
             return self._by_id.get(task.id)
-        # As it was stored: without its secrets.
+        # As it is stored: without secrets.
         alike = self._by_text.get((task.phase, redact(task.text).text), [])
         return alike.pop(0) if alike else None
 
     def free(self, task: PlannedTask) -> str:
-        """The id for a task that is new: its own, or the next number where we chose it."""
+        """The id for a new task: its own, or the next free number if we chose it."""
         id_ = task.id
         stem, _, number = id_.rpartition("-")
         while id_ in self._taken and not task.named:
@@ -152,7 +152,7 @@ class _Known:
 
 
 def read(path: str) -> ImportedPlan:
-    """The plan in a file (`-`: standard input). Its name tells the kind, or else its first words do."""
+    """The plan in a file (`-`: standard input). Its kind follows from the name, or else from the text."""
     return parse(read_limited(path, LIMIT, what="the plan"), path)
 
 
@@ -185,7 +185,7 @@ class _Contract:
     def __init__(self, path: str) -> None:
         self._path = path
         self._ids: set[str] = set()
-        self._found: list[PlannedTask] = []
+        self._tasks: list[PlannedTask] = []
 
     def plan(self, root: YamlNode) -> ImportedPlan:
         top = self._map(root, "the plan")
@@ -198,7 +198,7 @@ class _Contract:
             phase = self._map(node, "a phase")
             id_ = self._id(phase, ("phase_id", "id"), node, "a phase's id")
             if id_ in phases:
-                raise not_readable(self._path, f"phase {id_} is there twice", node.line)
+                raise not_readable(self._path, f"phase {id_} is not unique", node.line)
             phases[id_] = self._checked(
                 self._text(phase.get("name"), "name") or id_, "the phase", node, MAX_NAME_LENGTH
             )
@@ -206,63 +206,63 @@ class _Contract:
                 self._task(task, id_)
         for task in self._list(top.get("tasks"), "tasks"):
             self._task(task, None)
-        return ImportedPlan(list(phases.items()), self._found)
+        return ImportedPlan(list(phases.items()), self._tasks)
 
     def _task(self, node: YamlNode, phase: str | None) -> None:
-        said = self._map(node, "a task")
-        id_ = self._id(said, ("task_id", "id"), node, "a task's id")
+        fields = self._map(node, "a task")
+        id_ = self._id(fields, ("task_id", "id"), node, "a task's id")
         if id_ in self._ids:
-            raise not_readable(self._path, f"task {id_} is there twice", node.line)
-        if len(self._found) >= MOST_TASKS:
-            raise not_readable(self._path, f"there are more than {MOST_TASKS:,} tasks", node.line)
+            raise not_readable(self._path, f"task {id_} is not unique", node.line)
+        if len(self._tasks) >= MAX_TASKS:
+            raise not_readable(self._path, f"it has more than {MAX_TASKS:,} tasks", node.line)
         self._ids.add(id_)
-        words = self._text(said.get("description"), "description") or self._text(said.get("text"), "text")
-        status = self._text(said.get("status"), "status") or ""
+        words = self._text(fields.get("description"), "description") or self._text(fields.get("text"), "text")
+        status = self._text(fields.get("status"), "status") or ""
         if status not in _STATUSES:
             raise not_readable(
-                self._path, f"{shorten(status, 40)!a} is not the status of a task", said["status"].line,
+                self._path, f"{shorten(status, 40)!a} is not the status of a task", fields["status"].line,
                 "It is pending, in_progress, completed or blocked.",
             )  # fmt: skip
-        agent = self._text(said.get("agent"), "agent")
-        outcome = self._text(said.get("outcome"), "outcome")
-        self._found.append(
+        agent = self._text(fields.get("agent"), "agent")
+        outcome = self._text(fields.get("outcome"), "outcome")
+        self._tasks.append(
             PlannedTask(
                 id=id_, text=self._checked(words or "", "the task's description", node), phase=phase,
-                agent=self._named(agent, "an agent's id", said["agent"]) if agent else None,
+                agent=self._named(agent, "an agent's id", fields["agent"]) if agent else None,
                 status=_STATUSES[status],
-                outcome=self._checked(outcome, "the outcome", said["outcome"]) if outcome else None,
+                outcome=self._checked(outcome, "the outcome", fields["outcome"]) if outcome else None,
                 artifacts=tuple(
-                    self._artifact(node) for node in self._list(said.get("artifacts"), "artifacts")
+                    self._artifact(node) for node in self._list(fields.get("artifacts"), "artifacts")
                 ),
-                started_at=self._time(said.get("started_at"), "started_at"),
-                completed_at=self._time(said.get("completed_at"), "completed_at"),
+                started_at=self._time(fields.get("started_at"), "started_at"),
+                completed_at=self._time(fields.get("completed_at"), "completed_at"),
             )
         )  # fmt: skip
 
     def _artifact(self, node: YamlNode) -> str:
-        return self._held(node, lambda: check_relative_path(self._text(node, "artifacts") or ""))
+        return self._located(node, lambda: check_relative_path(self._text(node, "artifacts") or ""))
 
     def _time(self, node: YamlNode | None, what: str) -> int | None:
         written = self._text(node, what)
         if node is None or not written:
             return None
-        return self._held(node, lambda: timestamps.read(written, _HERE).ms)
+        return self._located(node, lambda: timestamps.read(written, _HERE).ms)
 
-    def _id(self, said: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, what: str) -> str:
+    def _id(self, fields: dict[str, YamlNode], names: tuple[str, ...], node: YamlNode, what: str) -> str:
         for name in names:
-            value = self._text(said.get(name), name)
+            value = self._text(fields.get(name), name)
             if value:
-                return self._named(value, what, said[name])
+                return self._named(value, what, fields[name])
         raise not_readable(self._path, f"{names[0]} is missing", node.line)
 
     def _named(self, value: str, what: str, node: YamlNode) -> str:
-        return self._held(node, lambda: check_identifier(value, what))
+        return self._located(node, lambda: check_identifier(value, what))
 
     def _checked(self, value: str, what: str, node: YamlNode, longest: int = 1 << 20) -> str:
-        return self._held(node, lambda: check_text(value, what, max_length=longest))
+        return self._located(node, lambda: check_text(value, what, max_length=longest))
 
-    def _held(self, node: YamlNode, check: Callable[[], _T]) -> _T:
-        """What is wrong with a value, with the place where it stands."""
+    def _located(self, node: YamlNode, check: Callable[[], _T]) -> _T:
+        """Run a check and add path and line to its error."""
         try:
             return check()
         except Invalid as error:
@@ -294,8 +294,8 @@ class _Contract:
 class _Checklist:
     """`## Phase` headings, `- [ ] open` and `- [x] done`; `(id: x)` at the end or `**x**:` before names the task.
 
-    Nested items count like the others. Code blocks and everything else are passed over, as are headings of the
-    first level (the title) and those with no item of their own.
+    Nested items count like the others. Everything else is ignored: code blocks, headings of the first level (the
+    title), headings without items.
     """
 
     def __init__(self, path: str) -> None:
@@ -303,7 +303,7 @@ class _Checklist:
         self._phases: dict[str, str] = {}
         self._ids: set[str] = set()
         self._places: dict[str | None, int] = {}
-        self._found: list[PlannedTask] = []
+        self._tasks: list[PlannedTask] = []
 
     def plan(self, text: str) -> ImportedPlan:
         heading = fence = ""
@@ -321,15 +321,13 @@ class _Checklist:
                     self._item(heading, item[2], "pending" if item[1] == " " else "completed")
                 except Invalid as error:
                     raise not_readable(self._path, error.message, number, error.hint) from None
-        if not self._found:
-            raise not_readable(
-                self._path, "there is no task in it", None, "Tasks are lines such as: - [ ] Write the parser"
-            )
-        return ImportedPlan(list(self._phases.items()), self._found)
+        if not self._tasks:
+            raise not_readable(self._path, "it has no tasks", None, "Tasks are lines such as: - [ ] Write the parser")
+        return ImportedPlan(list(self._phases.items()), self._tasks)
 
     def _item(self, heading: str, words: str, status: str) -> None:
-        if len(self._found) >= MOST_TASKS:
-            raise Invalid(f"there are more than {MOST_TASKS:,} tasks")
+        if len(self._tasks) >= MAX_TASKS:
+            raise Invalid(f"it has more than {MAX_TASKS:,} tasks")
         phase = self._phase(check_text(heading, "the heading", max_length=MAX_NAME_LENGTH)) if heading else None
         after, ahead = _ID_AFTER.search(words), _ID_BEFORE.match(words)
         place = self._places[phase] = self._places.get(phase, 0) + 1
@@ -341,14 +339,14 @@ class _Checklist:
         named = after is not None or ahead is not None
         while id_ in self._ids:
             if named:
-                raise Invalid(f"task {id_} is there twice")
+                raise Invalid(f"task {id_} is not unique")
             place += 1
             id_ = f"{phase or 'plan'}-{place}"
         self._ids.add(id_)
-        self._found.append(PlannedTask(id_, check_text(text, "the task"), phase, status=status, named=named))
+        self._tasks.append(PlannedTask(id_, check_text(text, "the task"), phase, status=status, named=named))
 
     def _phase(self, name: str) -> str:
-        """The id of the phase with this name, made when it is new."""
+        """The id of the phase with this name; creates it if needed."""
         for id_, known in self._phases.items():
             if known == name:
                 return id_

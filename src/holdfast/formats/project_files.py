@@ -1,8 +1,8 @@
-"""Session files in a project that no mirror keeps: named wherever people look, and continued with a resume.
+"""Session files in a project that no mirror maintains: reported on every surface, and continued on request.
 
-A program of one of the four formats may have been at work here before Holdfast, or without it. What the store knows
-already, and what is not there, costs one `stat` per place; only what is there is read. A file that cannot be read is
-answered with commands that work on that very file.
+Another program may have used one of the four formats here before Holdfast, or without it. Files that are missing or
+known to the store cost one `stat` each; only others are read. For a file that cannot be read, the answer has commands
+for that very file.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ if TYPE_CHECKING:  # `status` loads this module
     from holdfast.formats.recover import Rescue
     from holdfast.workspace.workspace import Workspace
 
-# Formats that keep one session, in one file.
+# Formats with one session in one file.
 SINGLE: Final = {
     "orchestrator": (".claude", "orchestrator-session.json"),
     "timer": (".claude", "session-state.json"),
 }
-# Formats that keep many, each under its own id: a file, or a directory.
+# Formats with many sessions, each under its own id as a file or a directory.
 MANY: Final = {"craft": (".craft", "cache", "orchestration-sessions"), "contract": (".ai-session",)}
-_LARGE: Final = 1 << 20  # bytes: whoever only looks need not wait for more to be read
-_MOST: Final = 100  # of one directory
-_MOST_LOOKED_AT: Final = 10
-_MOST_NAMED: Final = 3
-_MOST_COMPARED: Final = 3  # with the log, to see whether they tell more
+_LARGE_SIZE: Final = 1 << 20  # bytes; larger files are read only when needed
+_MAX_FILES: Final = 100  # of one directory
+_MAX_READ: Final = 10
+_MAX_NAMED: Final = 3
+_MAX_COMPARED: Final = 3  # compared with the log
 
 
 class ProjectFile:
-    """A session file, as it is."""
+    """A session file in the project."""
 
     def __init__(self, name: str, path: str, changed: int) -> None:
         self.format = name
         self.path = path
-        # When it was changed last: as it says itself, else as its file does. Milliseconds.
+        # When it was last changed, by its own field or else its mtime, in milliseconds.
         self.changed = changed
         self.goal: str | None = None
         self.status = ""
         self.rules: Format | None = None
         self.document: Json = None
-        # The session of the store that it tells more of.
+        # The session in the store about which it has more.
         self.known: str | None = None
-        # Why it cannot be gone on with: damaged, or of a version or shape that Holdfast does not know.
+        # Why it cannot be continued: damaged, or an unsupported version or shape.
         self.error: HoldfastError | None = None
-        # It is of a version that Holdfast does not support.
+        # Is its version newer than the supported one?
         self.newer = False
-        # Whether `recover` finds anything in it.
+        # Can `recover` get anything from it?
         self.recoverable = False
-        # It is of none of the formats: somebody keeps something else there.
+        # Is it in none of the formats?
         self.foreign = False
-        # No other file here holds an unfinished session that was worked on later: `continue` goes on with this one.
+        # Is it the latest unfinished session file, which `continue` continues?
         self.latest = True
 
     @property
-    def typed(self) -> str:
-        """Its path as a person would type it in the directory they are in."""
+    def shell_path(self) -> str:
+        """Its path as a person would type it here."""
         from shlex import quote
 
         short = os.path.relpath(self.path)
@@ -78,91 +78,91 @@ class ProjectFile:
 
 
 def files(ws: Workspace, *, at_work: bool, thorough: bool = False) -> list[ProjectFile]:
-    """Those that the store does not know, or not all of, latest first.
+    """Session files of which the store does not have everything, latest first.
 
-    `at_work`: there is a current session, so that nothing is missing though a mirror set a file aside. `thorough`:
-    however large they are.
+    `at_work`: there is a current session, so files that a mirror set aside are no concern. `thorough`: whatever their
+    size.
     """
     root = ws.place.root
-    standing = [name for name, steps in (SINGLE | MANY).items() if os.path.lexists(os.path.join(root, *steps))]
-    mirrored = _mirrored(ws) if standing or not at_work else set()
-    found: list[ProjectFile] = []
-    for name in standing:
+    present = [name for name, steps in (SINGLE | MANY).items() if os.path.lexists(os.path.join(root, *steps))]
+    mirrored = _mirrored(ws) if present or not at_work else set()
+    listed: list[ProjectFile] = []
+    for name in present:
         if name not in mirrored:
-            found += (_single if name in SINGLE else _many)(ws, name, thorough=thorough)
+            listed += (_single if name in SINGLE else _many)(ws, name, thorough=thorough)
     for name in mirrored & SINGLE.keys() if not at_work else ():
-        found += _set_aside(ws, name)
-    ordered = sorted(found, key=lambda file: file.changed, reverse=True)
+        listed += _set_aside(ws, name)
+    ordered = sorted(listed, key=lambda file: file.changed, reverse=True)
     for file in [file for file in ordered if file.unfinished][1:]:
         file.latest = False
     return ordered
 
 
 def notes(ws: Workspace, *, at_work: bool, foreign: bool = False) -> list[str]:
-    """What every surface says: a sentence for each of the latest files; for those of no format only if `foreign`."""
-    found = [file for file in files(ws, at_work=at_work) if foreign or not file.foreign]
-    said = [sentence(ws, file) for file in found[:_MOST_NAMED]]
-    if len(found) > _MOST_NAMED:
-        said.append(f"There are {len(found) - _MOST_NAMED} more session files here that are not in the log.")
-    return said
+    """A sentence for each of the latest files, for every surface; for those in no format only if `foreign`."""
+    listed = [file for file in files(ws, at_work=at_work) if foreign or not file.foreign]
+    sentences = [sentence(ws, file) for file in listed[:_MAX_NAMED]]
+    if len(listed) > _MAX_NAMED:
+        sentences.append(f"There are {len(listed) - _MAX_NAMED} more session files here that are not in the log.")
+    return sentences
 
 
 def sentence(ws: Workspace, file: ProjectFile) -> str:
-    """What there is to say of a file, and what to do."""
-    said, ways = description(file), options(ws, file)
-    return f"{said}. {ways[0]}" if len(ways) == 1 else "\n  ".join([f"{said}. Either:", *ways])
+    """A description of a file and what to do about it."""
+    about, ways = description(file), options(ws, file)
+    return f"{about}. {ways[0]}" if len(ways) == 1 else "\n  ".join([f"{about}. Either:", *ways])
 
 
 def description(file: ProjectFile) -> str:
-    path = file.typed
+    path = file.shell_path
     if file.error is not None:
         return _problem(file.error, path)
     if file.foreign:
-        return f"{path} is none of the four formats"
+        return f"{path} is in none of the four formats"
     what = f"{path} holds a session that is not in the log"
     if file.known is not None:
-        what = f"{path} tells more of session {file.known[:8]} than the log"
+        what = f"{path} has more of session {file.known[:8]} than the log"
     return f"{what}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else what
 
 
 def options(ws: Workspace, file: ProjectFile) -> list[str]:
-    """What can be done about a file: commands that work on this very one."""
-    path = file.typed
+    """Commands for this very file."""
+    path = file.shell_path
     if file.foreign:
-        return [f"To take over what can be recognised: holdfast import --salvage {path}"]
+        return [f"To import what can be recognised: holdfast import --salvage {path}"]
     if file.error is None:
         latest = session_history.latest_unfinished(ws) if file.unfinished else None
         last = file.unfinished and file.latest and (latest is None or ws.state(latest).updated_at <= file.changed)
-        go_on = "holdfast continue --yes" if last and doubt(ws, file) else "holdfast continue"
-        return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
-    recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
+        command = "holdfast continue --yes" if last and doubt(ws, file) else "holdfast continue"
+        return [f"To continue it: {command}" if last else f"To import it: holdfast import {path}"]
+    recover = [f"holdfast recover {path} --start (continues with what can be read)"] if file.recoverable else []
     kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
-    afresh = f"holdfast start GOAL --replace (starts afresh; {kept})"
+    start_over = f"holdfast start GOAL --replace (starts over; {kept})"
     if file.format in MANY:
-        afresh = "holdfast start GOAL (starts afresh; the file stays as it is)"
+        start_over = "holdfast start GOAL (starts over; the file stays as it is)"
     return [
         *recover,
-        afresh,
+        start_over,
         "holdfast history (shows earlier sessions)",
     ]
 
 
 def answer(ws: Workspace, file: ProjectFile) -> HoldfastError:
-    """The error with which `continue` and `resume` answer a file that cannot be gone on with."""
+    """The error of `continue` and `resume` for a file that cannot be continued."""
     from holdfast.core.errors import Damaged, Invalid
 
     assert file.error is not None
     hint = "\n".join(options(ws, file))
     for kind in (Damaged, Invalid):
         if isinstance(file.error, kind):
-            return kind(_problem(file.error, file.typed), hint=hint, file=file.typed)
+            return kind(_problem(file.error, file.shell_path), hint=hint, file=file.shell_path)
     return file.error
 
 
 def is_tracked(ws: Workspace, path: str, *, unknown: bool = True) -> bool:
-    """Whether git has this file: then anybody who could commit may have written it, and the next commit takes it.
+    """Does git track this file? Then anybody who can commit may have written it, and the next commit includes it.
 
-    `unknown` is the answer where git cannot be asked: who is about to trust a file had better ask.
+    `unknown` is the answer if git cannot be asked.
     """
     if not ws.place.git:
         return False
@@ -176,15 +176,15 @@ def is_tracked(ws: Workspace, path: str, *, unknown: bool = True) -> bool:
 
 
 def doubt(ws: Workspace, file: ProjectFile) -> str | None:
-    """Why a session file is gone on with only after a yes: anybody may have put it there."""
+    """Why a session file is continued only after confirmation: anybody may have put it there."""
     if is_tracked(ws, file.path):
-        return "git tracks the file: whoever could commit here may have written it"
+        return "git tracks the file: anybody who can commit here may have written it"
     latest = _latest_change(ws)
     return "it is older than the latest session here" if latest is not None and file.changed < latest else None
 
 
 def _latest_change(ws: Workspace) -> int | None:
-    """When a session of this project was last worked on, finished ones too; None without any."""
+    """When a session of this project, finished or not, was last changed; None without any."""
     from holdfast.core.times import parse_time
 
     return max(
@@ -193,31 +193,31 @@ def _latest_change(ws: Workspace) -> int | None:
 
 
 def import_file(ws: Workspace, file: ProjectFile) -> str:
-    """Import the session of a file. Whoever goes on with it switches the mirror on after that."""
+    """Import the session of a file."""
     from holdfast.formats.document_paths import note_words
     from holdfast.formats.import_ import import_document
 
     assert file.rules is not None
     taken = import_document(ws, file.document, file.rules, of_project=True)
-    ws.notices += [f"{file.typed}: {note_words(note)}." for note in taken.notes]
+    ws.notices += [f"{file.shell_path}: {note_words(note)}." for note in taken.notes]
     return taken.session
 
 
 def set_unreadable_aside(ws: Workspace) -> list[str]:
-    """Give files that cannot be gone on with another name, because somebody starts afresh; a sentence for each."""
-    told = []
+    """Rename files that cannot be continued, before a new start; a sentence for each."""
+    sentences = []
     for file in files(ws, at_work=True, thorough=True):
         place = os.path.join(ws.place.root, *SINGLE.get(file.format, ("",)))
         if file.error is None or file.path != place:
             continue
         aside = set_aside(ws, file.path)
         named = os.path.relpath(file.path, ws.place.root)
-        told.append(f"{named} cannot be gone on with, and was kept as {os.path.basename(aside)}.")
-    return told
+        sentences.append(f"{named} cannot be continued and was kept as {os.path.basename(aside)}.")
+    return sentences
 
 
 def set_aside(ws: Workspace, path: str) -> str:
-    """Give a file of the project another name; which one."""
+    """Rename a file of the project; returns the new name."""
     from holdfast.core.times import file_stamp
     from holdfast.machine.files import free_name, rename
 
@@ -226,7 +226,7 @@ def set_aside(ws: Workspace, path: str) -> str:
     return aside
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _mirrored(ws: Workspace) -> set[str]:
@@ -243,18 +243,18 @@ def _single(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile
         refuse_links(ws.place.root, "/".join(SINGLE[name]))
         seen = fingerprint.take(path, 0)
     except HoldfastError:
-        return  # a link, or no file: nothing that is followed
+        return  # a link or not a file
     if seen is None or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, seen.size)):
         return
     file = ProjectFile(name, path, seen.changed // 1_000_000)
-    if thorough or seen.size <= _LARGE:
+    if thorough or seen.size <= _LARGE_SIZE:
         yield from _examined(ws, file)
     else:
         yield file
 
 
 def _is_ours(ws: Workspace, path: str, size: int) -> bool:
-    """Whether it is as a mirror left it that was switched off since."""
+    """Is it unchanged since a mirror, switched off by now, wrote it?"""
     from holdfast.formats.mirror import fingerprint
 
     if size > fingerprint.MAX_SIZE:
@@ -263,8 +263,8 @@ def _is_ours(ws: Workspace, path: str, size: int) -> bool:
 
 
 def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
-    """The file that a mirror could not read and moved away, until somebody works on a session here: whoever has
-    started afresh since, or had a session that was restored, has no question about it any more.
+    """The file that a mirror could not read and renamed. It is reported until a session is worked on here: after a
+    new start or a restored session it is no concern any more.
     """
     rejected = mirrors_of(ws).stored.tree(ws.place.root).rejected.get(name, [])
     if not rejected:
@@ -277,7 +277,7 @@ def _set_aside(ws: Workspace, name: str) -> Iterator[ProjectFile]:
 
 
 def _examined(ws: Workspace, file: ProjectFile) -> Iterator[ProjectFile]:
-    """The file with what it says; nothing where the log has all of that."""
+    """The file with its contents; nothing if the log has all of it."""
     from holdfast.core.errors import Damaged, HoldfastError, Invalid
     from holdfast.formats.recover import recover
 
@@ -313,8 +313,8 @@ def _damage(rescue: Rescue) -> str:
 
 
 def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
-    """Of many sessions under ids of their own, those that the store does not know, and the latest of the others whose
-    files tell more than it does.
+    """Sessions under their own ids that the store does not know, and the latest of the others whose files have more
+    than the store.
     """
     from holdfast.core.errors import HoldfastError
     from holdfast.formats.mirror.locked_tree import refuse_links
@@ -325,16 +325,16 @@ def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
     except HoldfastError:
         return
     compared = 0
-    for changed, path in _entries(folder, name)[: _MOST if thorough else _MOST_LOOKED_AT]:
+    for changed, path in _entries(folder, name)[: _MAX_FILES if thorough else _MAX_READ]:
         alias = os.path.basename(os.path.dirname(path) if name == "contract" else path).removesuffix(".json")
         known = [] if store is None else store.find(alias)
         if store is not None and known:
-            state = store.state(known[0]) if len(known) == 1 and compared < _MOST_COMPARED else None
+            state = store.state(known[0]) if len(known) == 1 and compared < _MAX_COMPARED else None
             if state is not None and not state.deleted and changed // 1_000_000 > state.updated_at:
                 compared += 1
-                yield from _telling_more(ws, name, path)
+                yield from _with_more(ws, name, path)
             continue
-        if thorough or _size(path, name) <= _LARGE:
+        if thorough or _size(path, name) <= _LARGE_SIZE:
             file = _one_of_many(ws, name, path)
         else:
             file = ProjectFile(name, path, changed // 1_000_000)
@@ -342,17 +342,17 @@ def _many(ws: Workspace, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
             yield file
 
 
-def _telling_more(ws: Workspace, name: str, path: str) -> Iterator[ProjectFile]:
-    """A file of a session that the store knows, where it tells more than that, and no mirror left it so."""
+def _with_more(ws: Workspace, name: str, path: str) -> Iterator[ProjectFile]:
+    """The file of a known session, if it has more than the store and no mirror wrote it so."""
     size = _size(path, name)
-    if size > _LARGE or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, size)):
+    if size > _LARGE_SIZE or (mirrors_of(ws).stored.exists() and _is_ours(ws, path, size)):
         return
-    found = _examined(ws, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
-    yield from (file for file in found if file.known is not None and file.error is None)
+    examined = _examined(ws, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
+    yield from (file for file in examined if file.known is not None and file.error is None)
 
 
 def _size(path: str, name: str) -> int:
-    """How much would have to be read: of a feature, its history is the most."""
+    """The bytes to read; for a feature, including its history."""
     try:
         history = os.path.join(os.path.dirname(path), "history.jsonl")
         more = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
@@ -362,7 +362,7 @@ def _size(path: str, name: str) -> int:
 
 
 def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
-    """None for what is read and is no session: `doctor` and `validate` name what is wrong with it."""
+    """None for a readable file that is not a session; `doctor` and `validate` report it."""
     from holdfast.core.errors import HoldfastError
     from holdfast.formats import registry
     from holdfast.formats.convert import state_of
@@ -381,19 +381,19 @@ def _one_of_many(ws: Workspace, name: str, path: str) -> ProjectFile | None:
         if rules.detects(value) is None and name != "contract":
             return None
         document = rules.tidy(value, here).document
-        said = contents_of(state_of(document, rules, here))
+        contents = contents_of(state_of(document, rules, here))
     except HoldfastError:
         return _unreadable(ws, name, path)
     store = ws.existing_store()
-    if store is not None and store.find(rules.alias(document)):  # under a name of its own
-        return next(_telling_more(ws, name, path), None)
-    file = ProjectFile(name, path, said.updated_at)
-    file.rules, file.document, file.goal, file.status = rules, value, said.goal, said.status
+    if store is not None and store.find(rules.alias(document)):  # under another file name
+        return next(_with_more(ws, name, path), None)
+    file = ProjectFile(name, path, contents.updated_at)
+    file.rules, file.document, file.goal, file.status = rules, value, contents.goal, contents.status
     return file
 
 
 def _unreadable(ws: Workspace, name: str, path: str) -> ProjectFile | None:
-    """Of the files of a session, the one that is damaged or of a newer version."""
+    """The file of a session that is damaged or of a newer version."""
     from holdfast.core.errors import Damaged
 
     plan = os.path.join(os.path.dirname(path), "implementation-plan.yaml")
@@ -407,23 +407,23 @@ def _unreadable(ws: Workspace, name: str, path: str) -> ProjectFile | None:
 
 
 def _entries(folder: str, name: str) -> list[tuple[int, str]]:
-    """The files of a directory that may be sessions, with when they were changed, latest first; no links."""
-    found: list[tuple[int, str]] = []
+    """Files of a directory that may be sessions, with their mtime, latest first; no links."""
+    listed: list[tuple[int, str]] = []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name == "index.json" or len(found) >= _MOST * 10:
+                if entry.name.startswith(".") or entry.name == "index.json" or len(listed) >= _MAX_FILES * 10:
                     continue
                 path = os.path.join(entry.path, "state.yaml") if name == "contract" else entry.path
                 meant = entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
                 if meant and os.path.isfile(path) and not os.path.islink(path):
-                    found.append((os.stat(path).st_mtime_ns, path))
+                    listed.append((os.stat(path).st_mtime_ns, path))
     except OSError:
         return []
-    return sorted(found, reverse=True)
+    return sorted(listed, reverse=True)
 
 
-# ── saying ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── text ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _problem(error: HoldfastError, path: str) -> str:
@@ -431,7 +431,7 @@ def _problem(error: HoldfastError, path: str) -> str:
 
     if isinstance(error, Damaged):
         return f"{path} is damaged: {error.message}"
-    return f"{path} cannot be gone on with: {error.message}" if isinstance(error, Invalid) else error.message
+    return f"{path} cannot be continued: {error.message}" if isinstance(error, Invalid) else error.message
 
 
 def _goal(file: ProjectFile) -> str:

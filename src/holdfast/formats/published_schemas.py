@@ -1,8 +1,7 @@
 """The JSON Schemas as they are published: one per kind of file, and the contract's four in one document.
 
-They are written in JSON Schema 2020-12. For validators of draft-07 (Ajv, say) they are translated: definitions stand
-under another name, nothing stands next to a reference, and formats are patterns, since a validator may refuse formats
-it does not know, and ours are not all among those it knows.
+They are written in JSON Schema 2020-12 and translated for validators of draft-07 (such as Ajv): definitions have
+another name, nothing is next to a reference, and formats become patterns, since a validator may refuse unknown ones.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from holdfast.core.canonical import Json
 from holdfast.formats.schema import schema_text
 from holdfast.formats.text.json import written
 
-# Which kinds of file a format has, where it is more than the one of its own name.
-_SEVERAL: Final = {
+# The kinds of file of formats that have more than one.
+_KINDS: Final = {
     "contract": ("contract-state", "contract-plan", "contract-registry", "contract-history"),
 }  # fmt: skip
 DRAFTS: Final = ("7", "2020-12")
@@ -25,22 +24,22 @@ _PATTERNS: Final = {
     "date-time": rf"^{_DATE}[Tt]{_TIME}(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$",
     "utc-date-time": rf"^{_DATE}T{_TIME}Z$",
 }
-# Keywords that hold values, not schemas; and those that hold schemas by names that are no keywords.
+# Keywords that hold values, not schemas; and those that hold schemas by name.
 _VALUES: Final = frozenset({"enum", "const", "required", "examples", "default"})
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs"})
-NAMES: Final = ("orchestrator", "timer", "contract", "craft", *_SEVERAL["contract"], "craft-index")
+NAMES: Final = ("orchestrator", "timer", "contract", "craft", *_KINDS["contract"], "craft-index")
 
 
 def schema_of(name: str, draft: str = "2020-12") -> bytes:
     """The schema of a format, or of one of its kinds of file, in one of `DRAFTS`."""
     if draft == "7":
         return written(_in_draft_7(name))
-    if name not in _SEVERAL:
+    if name not in _KINDS:
         return schema_text(name)
     inner: dict[str, Json] = {}
-    for kind in _SEVERAL[name]:
+    for kind in _KINDS[name]:
         schema = json.loads(schema_text(kind))
-        # With an id of its own, what a part refers to is looked for inside it.
+        # With its own id, references of a part are resolved inside it.
         inner[kind] = {"$id": f"{kind}.json", **schema}
     return written(
         {
@@ -54,10 +53,10 @@ def schema_of(name: str, draft: str = "2020-12") -> bytes:
 
 
 def _in_draft_7(name: str) -> dict[str, Json]:
-    if name not in _SEVERAL:
+    if name not in _KINDS:
         made = _translated(json.loads(schema_text(name)), "#")
     else:
-        inner = {kind: _translated(json.loads(schema_text(kind)), f"#/definitions/{kind}") for kind in _SEVERAL[name]}
+        inner = {kind: _translated(json.loads(schema_text(kind)), f"#/definitions/{kind}") for kind in _KINDS[name]}
         for part in inner.values():
             assert isinstance(part, dict)
             del part["$schema"]
@@ -72,7 +71,7 @@ def _in_draft_7(name: str) -> dict[str, Json]:
 
 
 def _translated(schema: Json, root: str) -> Json:
-    """A schema of 2020-12 in draft-07. `root` is where it will stand: its references begin there."""
+    """A 2020-12 schema in draft-07. `root` is its place in the document, where its references start."""
     if isinstance(schema, list):
         return [_translated(item, root) for item in schema]
     if not isinstance(schema, dict):

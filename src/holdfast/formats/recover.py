@@ -1,7 +1,6 @@
-"""Recover damaged session files: what can still be read of each, and a session made of it if asked to.
+"""Recovers damaged session files: what can still be read of each, and on request a session made of it.
 
-The file itself is only read. Where the log knows the session, the log is the better source, unless the file tells
-more.
+The file itself is only read. If the log has the session, the log is the better source, unless the file has more.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Contents(NamedTuple):
-    """What a recovered document tells, in numbers."""
+    """A summary of a recovered document."""
 
     goal: str | None
     status: str
@@ -45,9 +44,9 @@ class Rescue(NamedTuple):
 
     path: str
     rules: Format | None
-    # Nothing is wrong with the file.
+    # The file is intact.
     whole: bool
-    # The format's document with what is missing derived; what was read, where no format is recognised.
+    # The document with what is missing derived; the value as read if no format was recognised.
     document: Json
     notes: list[FormatNote]
     lost_from: int | None
@@ -55,11 +54,11 @@ class Rescue(NamedTuple):
     contents: Contents | None = None
     # The session in the log that this file shows.
     known: str | None = None
-    # What the file tells and the log does not, united with what that knows; None when it tells nothing more.
+    # The merge of file and log if the file has more than the log; else None.
     more: dict[str, Json] | None = None
-    # Why no session can be made of it, or why it could not be read at all.
+    # Why no session can be made of it, or why it could not be read.
     error: HoldfastError | None = None
-    # Its version is one that this program does not know: it was read like the one that it does.
+    # The error for an unsupported version, which was read as the supported one.
     version: HoldfastError | None = None
 
     @property
@@ -68,25 +67,25 @@ class Rescue(NamedTuple):
 
 
 def recover(ws: Workspace, path: str) -> list[Rescue]:
-    """What is left of a file, or of every session file in a directory. Raises when there is none."""
+    """Recover a file, or every session file in a directory. Raises when there is none."""
     here = import_context(ws)
     if path != "-" and not os.path.lexists(path):
         raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
         return [_rescue(ws, path, here)]
-    walked = find_session_files(path)
-    files = [*(file for file, _ in walked.placed), *walked.loose]
-    if not files and not walked.closed:
+    files_here = find_session_files(path)
+    files = [*(file for file, _ in files_here.placed), *files_here.loose]
+    if not files and not files_here.unreadable:
         raise _none_in(path)
-    found = [_carefully(ws, file, here) for file in files]
-    # Among files that lie about anywhere, whole ones of other programs are not meant.
-    placed = {file for file, _ in walked.placed}
-    found = [rescue for rescue in found if rescue.path in placed or rescue.rules is not None or not rescue.whole]
-    if not found and not walked.closed:
+    rescues = [_rescue_or_error(ws, file, here) for file in files]
+    # Of files elsewhere, intact ones of other programs are left out.
+    placed = {file for file, _ in files_here.placed}
+    rescues = [rescue for rescue in rescues if rescue.path in placed or rescue.rules is not None or not rescue.whole]
+    if not rescues and not files_here.unreadable:
         raise _none_in(path)
-    for folder, error in walked.closed:
-        found.append(_unread(folder, explain(error, "read", folder)))
-    return found
+    for folder, error in files_here.unreadable:
+        rescues.append(_unread(folder, explain(error, "read", folder)))
+    return rescues
 
 
 def _none_in(path: str) -> NotFound:
@@ -94,9 +93,9 @@ def _none_in(path: str) -> NotFound:
 
 
 def start(ws: Workspace, rescue: Rescue) -> tuple[str, list[FormatNote]]:
-    """The session of a recovered document, current here unless another one is; and what was assumed.
+    """Import a recovered document, as the current session unless there is one; returns the session, with notes.
 
-    Where the log knows it, that is the session: as it stands there, with what only the file tells.
+    If the log has the session, what only the file has is added to it.
     """
     if rescue.known is not None:
         if rescue.more is None or rescue.rules is None:
@@ -121,7 +120,7 @@ def start(ws: Workspace, rescue: Rescue) -> tuple[str, list[FormatNote]]:
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _carefully(ws: Workspace, path: str, here: ImportContext) -> Rescue:
+def _rescue_or_error(ws: Workspace, path: str, here: ImportContext) -> Rescue:
     try:
         return _rescue(ws, path, here)
     except HoldfastError as error:
@@ -134,51 +133,53 @@ def _unread(path: str, error: HoldfastError) -> Rescue:
 
 def _rescue(ws: Workspace, path: str, here: ImportContext) -> Rescue:
     raw = read_limited(path, LIMIT, what="a session file")
-    found = recovered(raw, path)
-    line = None if found.lost_from is None else raw.count(b"\n", 0, found.lost_from) + 1
-    plain = Rescue(path, None, found.whole, found.value, found.notes, found.lost_from, line)
-    if found.value is None:
+    recovered_file = recovered(raw, path)
+    line = None if recovered_file.lost_from is None else raw.count(b"\n", 0, recovered_file.lost_from) + 1
+    plain = Rescue(
+        path, None, recovered_file.whole, recovered_file.value, recovered_file.notes, recovered_file.lost_from, line
+    )
+    if recovered_file.value is None:
         return plain
-    what = identify(found.value, path)
-    kind = _kind_in_feature(path) if what is None and not found.whole else None
+    identified = identify(recovered_file.value, path)
+    kind = _kind_in_feature(path) if identified is None and not recovered_file.whole else None
     if kind is not None:
-        what = FormatKind(registry.named("contract"), kind)
-    if what is None:
+        identified = FormatKind(registry.named("contract"), kind)
+    if identified is None:
         return plain
-    if what.kind in LISTS or what.kind == "contract-history":
-        document = found.documents if what.kind == "contract-history" else found.value
-        return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
-    tidy, version = _complete(found, what, here, path)
+    if identified.kind in LISTS or identified.kind == "contract-history":
+        document = recovered_file.documents if identified.kind == "contract-history" else recovered_file.value
+        return plain._replace(rules=identified.rules, document=document, error=_not_a_session(path, identified.kind))
+    tidy, version = _complete(recovered_file, identified, here, path)
     if isinstance(tidy, HoldfastError):
-        return plain._replace(rules=what.rules, error=tidy)
-    whole = found.whole and version is None
-    # What is whole is shown as it stands: the import would say what it assumes.
-    notes = found.notes if whole else [*found.notes, *tidy.notes]
-    document = found.value if whole else tidy.document
-    contents = _contents(tidy.document, what.rules, here)
-    known = _known(ws, found, tidy.document, what.rules, path)
+        return plain._replace(rules=identified.rules, error=tidy)
+    whole = recovered_file.whole and version is None
+    # An intact document is shown as it is; an import would add its own notes.
+    notes = recovered_file.notes if whole else [*recovered_file.notes, *tidy.notes]
+    document = recovered_file.value if whole else tidy.document
+    contents = _contents(tidy.document, identified.rules, here)
+    known = _known(ws, recovered_file, tidy.document, identified.rules, path)
     more = None
     if known is not None:
-        said = tidy.document if whole else _said_itself(tidy.document, found.value)
-        more = _more(ws, known, said, what.rules, here)
+        own = tidy.document if whole else _without_completion(tidy.document, recovered_file.value)
+        more = _more(ws, known, own, identified.rules, here)
     return plain._replace(
-        rules=what.rules, whole=whole, document=document, notes=notes, contents=contents, known=known, more=more,
-        version=version,
+        rules=identified.rules, whole=whole, document=document, notes=notes, contents=contents, known=known,
+        more=more, version=version,
     )  # fmt: skip
 
 
 def _complete(
-    found: Recovered, what: FormatKind, here: ImportContext, path: str
+    recovered_file: Recovered, identified: FormatKind, here: ImportContext, path: str
 ) -> tuple[TidyDocument | HoldfastError, HoldfastError | None]:
-    """The document, or why there is none. One of an unknown version is read like the known one, and that is said."""
-    cut, value = not found.whole, found.value
-    tidy = complete(value, what, here, cut=cut)
+    """The completed document or an error. An unsupported version is read as the supported one, with a note."""
+    cut, value = not recovered_file.whole, recovered_file.value
+    tidy = complete(value, identified, here, cut=cut)
     if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
         return tidy, None
-    key = "version" if what.rules.name == "contract" else "schema_version"
-    for own in (value, {**value, key: what.rules.version}) if key in value else (value,):
-        for document in (_with_rest_of_feature(own, what, path, cut=cut), own):
-            read = complete(document, what, here, cut=cut)
+    key = "version" if identified.rules.name == "contract" else "schema_version"
+    for own in (value, {**value, key: identified.rules.version}) if key in value else (value,):
+        for document in (_with_rest_of_feature(own, identified, path, cut=cut), own):
+            read = complete(document, identified, here, cut=cut)
             if isinstance(read, HoldfastError):
                 continue
             if own is value or not isinstance(tidy, HoldfastError):
@@ -188,33 +189,33 @@ def _complete(
     return tidy, None
 
 
-def _with_rest_of_feature(own: dict[str, Json], what: FormatKind, path: str, *, cut: bool) -> dict[str, Json]:
-    """State or plan of a feature, with what its other file and the registry say; as it is where it is neither."""
+def _with_rest_of_feature(own: dict[str, Json], identified: FormatKind, path: str, *, cut: bool) -> dict[str, Json]:
+    """State or plan of a feature, combined with its other file and the registry; anything else as it is."""
     from holdfast.formats.contract import fields as words
     from holdfast.formats.mirror.contract import yaml_files
     from holdfast.formats.mirror.contract.feature_files import entry_of
 
-    if _kind_in_feature(path) != what.kind:
+    if _kind_in_feature(path) != identified.kind:
         return own
     folder = os.path.dirname(os.path.abspath(path))
     root, feature_id = os.path.split(folder)
     part, other, name = "state", "plan", words.PLAN_FILE
-    if what.kind == words.PLAN:
+    if identified.kind == words.PLAN:
         part, other, name = "plan", "state", words.STATE_FILE
-    found: dict[str, Json] = {}
+    parts: dict[str, Json] = {}
     with suppress(HoldfastError):
         rest = yaml_files.load(os.path.join(folder, name))
-        found = {} if rest is None else {other: rest.value}
+        parts = {} if rest is None else {other: rest.value}
     entry = entry_of(root, feature_id)
     if entry is not None:
-        found["entry"] = entry
+        parts["entry"] = entry
     if part == "state" and (cut or "feature_id" not in own):
         own = {**own, "feature_id": feature_id} if "feature_id" in own else {"feature_id": feature_id, **own}
-    return {**found, part: own}  # what was cut stands last
+    return {**parts, part: own}  # what was cut comes last
 
 
 def _kind_in_feature(path: str) -> str | None:
-    """What a file is by its place: the state or the plan in the directory of a feature."""
+    """The kind of a state or plan in a feature's directory, by its path."""
     from holdfast.formats.contract import fields as words
 
     folder, name = os.path.split(os.path.abspath(path))
@@ -222,8 +223,8 @@ def _kind_in_feature(path: str) -> str | None:
     return kind if words.is_feature_id(os.path.basename(folder)) else None
 
 
-def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
-    """Of a document that lost its end, what it says itself: nothing that had to be assumed to complete it."""
+def _without_completion(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
+    """What a document that lost its end says itself, without what was assumed to complete it."""
     pruned = _without_assumed(tidy, read)
     assert isinstance(pruned, dict)
     return pruned
@@ -238,9 +239,9 @@ def _without_assumed(tidy: Json, read: Json) -> Json:
 
 
 def _more(
-    ws: Workspace, session: str, said: dict[str, Json], rules: Format, here: ImportContext
+    ws: Workspace, session: str, own: dict[str, Json], rules: Format, here: ImportContext
 ) -> dict[str, Json] | None:
-    """The document of what the log and the file know together, where the file knows more."""
+    """The merge of log and file, if the file has more than the log."""
     from holdfast.formats.import_context import configured
     from holdfast.formats.merge import merged
     from holdfast.formats.mirror.base_version import nearest_version
@@ -252,22 +253,22 @@ def _more(
         return None
     rules = configured(rules, here.models)
     ours = shown_in(state, rules)
-    # Without the version it was made from, everything that has happened since would count as said by the file.
-    together = merged(nearest_version(list(store.events(session)), rules, said), ours, said, rules)
+    # Merged with its base version, or everything since then would count as a change of the file.
+    together = merged(nearest_version(list(store.events(session)), rules, own), ours, own, rules)
     try:
         if not together.clashes and not rules.changes(ours, together.document, state, here):
             return None
     except HoldfastError:
-        return None  # what the rules forbid is nothing that could be added
-    return merged(None, said, ours, rules).document
+        return None  # a forbidden change cannot be added
+    return merged(None, own, ours, rules).document
 
 
-def _no_session(path: str, kind: str) -> HoldfastError:
+def _not_a_session(path: str, kind: str) -> HoldfastError:
     from holdfast.core.errors import Invalid
 
-    what = "a history of commands" if kind == "contract-history" else "a list of sessions"
+    identified = "a history of commands" if kind == "contract-history" else "a list of sessions"
     return Invalid(
-        f"{display_path(path)} is {what}, not a session", hint="Recover the session's own file.", file=path
+        f"{display_path(path)} is {identified}, not a session", hint="Recover the session's own file.", file=path
     )
 
 
@@ -288,12 +289,14 @@ def contents_of(state: State) -> Contents:
     )  # fmt: skip
 
 
-def _known(ws: Workspace, found: Recovered, document: dict[str, Json], rules: Format, path: str) -> str | None:
-    """The session of the log that goes by the id of the file or of its feature; one that was made up is nobody's."""
+def _known(
+    ws: Workspace, recovered_file: Recovered, document: dict[str, Json], rules: Format, path: str
+) -> str | None:
+    """The session in the log with the id in the file or of its feature; a derived id does not count."""
     alias = rules.alias(document)
     store = ws.existing_store()
     named = rules.name == "contract" and os.path.basename(os.path.dirname(os.path.abspath(path))) == alias
-    if store is None or not alias or not (named or _says(found.value, alias)):
+    if store is None or not alias or not (named or _contains(recovered_file.value, alias)):
         return None
     for session in store.find(alias):
         state = store.state(session)
@@ -302,8 +305,8 @@ def _known(ws: Workspace, found: Recovered, document: dict[str, Json], rules: Fo
     return None
 
 
-def _says(value: Json, alias: str) -> bool:
-    """Does the file itself hold this id?"""
+def _contains(value: Json, alias: str) -> bool:
+    """Does the file itself contain this id?"""
     if isinstance(value, dict):
-        return any(item == alias or (isinstance(item, dict) and _says(item, alias)) for item in value.values())
+        return any(item == alias or (isinstance(item, dict) and _contains(item, alias)) for item in value.values())
     return False

@@ -1,4 +1,4 @@
-"""The formats there are, each loaded when it is asked for. A new one is a package beside this and a line here."""
+"""The registry of formats, each loaded on demand. A new one needs a package next to this module and a line here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def named(name: str) -> Format:
     if name not in NAMES:
         raise Invalid(f"there is no format {shorten(name, 40)!a}", hint=f"Formats are {', '.join(NAMES)}.")
     if name not in _loaded:
-        found = import_module(f"holdfast.formats.{name}").FORMAT
-        assert isinstance(found, Format)
-        _loaded[name] = found
+        loaded = import_module(f"holdfast.formats.{name}").FORMAT
+        assert isinstance(loaded, Format)
+        _loaded[name] = loaded
     return _loaded[name]
 
 

@@ -1,13 +1,13 @@
 """What a rendering leaves out of a document, and how it is put back.
 
-A document says more than the model holds: fields nobody knows, a time spelled with an offset, keys in an order of
-somebody's own. `remainder(shown, meant)` is all of that, and nothing else: where the rendering shows a value as it
-was meant, nothing is kept. `restored(shown, kept)` lays it over a later rendering. What has changed since is shown
-as it is now; what has not comes back to the letter.
+A document has more than the model: unknown fields, times with an offset, its own order of keys. `remainder(shown,
+meant)` is exactly that: where the rendering is right, nothing is kept. `restored(shown, kept)` applies it to a later
+rendering. What has changed since is shown as it is now; everything else is restored exactly.
 
     restored(shown, remainder(shown, meant)) == meant        for any two documents
 
-The loss report of a conversion is a remainder read aloud, and `--carry` is one that travels.
+The loss report of a conversion lists a remainder, and `--carry` writes one into the document. The store keeps one per
+format as text in the session's `extra`, because data in the log would lose the order of keys and spelling of numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Kept = dict[str, Json]
 
 
 def remainder(shown: Json, meant: Json, identities: Identities, place: Place = ()) -> Kept | None:
-    """What is to be kept so that the document can be had again from its rendering; None when nothing is."""
+    """What must be kept to restore the document from its rendering; None when nothing is."""
     if same(shown, meant):
         return None
     if isinstance(shown, dict) and isinstance(meant, dict):
@@ -103,7 +103,7 @@ def _usual_order(shown: dict[str, Json], kept: Kept) -> list[str]:
 def restored(
     shown: Json, kept: Json, identities: Identities, *, passing: Collection[Place] = (), place: Place = ()
 ) -> Json:
-    """The document again, as of now. What was kept for `passing` places is past and left out."""
+    """The document restored over a later rendering. What was kept for `passing` places is left out."""
     if not isinstance(kept, dict) or not kept or covered(passing, place):
         return shown
     if "v" in kept:
@@ -161,17 +161,17 @@ def _list_again(
 
 
 def _object(kept: Kept, letter: str) -> dict[str, Json]:
-    found = kept.get(letter)
-    return found if isinstance(found, dict) else {}
+    part = kept.get(letter)
+    return part if isinstance(part, dict) else {}
 
 
 def _list(kept: Kept, letter: str) -> list[Json]:
-    found = kept.get(letter)
-    return found if isinstance(found, list) else []
+    part = kept.get(letter)
+    return part if isinstance(part, list) else []
 
 
 def losses(kept: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
-    """Every place a remainder speaks of, with what would be lost there without it."""
+    """Every place in a remainder, with what would be lost without it."""
     if not isinstance(kept, dict):
         return
     if "v" in kept:
@@ -193,10 +193,10 @@ def losses(kept: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
 def render_with_remainder(
     state: State, rules: Format, travel: SyncFacts | None = None, path: str | None = None
 ) -> Document:
-    """The session in a format, as of its last event: as it came in, with everything that has changed since.
+    """The session in a format as of its last event: as it was imported, with all changes since.
 
-    `travel`: how it reaches other devices now, where it does; of that, what came in says nothing any more. `path`:
-    where its project is on this device, which what came in says for as long as nothing else has happened.
+    `travel`: its present sync status, which replaces the imported one. `path`: the project's path on this device,
+    which replaces the imported one as soon as something has happened.
     """
     kept = _kept(state, rules)
     untouched = kept is not None and kept.get("at") == state.updated_at
@@ -213,10 +213,10 @@ def render_with_remainder(
 def remainder_event(
     state: State, rules: Format, document: Document, *, always: bool = False, edited: bool = False
 ) -> ExtraKept | None:
-    """What must be recorded so that `shown` gives this document; None when it does already.
+    """The event to record so that `render_with_remainder` gives this document; None if it does already.
 
-    With `always` it is recorded even then: that this is how the document came in. `edited`: it is one of ours that
-    somebody changed on this device, so that it says nothing of where the project is elsewhere.
+    `always`: record it even then, as the imported version. `edited`: it is our own document, changed on this device,
+    so its path says nothing about other devices.
     """
     rest = remainder(rules.render(state), document, rules.identities)
     known = _kept(state, rules)
@@ -224,8 +224,8 @@ def remainder_event(
         return None
     if known is not None and known.get("keep") == rest and known.get("at") == state.updated_at:
         return None
-    told = {"at": state.updated_at, "keep": rest} | ({"edited": True} if edited else {})
-    value = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    stored = {"at": state.updated_at, "keep": rest} | ({"edited": True} if edited else {})
+    value = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
     return ExtraKept(name=rules.name, value=value)
 
 
@@ -234,7 +234,7 @@ def _kept(state: State, rules: Format) -> dict[str, Json] | None:
     if not isinstance(text, str):
         return None
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

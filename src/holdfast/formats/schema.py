@@ -1,8 +1,8 @@
-"""Documents checked against their JSON Schemas, with everything that is wrong said in plain words, and where.
+"""Checks documents against their JSON Schemas and reports every problem in plain words, with its place.
 
-The schemas stand in `schemas/` and use the part of JSON Schema 2020-12 that our formats need. What a schema says
-beyond that part is an error when it is loaded, never a rule that is silently not held. In one point this is stricter
-than the standard: a whole number is written as one, so 60.0 is none.
+The schemas in `schemas/` use the part of JSON Schema 2020-12 that our formats need. Any other keyword is an error
+when the schema is loaded, so no rule is silently ignored. In one point this is stricter than the standard: an integer
+must be written as one, so 60.0 is not an integer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from holdfast.core.text import shorten
 from holdfast.formats.base import Place, Problem
 from holdfast.formats.timestamps import is_time, is_utc
 
-MOST: Final = 1_000
-# How a schema marks a pattern that says how something is spelled, where it is plain what others mean.
+MAX_PROBLEMS: Final = 1_000
+# The comment that marks a pattern of mere spelling: other spellings have a clear meaning, too.
 _SPELLING: Final = "Other spellings are imported, too."
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "schemas")
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
@@ -35,7 +35,7 @@ Rules: TypeAlias = Mapping[str, Json]
 
 
 def schema_text(name: str) -> bytes:
-    """A schema as it is published."""
+    """The published text of a schema."""
     if not _NAME.match(name):
         raise Invalid(f"there is no schema {shorten(name, 40)!a}")
     try:
@@ -53,7 +53,7 @@ def _schema(name: str, spelling: bool) -> Checker:
 def problems_by_schema(value: Json, name: str, *, spelling: bool = True) -> list[Problem]:
     """Everything in a document that its schema does not allow, in the order of the document; at most `MOST`.
 
-    Without `spelling`, patterns are not held that the schema marks as a matter of spelling.
+    Without `spelling`, patterns marked as mere spelling are ignored.
     """
     return _schema(name, spelling).problems(value)
 
@@ -75,7 +75,7 @@ _FORMATS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
 
 
 def kind_of(value: Json) -> str:
-    """What a value is, in words."""
+    """The type of a value in words."""
     match value:
         case None:
             return "null"
@@ -109,19 +109,19 @@ def _is(value: Json, kind: str) -> bool:
     return isinstance(value, dict)
 
 
-def _same(one: Json, other: Json) -> bool:
+def _same(left: Json, right: Json) -> bool:
     """Equal as JSON data: true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one == other
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return left == right
 
 
 def _shown(value: Json) -> str:
-    """A value as it stands in a message: short, and harmless on a terminal."""
+    """A value for a message: short, and harmless on a terminal."""
     if isinstance(value, str):
         return json.dumps(shorten(value, 40))
     if isinstance(value, (dict, list, tuple)):
@@ -129,17 +129,17 @@ def _shown(value: Json) -> str:
     return shorten(json.dumps(value), 40)
 
 
-# The shapes our schemas ask for, in words: a regular expression tells most people nothing. What a shape is used for
-# is in the schema's own description, which says less about how it must look.
+# Patterns of our schemas in words, since few people read regular expressions. The schema's own descriptions say what
+# a field is for, not what it must look like.
 _SHAPES: Final = {
     "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$":
-        "must be a UUID of version 4 in small letters",
-    "^[a-z0-9]+(-[a-z0-9]+)*-[0-9]{4}-[0-9]{2}-[0-9]{2}$": "must be a slug and a day such as add-search-2026-11-15",
-    "^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}$": "must be a day and six hexadecimal digits such as 2026-11-15-0a1b2c",
-    "^[0-9]{8}-.+$": "must be a day, scope and task such as 20261115-search-write-index",
+        "must be a UUID of version 4 in lower case",
+    "^[a-z0-9]+(-[a-z0-9]+)*-[0-9]{4}-[0-9]{2}-[0-9]{2}$": "must be a slug and a date such as add-search-2026-11-15",
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}$": "must be a date and six hexadecimal digits such as 2026-11-15-0a1b2c",
+    "^[0-9]{8}-.+$": "must be date, scope and task such as 20261115-search-write-index",
     "^session/[0-9]{8}-.+$": "must be session/ and the session's id, such as session/20261115-search-write-index",
-    "^[0-9a-f]{64}$": "must be a SHA-256: 64 hexadecimal digits in small letters",
-    "^([0-9a-f]{40}|[0-9a-f]{64})$": "must be a commit: 40 or 64 hexadecimal digits in small letters",
+    "^[0-9a-f]{64}$": "must be a SHA-256: 64 hexadecimal digits in lower case",
+    "^([0-9a-f]{40}|[0-9a-f]{64})$": "must be a commit: 40 or 64 hexadecimal digits in lower case",
     "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$":
         "must be a name of 1 to 100 letters, digits, '.', '_' or '-', not beginning with a dot or dash",
     "^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$": "must be a version such as 1.0.0",
@@ -154,14 +154,14 @@ _SHAPES: Final = {
 
 
 def _wanted(rules: Rules) -> str:
-    """How text must look: in our words, by an example, in the words of the schema, and only then as a pattern."""
+    """What text must look like: in our words, by an example, by the description, or else as a pattern."""
     pattern, examples = _text(rules["pattern"]), _list(rules.get("examples", []))
     if pattern in _SHAPES:
         return _SHAPES[pattern]
     if examples:
         return f"must look like {_shown(examples[0])}"
-    said = _text(rules.get("description", "")).rstrip(".")
-    return f"must be {said[0].lower()}{said[1:]}" if said else f"must look like {pattern}"
+    description = _text(rules.get("description", "")).rstrip(".")
+    return f"must be {description[0].lower()}{description[1:]}" if description else f"must look like {pattern}"
 
 
 def _listed(words: list[str]) -> str:
@@ -185,13 +185,15 @@ class Checker:
         self._root = root
         self._spelling = spelling
         self._patterns: dict[str, re.Pattern[str]] = {}
-        self._look_through(root)
+        self._prepare(root)
 
     def problems(self, value: Json) -> list[Problem]:
-        return [Problem(place, message) for place, message in islice(self._check(value, self._root, ()), MOST)]
+        return [
+            Problem(place, message) for place, message in islice(self._check(value, self._root, ()), MAX_PROBLEMS)
+        ]
 
-    def _look_through(self, schema: Json) -> None:
-        """Refuse what would not be held, and compile every pattern once."""
+    def _prepare(self, schema: Json) -> None:
+        """Refuse unknown keywords, and compile every pattern once."""
         if isinstance(schema, bool):
             return
         assert isinstance(schema, dict)
@@ -201,12 +203,12 @@ class Checker:
             for key, inner in _object(schema.get(name, {})).items():
                 if name == "patternProperties":
                     self._pattern(key)
-                self._look_through(inner)
+                self._prepare(inner)
         for name in ("items", "additionalProperties"):
             if name in schema:
-                self._look_through(schema[name])
+                self._prepare(schema[name])
         for inner in _list(schema.get("anyOf", [])):
-            self._look_through(inner)
+            self._prepare(inner)
         if "pattern" in schema:
             self._pattern(_text(schema["pattern"]))
         if "$ref" in schema:
@@ -214,12 +216,12 @@ class Checker:
         assert schema.get("format", "date-time") in _FORMATS
 
     def _pattern(self, written: str) -> re.Pattern[str]:
-        found = self._patterns.get(written)
-        if found is None:
-            # As JSON Schema means it: `$` is the very end, `\d` the ten digits.
+        compiled = self._patterns.get(written)
+        if compiled is None:
+            # As in JSON Schema: `$` is the very end, `\d` the ten digits.
             strict = re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda m: m[1] or r"\Z", written, flags=re.DOTALL)
-            found = self._patterns[written] = re.compile(strict, re.ASCII)
-        return found
+            compiled = self._patterns[written] = re.compile(strict, re.ASCII)
+        return compiled
 
     def _referred(self, reference: str) -> Json:
         start, _, name = reference.rpartition("/")
@@ -237,9 +239,9 @@ class Checker:
         if "type" in rules:
             kinds = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
             if not any(_is(value, _text(kind)) for kind in kinds):
-                # Nothing else about it can be judged.
+                # No other rule applies.
                 yield SchemaProblem(
-                    place, f"must be {_listed([_TYPES[_text(kind)] for kind in kinds])}, is {_as_is(value)}"
+                    place, f"must be {_listed([_TYPES[_text(kind)] for kind in kinds])}, is {_description(value)}"
                 )
                 return
         yield from self._check_value(value, rules, place)
@@ -264,24 +266,24 @@ class Checker:
             yield from self._check_any(value, _list(rules["anyOf"]), place)
 
     def _check_any(self, value: Json, ways: list[Json], place: Place) -> Iterator[SchemaProblem]:
-        """The problems of the way that was most likely meant: the one whose kind of value it is."""
-        tried = [list(islice(self._check(value, way, place), MOST)) for way in ways]
-        if not all(tried):
+        """The problems of the alternative most likely meant: the one for this type of value."""
+        attempts = [list(islice(self._check(value, way, place), MAX_PROBLEMS)) for way in ways]
+        if not all(attempts):
             return
         if value is not None:
-            meant = [found for way, found in zip(ways, tried, strict=True) if self._fits(value, way)]
+            meant = [attempt for way, attempt in zip(ways, attempts, strict=True) if self._fits(value, way)]
             if len(meant) == 1:
                 yield from meant[0]
                 return
-        heads = [found[0] for found in tried if found[0].place == place]
+        heads = [attempt[0] for attempt in attempts if attempt[0].place == place]
         wanted = [head.message.removeprefix("must be ").rpartition(", is ")[0] for head in heads]
-        if len(heads) == len(tried) and all(head.message.startswith("must be ") for head in heads) and all(wanted):
+        if len(heads) == len(attempts) and all(head.message.startswith("must be ") for head in heads) and all(wanted):
             yield SchemaProblem(place, f"must be {_listed(list(dict.fromkeys(wanted)))}, is {_shown(value)}")
         else:
-            yield from min(tried, key=len)
+            yield from min(attempts, key=len)
 
     def _fits(self, value: Json, schema: Json) -> bool:
-        """Could this value be meant by this schema, going by its kind alone?"""
+        """Could this value be meant for this schema, by its type alone?"""
         if isinstance(schema, bool):
             return schema
         rules = _object(schema)
@@ -350,11 +352,11 @@ def _check_number(value: float, rules: Rules, place: Place) -> Iterator[SchemaPr
         yield SchemaProblem(place, f"must be at most {_shown(rules['maximum'])}, is {_shown(value)}")
 
 
-def _as_is(value: Json) -> str:
+def _description(value: Json) -> str:
     return kind_of(value) if not isinstance(value, float) else _shown(value)
 
 
-# The schemas are ours: that a keyword has the right kind of value is asserted, not reported.
+# The schemas are ours: types of keyword values are asserted, not reported.
 
 _KNOWN: Final = {
     "$schema", "$id", "$defs", "$ref", "$comment", "title", "description", "examples", "default",

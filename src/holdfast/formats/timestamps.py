@@ -1,4 +1,4 @@
-"""Times in documents: read as they are met in the wild, written as each specification spells them."""
+"""Times in documents: read in any usual spelling, written as each specification requires."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z\Z", re.
 
 
 class Moment(NamedTuple):
-    """A time, and what had to be assumed to read it."""
+    """A time, with what was assumed to read it."""
 
     ms: int
     assumed: str | None = None
 
 
 def is_utc(written: str) -> bool:
-    """Is this a real time, in UTC, spelled with `T` and `Z`?"""
+    """Is this a valid time in UTC, spelled with `T` and `Z`?"""
     return _UTC.match(written) is not None and is_time(written)
 
 
 def is_time(written: str) -> bool:
-    """Is this a real RFC 3339 time, with a zone?"""
+    """Is this a valid RFC 3339 time with a zone?"""
     try:
         parse_time(written)
     except Invalid:
@@ -38,32 +38,32 @@ def is_time(written: str) -> bool:
 
 
 def read(written: str, context: ImportContext) -> Moment:
-    """A time as programs and people write it. Raises `Invalid` when it is none.
+    """A time as programs and people write it. Raises `Invalid` for anything else.
 
-    Without a zone it is taken as local time, and a day alone as its first moment; both are said.
+    Without a zone it is local time, and a date alone is its first moment; both are noted.
     """
-    plain = written.strip()
-    if _DAY.match(plain):
+    stripped = written.strip()
+    if _DAY.match(stripped):
         return Moment(
-            _local(f"{plain}T00:00:00", context), "a day without a time is taken as its first moment, local"
+            _local(f"{stripped}T00:00:00", context), "a date without a time is taken as its first moment, local"
         )
-    if _NAIVE.match(plain):
-        return Moment(_local(plain, context), "a time without a zone is taken as local time")
-    return Moment(parse_time(plain))
+    if _NAIVE.match(stripped):
+        return Moment(_local(stripped, context), "a time without a zone is taken as local time")
+    return Moment(parse_time(stripped))
 
 
 def _local(plain: str, context: ImportContext) -> int:
-    there = parse_time(plain + "Z")
-    shift = int(context.offset(there) / _MILLISECOND)
-    # The offset of that hour counts: near a change of the clocks the first guess may be off by one.
-    ms = there - int(context.offset(there - shift) / _MILLISECOND)
+    naive_ms = parse_time(plain + "Z")
+    shift = int(context.offset(naive_ms) / _MILLISECOND)
+    # The offset at that time counts: near a change of the clocks the first guess may be wrong.
+    ms = naive_ms - int(context.offset(naive_ms - shift) / _MILLISECOND)
     if not EARLIEST <= ms <= LATEST:
         raise Invalid(f"{plain!r} is not a time: in UTC it is outside the years 1 to 9999")
     return ms
 
 
 def in_seconds(ms: int) -> str:
-    """`2026-11-15T09:52:11Z`: cut to whole seconds."""
+    """`2026-11-15T09:52:11Z`, truncated to seconds."""
     return format_time(ms // SECOND * SECOND)[:19] + "Z"
 
 
@@ -73,5 +73,5 @@ def in_millis(ms: int) -> str:
 
 
 def shortest(ms: int) -> str:
-    """Whole seconds where it is a whole second, else milliseconds."""
+    """Without milliseconds if they are zero."""
     return in_millis(ms) if ms % SECOND else in_seconds(ms)

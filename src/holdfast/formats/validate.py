@@ -1,7 +1,7 @@
-"""`validate`: what the formats' specifications say about files, strictly, or only what import could not handle.
+"""`validate`: checks files strictly against the formats' specifications, or only for what an import would refuse.
 
-Text with a NUL in it or beyond all length is allowed by every schema, and no event may hold it. Where it stands in
-a field that only rides along, it is kept as it is and nothing is wrong with it.
+Text with a NUL or of excessive length is allowed by every schema, but not in events. In a field that is only kept in
+the remainder it is no problem.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holdfast.core.text import MAX_TEXT_LENGTH, check_text
 from holdfast.core.times import format_time
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Document, Format, ImportContext, Place, Problem, Severity
-from holdfast.formats.discover import find_session_files, refuse_circle, suspicious
+from holdfast.formats.discover import among_sessions, find_session_files, refuse_link_loop
 from holdfast.formats.document_paths import written
 from holdfast.formats.text.json import LIMIT, plain
 from holdfast.formats.text.nodes import NotADocument
@@ -35,42 +35,42 @@ if TYPE_CHECKING:
 
 
 def import_problems(value: Json, rules: Format, context: ImportContext) -> list[Problem]:
-    """What an import of this document would stumble over; nothing when it would be taken in."""
+    """Why an import would refuse this document; empty when it would not."""
     try:
         document, _ = redact_document(rules.tidy(value, context).document)
         assert isinstance(document, dict)
-        heard = rules.changes(None, document, None, context)
+        events = rules.changes(None, document, None, context)
     except HoldfastError as error:
         return [Problem((), error.message)]
-    found: list[Problem] = []
-    told: set[str] = set()
-    for _, data in heard:
-        for wrong, message in _wrong(data):
-            if wrong not in told:
-                told.add(wrong)
-                found += _placed(document, wrong, message)
-    return sorted(set(found), key=lambda one: tuple(map(str, one.place)))
+    problems: list[Problem] = []
+    reported: set[str] = set()
+    for _, data in events:
+        for wrong, message in _invalid_texts(data):
+            if wrong not in reported:
+                reported.add(wrong)
+                problems += _placed(document, wrong, message)
+    return sorted(set(problems), key=lambda problem: tuple(map(str, problem.place)))
 
 
 def has_unstorable_text(value: Json) -> bool:
-    """Is there text in it that no event may hold? A quick look, for long lists."""
+    """Does it have text that no event may hold? A quick check for long lists."""
     return any(_is_bad(text) for _, text in _texts(value, ()))
 
 
-def _wrong(data: EventData) -> Iterator[tuple[str, str]]:
-    """Each text of an event that it may not hold, and why; the event's own name where it is something else."""
+def _invalid_texts(data: EventData) -> Iterator[tuple[str, str]]:
+    """Each text that the event must not hold, and why; an empty text for other errors."""
     if type(data) is ExtraKept:
         return
-    sound = True
+    valid = True
     for name in data.__struct_fields__:
-        held = getattr(data, name) if name in FREE_TEXT else None
-        for wrong in (held,) if isinstance(held, str) else held if isinstance(held, tuple) else ():
+        texts = getattr(data, name) if name in FREE_TEXT else None
+        for wrong in (texts,) if isinstance(texts, str) else texts if isinstance(texts, tuple) else ():
             try:
                 check_text(wrong, "the text", empty=True)
             except HoldfastError as error:
-                sound = False
+                valid = False
                 yield wrong, error.message
-    if sound:
+    if valid:
         try:
             canonical_json(msgspec.to_builtins(data))
         except HoldfastError as error:
@@ -78,7 +78,7 @@ def _wrong(data: EventData) -> Iterator[tuple[str, str]]:
 
 
 def _placed(document: Document, text: str, message: str) -> list[Problem]:
-    """Where the text stands. One that was put together from others stands where one of them is as bad."""
+    """The places of a text; for one composed of others, the places of the bad ones."""
     if not text:
         return [Problem((), message)]
     bad = [(place, name) for place, name in _texts(document, ()) if _is_bad(name)]
@@ -102,16 +102,16 @@ def _texts(value: Json, place: Place) -> Iterator[tuple[Place, str]]:
 
 
 LINES_LIMIT: Final = limits.MAX_HISTORY_SIZE
-MOST: Final = 1_000  # problems told of one file
+MAX_PROBLEMS: Final = 1_000  # reported per file
 
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 )  # fmt: skip
 _USUAL: Final = 1 << 16
-# The contract's files of which a session can be made.
+# Contract files that make a session by themselves.
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
-# What a line of history is tried with, which is of no session by itself.
+# The state used to try a history line, which does not make a session by itself.
 _ANY_STATE: Final[dict[str, Json]] = {
     "version": "1.0", "feature_id": "any-2000-01-01",
     "current_state": {
@@ -122,9 +122,9 @@ _ANY_STATE: Final[dict[str, Json]] = {
 
 
 class FileProblem(msgspec.Struct):
-    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known.
+    """A problem as reported: JSON path, message, severity, and line if known.
 
-    The rest is what every error carries.
+    The other fields are those of every error.
     """
 
     path: str
@@ -139,7 +139,7 @@ class FileProblem(msgspec.Struct):
 
 
 class FileVerdict(msgspec.Struct):
-    """What was found about one file. `format` is None where it is none of the four."""
+    """The verdict on one file. `format` is None if it is in none of the four."""
 
     path: str
     format: str | None
@@ -148,14 +148,14 @@ class FileVerdict(msgspec.Struct):
 
 
 class _Broken(NamedTuple):
-    """A file that cannot be read and shows no sign of what it was."""
+    """An unreadable file that does not show what it was."""
 
     path: str
     raw: bytes
 
 
 class Validator:
-    """Checks files. It is told the time and the zone, because tolerance reads local times."""
+    """Checks files. It needs time and zone, because repairs read local times."""
 
     def __init__(
         self, *, format_name: str | None, lenient: bool, now: int, offset: Callable[[int], timedelta]
@@ -166,27 +166,31 @@ class Validator:
         self._offset = offset
 
     def check(self, paths: Iterable[str]) -> list[FileVerdict]:
-        """All files that are named, and all session files in the directories that are. Raises `NotFound`."""
+        """Check the named files, and all session files in named directories. Raises `NotFound`."""
         named = list(paths)
         for path in named:
             if path != "-" and not os.path.lexists(path):
                 raise NotFound(
                     f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path
                 )
-            refuse_circle(path)
+            refuse_link_loop(path)
         verdicts = [verdict for path in named for verdict in self._below(path)]
         for verdict in verdicts:
             feature = detect.feature_at(os.path.abspath(verdict.path)) if verdict.format == "contract" else None
-            for found in verdict.problems:
-                found.file, found.details, found.timestamp = verdict.path, found.message, format_time(self._now)
-                found.feature_id = found.feature_id or feature
+            for problem in verdict.problems:
+                problem.file, problem.details, problem.timestamp = (
+                    verdict.path,
+                    problem.message,
+                    format_time(self._now),
+                )
+                problem.feature_id = problem.feature_id or feature
         return verdicts
 
     def _below(self, path: str) -> list[FileVerdict]:
         if path == "-" or not os.path.isdir(path):
             return [self._named(path)]
         walked = find_session_files(path)
-        found = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.closed]
+        verdicts = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.unreadable]
         features: dict[str, list[tuple[str, str]]] = {}
         for file, (format_name, kind) in walked.placed:
             if self._only is not None and self._only.name != format_name:
@@ -194,22 +198,22 @@ class Validator:
             if format_name == "contract":
                 features.setdefault(os.path.dirname(file), []).append((file, kind))
             else:
-                found.append(self._placed(file, format_name, kind))
-        found += self._features(features)
+                verdicts.append(self._placed(file, format_name, kind))
+        verdicts += self._features(features)
         if not self._lenient and self._only in (None, registry.named("contract")):
             from holdfast.formats.validate_features import missing
 
-            found += missing(walked.homes, walked.features)
+            verdicts += missing(walked.homes, walked.features)
         loose = [self._loose(file) for file in walked.loose]
-        asked = suspicious(
+        suspect = among_sessions(
             path, [item.path for item in loose if isinstance(item, FileVerdict) and item.format is not None]
         )
         for item in loose:
             if isinstance(item, FileVerdict):
-                found.append(item)
-            elif item is not None and not walked.placed and asked(item.path) and not _is_foreign(item):
-                found.append(self._carefully(item.raw, item.path))
-        if not found:
+                verdicts.append(item)
+            elif item is not None and not walked.placed and suspect(item.path) and not _is_foreign(item):
+                verdicts.append(self._carefully(item.raw, item.path))
+        if not verdicts:
             what = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
                 f"there is no {what} in {display_path(path)}",
@@ -217,7 +221,7 @@ class Validator:
                 operation="read",
                 file=path,
             )
-        return found
+        return verdicts
 
     # ── one file ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -231,23 +235,23 @@ class Validator:
         return self._carefully(raw, path)
 
     def _loose(self, path: str) -> FileVerdict | _Broken | None:
-        """A file that is a session's only if it looks like one; a broken one may be, by where it lies."""
+        """Check a file that is a session file only if it looks like one; a broken one may be, by its directory."""
         try:
             raw = _quick_read(path)
         except OSError as error:
             return _unreadable(path, explain(error, "read", path))
         value = plain(raw)
         if isinstance(value, dict):
-            likely = registry.named(detect.likely(value)[0])
+            likely = registry.named(detect.by_likelihood(value)[0])
             kind = likely.detects(value)
             if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
                 return FileVerdict(path, likely.name, True, [])
         read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
         if isinstance(read, NotADocument) or read is None:
-            if detect.shows_signs(raw):
+            if detect.has_session_signs(raw):
                 return self._carefully(raw, path)
             return None if read is None else _Broken(path, raw)
-        known = detect.recognised(read.value, os.path.abspath(path))
+        known = detect.recognise(read.value, os.path.abspath(path))
         return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
 
     def _named(self, path: str) -> FileVerdict:
@@ -257,7 +261,7 @@ class Validator:
             raise
         except HoldfastError as error:
             return _unreadable(path, error)
-        place = detect.placed(os.path.abspath(path))
+        place = detect.format_at(os.path.abspath(path))
         if place is not None and self._only is None and plain(raw) is not None:
             owner, kind = registry.named(place[0]), place[1]
             if owner.is_sound(raw, kind):
@@ -269,7 +273,7 @@ class Validator:
             return self._lines(raw, path)
         read = _read_or_say(raw, path)
         if isinstance(read, NotADocument):
-            place = detect.placed(os.path.abspath(path))
+            place = detect.format_at(os.path.abspath(path))
             owner = self._only.name if self._only is not None else place[0] if place is not None else None
             return FileVerdict(path, owner, False, [FileProblem("$", read.why, "error", read.line)])
         return self._document(read, path)
@@ -279,32 +283,32 @@ class Validator:
         if known is None:
             from holdfast.formats.unknown.keys import recognises
 
-            why = detect.foreign(read.value) or "it is none of the four formats"
+            why = detect.why_foreign(read.value) or "it is in none of the four formats"
             if recognises(read.value):
-                why += "; holdfast import --salvage takes over what it can recognise"
+                why += "; holdfast import --salvage imports what it can recognise"
             return FileVerdict(path, None, False, [FileProblem("$", why, "error", read.line(()))])
         owner, kind = known
         problems = [] if self._lenient else owner.problems(read.value, kind)
         if all(problem.severity != "error" for problem in problems):
             problems = [*problems, *self._refused(read.value, owner, kind)]
-        told = [_told(problem, read.line) for problem in problems[:MOST]]
+        reported = [_file_problem(problem, read.line) for problem in problems[:MAX_PROBLEMS]]
         if owner.name == "contract":
-            for problem, line in zip(problems, told, strict=False):
+            for problem, line in zip(problems, reported, strict=False):
                 line.feature_id = feature_in(read.value, problem.place)
         if not self._lenient:
-            told += [FileProblem("$", note.message, "warning") for note in read.notes]
-        return _verdict(path, owner, told)
+            reported += [FileProblem("$", note.message, "warning") for note in read.notes]
+        return _verdict(path, owner, reported)
 
     def _recognised(self, value: Json, path: str) -> tuple[Format, str] | None:
         if self._only is None:
-            return detect.recognised(value, os.path.abspath(path))
-        place = detect.placed(os.path.abspath(path))
+            return detect.recognise(value, os.path.abspath(path))
+        place = detect.format_at(os.path.abspath(path))
         if place is not None and place[0] == self._only.name:
             return self._only, place[1]
         return self._only, self._only.detects(value) or self._only.kinds[0]
 
     def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
-        """What import could not cope with. Only what makes a session by itself can be tried."""
+        """Problems of an import; only tried with what makes a session by itself."""
         if owner.name != "contract":
             return import_problems(value, owner, self._context) if kind == owner.kinds[0] else []
         if kind == "contract-history":
@@ -313,7 +317,7 @@ class Validator:
             document = {_PARTS[kind]: value}
         else:
             return self._entries_refused(value, owner)
-        # Its own places begin after the part, and after the line's number.
+        # Places are relative to the part, or the line.
         steps = 2 if kind == "contract-history" else 1
         return [
             Problem(problem.place[steps:], problem.message)
@@ -321,19 +325,19 @@ class Validator:
         ]
 
     def _entries_refused(self, value: Json, owner: Format) -> list[Problem]:
-        """Each entry of a registry is taken in with its feature."""
+        """Problems of importing each entry of a registry with its feature."""
         entries = value.get("active_features") if isinstance(value, dict) else None
         if not isinstance(entries, list):
             return [Problem((), "must be an object that lists active_features")]
-        found: list[Problem] = []
-        for number, entry in enumerate(entries[:MOST]):
+        problems: list[Problem] = []
+        for number, entry in enumerate(entries[:MAX_PROBLEMS]):
             named = entry.get("feature_id") if isinstance(entry, dict) else None
             document: Json = {"state": {**_ANY_STATE, "feature_id": named}, "entry": entry}
-            found += [
+            problems += [
                 Problem(("active_features", number, *problem.place[1:]), problem.message)
                 for problem in import_problems(document, owner, self._context)
             ]
-        return found
+        return problems
 
     @property
     def _context(self) -> ImportContext:
@@ -346,19 +350,21 @@ class Validator:
 
         owner = self._only or registry.named("contract")
         kind = next((name for name in owner.kinds if name.endswith("-history")), owner.kinds[0])
-        told: list[FileProblem] = []
+        reported: list[FileProblem] = []
         for number, read in read_lines(raw, path):
             if isinstance(read, Invalid):
-                told.append(FileProblem("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number))
+                reported.append(
+                    FileProblem("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number)
+                )
             else:
                 problems = [] if self._lenient else owner.problems(read.value, kind)
-                told += [
+                reported += [
                     FileProblem(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
                     for problem in problems or self._line_refused(read.value, owner, kind)
                 ]
-            if len(told) >= MOST:
+            if len(reported) >= MAX_PROBLEMS:
                 break
-        return _verdict(path, owner, told)
+        return _verdict(path, owner, reported)
 
     def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
 
@@ -396,13 +402,13 @@ def _quick_read(path: str) -> bytes:
         os.close(fd)
 
 
-def _is_foreign(one: _Broken) -> bool:
+def _is_foreign(file: _Broken) -> bool:
     from holdfast.formats.recovery.identify import is_foreign
 
-    return is_foreign(one.raw, one.path)
+    return is_foreign(file.raw, file.path)
 
 
-# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── reporting ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_or_say(raw: bytes, path: str) -> ReadDocument | NotADocument:
@@ -415,7 +421,7 @@ def _read_or_say(raw: bytes, path: str) -> ReadDocument | NotADocument:
 
 
 def feature_in(value: Json, place: Place) -> str | None:
-    """The feature that a place in one of the contract's files is about, as the file itself names it."""
+    """The feature id that a contract file has for a place."""
     from holdfast.formats.contract.fields import lst, obj
     from holdfast.formats.contract.fields import text as word
 
@@ -426,12 +432,12 @@ def feature_in(value: Json, place: Place) -> str | None:
     return word(document.get("feature_id")) or word(obj(document.get("feature")).get("id"))
 
 
-def _told(problem: Problem, line: Callable[[Place], int | None]) -> FileProblem:
+def _file_problem(problem: Problem, line: Callable[[Place], int | None]) -> FileProblem:
     return FileProblem(written(problem.place), problem.message, problem.severity, line(problem.place))
 
 
-def _verdict(path: str, owner: Format, told: list[FileProblem]) -> FileVerdict:
-    return FileVerdict(path, owner.name, all(line.severity != "error" for line in told), told)
+def _verdict(path: str, owner: Format, problems: list[FileProblem]) -> FileVerdict:
+    return FileVerdict(path, owner.name, all(problem.severity != "error" for problem in problems), problems)
 
 
 def _unreadable(path: str, error: HoldfastError, format_name: str | None = None) -> FileVerdict:

@@ -1,4 +1,4 @@
-"""The files of the contract's features, each valid by itself: do they fit together?"""
+"""Checks that the files of the contract's features, each valid by itself, fit together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from holdfast.formats.mirror.contract.layout import Feature
 from holdfast.formats.text.json import LIMIT
 from holdfast.formats.text.nodes import NotADocument
 from holdfast.formats.text.read import ReadDocument, read, read_lines
-from holdfast.formats.validate import LINES_LIMIT, MOST, FileProblem, FileVerdict
+from holdfast.formats.validate import LINES_LIMIT, MAX_PROBLEMS, FileProblem, FileVerdict
 from holdfast.machine.files import read_limited
 
-_MISSING: Final = "is missing: holdfast doctor --repair makes it again"
+_MISSING: Final = "is missing: holdfast doctor --repair restores it"
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
 
 
 def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tuple[str, str]]]) -> None:
-    """Add to the verdicts what does not fit together. Files that are no documents at all are left out."""
+    """Add contradictions between files to their verdicts. Unreadable files are left out."""
     check = getattr(registry.named("contract"), "problems_together", None)
     if check is None:
         return
@@ -40,8 +40,8 @@ def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tu
         numbers: list[int] = []
         for file, kind in files:
             if kind == "contract-history":
-                if len(verdicts[file].problems) >= MOST:
-                    continue  # nobody read it to its end
+                if len(verdicts[file].problems) >= MAX_PROBLEMS:
+                    continue  # it was not read to its end
                 numbers, lines = _history(file)
                 parts["history"] = (file, lines)
             elif kind in _PARTS:
@@ -66,44 +66,48 @@ def together(verdicts: Mapping[str, FileVerdict], features: Mapping[str, list[tu
 
 
 def _named(folder: str, document: Document) -> Iterator[Problem]:
-    """A feature's files name the feature whose directory they are in."""
+    """The feature id in the files must be the name of their directory."""
     name = os.path.basename(os.path.abspath(folder))
     state = document.get("state")
-    said = state.get("feature_id") if isinstance(state, dict) else None
+    stated = state.get("feature_id") if isinstance(state, dict) else None
     if (
-        isinstance(said, str)
-        and said != name
+        isinstance(stated, str)
+        and stated != name
         and os.path.basename(os.path.dirname(os.path.abspath(folder))) == layout.NAME
     ):
         yield Problem(
-            ("state", "feature_id"), f"must be {shorten(name, 60)}, as the directory is named, is {shorten(said, 60)}"
+            ("state", "feature_id"), f"must be {shorten(name, 60)}, like the directory, is {shorten(stated, 60)}"
         )
 
 
 def missing(homes: list[str], features: list[str]) -> list[FileVerdict]:
-    """What the layout demands and is not there, and directories that are named like no feature."""
-    found: list[FileVerdict] = []
+    """Missing files of the layout, and directories without a feature id as name."""
+    verdicts: list[FileVerdict] = []
     for folder in features:
         name = os.path.basename(os.path.abspath(folder))
         feature = Feature(name, folder)
         if not is_feature_id(name):
-            found.append(_about(folder, f"must be named by the feature's id, such as add-login-2026-11-15: {name!a}"))
+            verdicts.append(
+                _about(folder, f"must be named by the feature's id, such as add-login-2026-11-15: {name!a}")
+            )
         elif not layout.was_deleted(feature):
-            there = (feature.state, feature.plan, feature.history)
-            found += [_about(path, _MISSING) for path in there if not os.path.lexists(path)]
+            required = (feature.state, feature.plan, feature.history)
+            verdicts += [_about(path, _MISSING) for path in required if not os.path.lexists(path)]
             if not os.path.lexists(feature.artifacts):
-                found.append(_about(feature.artifacts, f"{_MISSING} (git keeps no empty directory)", "warning"))
+                verdicts.append(
+                    _about(feature.artifacts, f"{_MISSING} (git does not keep empty directories)", "warning")
+                )
     for home in homes:
         used = any(os.path.dirname(folder) == home for folder in features)
         if used and not os.path.lexists(layout.registry(home)):
-            found.append(_about(layout.registry(home), _MISSING))
+            verdicts.append(_about(layout.registry(home), _MISSING))
         if used and not os.path.lexists(layout.readme(home)):
-            found.append(_about(layout.readme(home), _MISSING, "warning"))
-    return found
+            verdicts.append(_about(layout.readme(home), _MISSING, "warning"))
+    return verdicts
 
 
 def _listed(verdict: FileVerdict, home: str, value: Json, features: set[str]) -> None:
-    """Every feature is listed; what is listed should be here, unless somebody has it on another branch."""
+    """Every feature must be listed; a listed one should be here, or may be on another branch."""
     entries = [entry for entry in _entries(value) if isinstance(entry, dict)]
     for number, entry in enumerate(entries):
         name = entry.get("feature_id")
@@ -130,11 +134,11 @@ def _document(file: str) -> Json:
     try:
         return read(read_limited(file, LIMIT, what="the session file"), file).value
     except (NotADocument, HoldfastError):
-        return None  # its own verdict says so already
+        return None  # its own verdict has the error
 
 
 def _history(file: str) -> tuple[list[int], list[Json]]:
-    """When each line that can be read was written, and their numbers: whole lines may take gigabytes."""
+    """Numbers and times of the readable lines: whole lines may take gigabytes."""
     try:
         raw = read_limited(file, LINES_LIMIT, what="the history")
     except HoldfastError:
@@ -150,8 +154,8 @@ def _history(file: str) -> tuple[list[int], list[Json]]:
 
 
 def _entries(registry_value: Json) -> list[Json]:
-    found = registry_value.get("active_features") if isinstance(registry_value, dict) else None
-    return found if isinstance(found, list) else []
+    entries = registry_value.get("active_features") if isinstance(registry_value, dict) else None
+    return entries if isinstance(entries, list) else []
 
 
 def _entry(registry_value: Json, feature_id: str) -> int | None:

@@ -11,7 +11,7 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.formats import detect, registry
 from holdfast.formats.base import Format
-from holdfast.formats.conformance import GROUND
+from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.recovery.identify import complete, identify
 from holdfast.formats.recovery.recover import recovered
@@ -44,7 +44,7 @@ def through(value: Any, rules: Format) -> bool:
         for problem in rules.problems(value, name):
             assert problem.message
     try:
-        tidy = rules.tidy(value, GROUND)
+        tidy = rules.tidy(value, CONTEXT)
     except HoldfastError:
         return False
     errors = [
@@ -54,7 +54,7 @@ def through(value: Any, rules: Format) -> bool:
         if problem.severity == "error"
     ]
     assert errors == [], errors[:3]
-    state = state_of(tidy.document, rules, GROUND)
+    state = state_of(tidy.document, rules, CONTEXT)
     assert (state.clashes, state.not_applied) == ([], 0)
     shown = rules.render(state)
     assert rules.alias(shown) == rules.alias(tidy.document)
@@ -71,24 +71,24 @@ def recover(raw: bytes, path: str = "") -> None:
     if what is None:
         salvage(found.value)
         return
-    tidy = complete(found.value, what, GROUND, cut=not found.whole)
+    tidy = complete(found.value, what, CONTEXT, cut=not found.whole)
     if not isinstance(tidy, HoldfastError):
-        state_of(tidy.document, what.rules, GROUND)
+        state_of(tidy.document, what.rules, CONTEXT)
 
 
 def salvage(value: Any) -> None:
-    state = folded(beginning(recognised(value, GROUND), value, GROUND), "s")
+    state = folded(beginning(recognised(value, CONTEXT), value, CONTEXT), "s")
     assert (state.clashes, state.not_applied) == ([], 0)
 
 
 def everything(raw: bytes, path: str) -> None:
     """Every way a file can go."""
     for value in read(raw, path):
-        detect.recognised(value, path)
-        detect.foreign(value)
+        detect.recognise(value, path)
+        detect.why_foreign(value)
         for rules in registry.every():
             rules.detects(value)
-        found = detect.recognised(value, path)
+        found = detect.recognise(value, path)
         if found is not None:
             through(value, found[0])
         salvage(value)

@@ -353,7 +353,7 @@ def migrate(call: Call) -> int:
     from holdfast.formats import migrate
 
     path = call.parsed.need("path")
-    results = migrate.back(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
+    results = migrate.undo(path) if call.parsed.flag("back") else migrate.migrate(call.keeper, path)
     failed = _combined_error(migrated.error for migrated in results)
     call.answer(
         {"files": [_migration_document(migrated) for migrated in results]},

@@ -130,7 +130,7 @@ def _take_up_latest(call: Call, *, force: bool = False) -> None:
 
 
 def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
-    """The file that was worked on later; raises where it cannot be gone on with, and where nobody said yes to it.
+    """The file that was worked on later; raises where it cannot be continued, and where nobody said yes to it.
 
     What git tracks and what is older than the latest session here may have been put there by anybody.
     """
@@ -152,9 +152,9 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
             return file
         if stored is None:
             raise Refused(
-                f"{file.typed} holds a session ({shorten(file.goal or '', 60)!r}), but {why}",
-                hint="If it is to be gone on with: holdfast continue --yes",
-                file=file.typed,
+                f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {why}",
+                hint="To continue it: holdfast continue --yes",
+                file=file.shell_path,
             )
     return None
 
@@ -162,7 +162,7 @@ def _newer_file(call: Call, stored: SessionHandle | None) -> ProjectFile | None:
 def _confirms_file(call: Call, file: ProjectFile, why: str) -> bool:
     if call.parsed.globals.yes:
         return True
-    asked = f"{file.typed} holds a session ({shorten(file.goal or '', 60)!r}), but {why}. Go on with it? [y/N]"
+    asked = f"{file.shell_path} holds a session ({shorten(file.goal or '', 60)!r}), but {why}. Go on with it? [y/N]"
     return (call.ask(asked) or "").lower() in ("y", "yes")
 
 
@@ -231,7 +231,7 @@ def _take_up(
 
 def _mirror_file(call: Call, file: ProjectFile, session: SessionHandle, before: SessionHandle | None) -> list[str]:
     """Keep the file from now on; what was done, in sentences."""
-    notes = [f"{file.typed} was imported as session {session.id[:8]}."]
+    notes = [f"{file.shell_path} was imported as session {session.id[:8]}."]
     if before is not None and before.id != session.id:
         notes.append(f"Session {before.id[:8]} is no longer the current one: holdfast resume {before.id[:8]}")
     try:

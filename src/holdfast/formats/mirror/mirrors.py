@@ -339,11 +339,11 @@ class Mirrors:
             return None
         if file.recoverable and not file.foreign:
             return (
-                f"Recover what it contains: holdfast recover {file.typed} --start\n"
+                f"Recover what it contains: holdfast recover {file.shell_path} --start\n"
                 f"Then again: holdfast mirror on {layout.name} (the file is kept under another name)"
             )
         if file.foreign:
-            return f"Recover what it contains (holdfast import --salvage {file.typed}), then move it away."
+            return f"Recover what it contains (holdfast import --salvage {file.shell_path}), then move it away."
         return None
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────

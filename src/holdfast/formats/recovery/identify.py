@@ -52,7 +52,7 @@ class FormatKind(NamedTuple):
 
 def identify(value: Json, path: str = "") -> FormatKind | None:
     """The format of a (partial) document; None when it has none, or it is unclear."""
-    recognised = detect.recognised(value, path)
+    recognised = detect.recognise(value, path)
     if recognised is not None:
         return FormatKind(*recognised)
     if not isinstance(value, dict) or _OWN_KEYS.isdisjoint(value):
@@ -72,7 +72,7 @@ def is_foreign(raw: bytes, path: str) -> bool:
     """
     from holdfast.formats.recovery.recover import is_yaml, recovered
 
-    if detect.shows_signs(raw):
+    if detect.has_session_signs(raw):
         return False
     if path.lower().endswith((".yaml", ".yml")):
         return is_yaml(raw)

@@ -47,7 +47,7 @@ _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 _KNOWN: Final = frozenset({"", "1", words.VERSION, "1.0.0"})
 
 _ADVICE: Final[Mapping[Kind, str]] = {
-    "folder": "Git keeps no empty directory: holdfast doctor --repair makes it again, and so does the next write.",
+    "folder": "Git keeps no empty directory: holdfast doctor --repair restores it, and so does the next write.",
     "unreadable": "Move it away, or make it readable.",
     "unmerged": "Finish the merge: decide what stays in the file, and remove the markers.",
     "unknown": f"Holdfast supports version {words.VERSION}: upgrade Holdfast, or correct the version.",
