@@ -143,12 +143,12 @@ def lines(draw: st.DrawFn) -> Document:
 def plan_tasks(document: Document) -> list[Document]:
     phases = _object(document.get("plan", {})).get("phases", [])
     assert isinstance(phases, list)
-    found: list[Document] = []
+    made: list[Document] = []
     for phase in map(_object, phases):
         tasks_of_phase = phase["tasks"]
         assert isinstance(tasks_of_phase, list)
-        found.extend(map(_object, tasks_of_phase))
-    return found
+        made.extend(map(_object, tasks_of_phase))
+    return made
 
 
 @st.composite
@@ -224,9 +224,9 @@ def _edit_plan(draw: st.DrawFn, plan: Document, known: set[str], active: Json) -
     phases = plan["phases"]
     assert isinstance(phases, list)
     for phase in map(_object, phases):
-        held = phase["tasks"]
-        assert isinstance(held, list)
-        for task in map(_object, held):
+        tasks_before = phase["tasks"]
+        assert isinstance(tasks_before, list)
+        for task in map(_object, tasks_before):
             # The task at hand is in progress whatever the plan says; going back to pending is no step from there.
             status = "in_progress" if task["task_id"] == active and task["status"] == "pending" else task["status"]
             if "x-holdfast-status" not in task:
@@ -234,7 +234,7 @@ def _edit_plan(draw: st.DrawFn, plan: Document, known: set[str], active: Json) -
         for name in draw(st.lists(task_names, unique=True, max_size=1)):
             if name not in known:
                 known.add(name)
-                held.append(draw(tasks(name)))
+                tasks_before.append(draw(tasks(name)))
 
 
 def _edit_task(draw: st.DrawFn, task: Document, status: str) -> None:

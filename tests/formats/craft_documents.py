@@ -22,7 +22,7 @@ words = st.one_of(
     st.sampled_from(["Design the flow", "Add tests", "Update docs", "JWT", "Zürich – 東京 👍", "a\nb", "", " "]),
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20),
 )
-said = words.filter(lambda text: bool(text.strip()))
+nonblank = words.filter(lambda text: bool(text.strip()))
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,8}", fullmatch=True)
 counts = st.one_of(st.integers(0, 50), st.sampled_from([25_000, 2**53 - 1]))
 fractions = st.one_of(st.sampled_from([0, 1, 0.0, 1.0, 0.65]), st.floats(0, 1, allow_nan=False))
@@ -101,7 +101,7 @@ def agents(draw: st.DrawFn, name: str, others: list[str]) -> Document:
     result = {"completed": ["success", None], "error": ["failure", "aborted", None], "timeout": ["timeout", None]}
     made: Document = {
         "id": name,
-        "type": draw(st.one_of(st.sampled_from(["feature-dev", "doc-writer"]), said)),
+        "type": draw(st.one_of(st.sampled_from(["feature-dev", "doc-writer"]), nonblank)),
         "status": status,
         "started_at": None if started is None else draw(spelled(started)),
         "completed_at": None if completed is None else draw(spelled(completed)),
@@ -182,9 +182,9 @@ def documents(draw: st.DrawFn, statuses: tuple[str, ...] = ()) -> Document:
         "session_id": draw(uuids),
         "created_at": draw(spelled(created)),
         "updated_at": draw(spelled(updated)),
-        "device": draw(st.one_of(st.sampled_from(["MacBook Pro", "workbench"]), said)),
+        "device": draw(st.one_of(st.sampled_from(["MacBook Pro", "workbench"]), nonblank)),
         "project": draw(st.sampled_from(["/home/ada/holdfast", "/Users/dt/projects/my-app", "C:\\work\\app"])),
-        "goal": draw(said),
+        "goal": draw(nonblank),
         "mode": draw(st.sampled_from(["debug", "default", "optimize", "release"])),
         "status": status,
         "progress": draw(fractions),
@@ -247,7 +247,7 @@ def _agent_moved(draw: st.DrawFn, agent: Document, later: int) -> Document:
     made = copy.deepcopy(agent)
     status, result = agent["status"], agent.get("result")
     if status == "completed" or result == "aborted":
-        made["output_summary"] = draw(said)
+        made["output_summary"] = draw(nonblank)
         return made
     assert isinstance(status, str)
     made["status"], made["result"] = draw(st.sampled_from(_NEXT[status]))
@@ -271,7 +271,7 @@ def edits(draw: st.DrawFn) -> tuple[Document, Document]:
     if draw(st.booleans()):
         after["updated_at"] = written(later)
     if draw(st.booleans()):
-        after["goal"] = draw(said)
+        after["goal"] = draw(nonblank)
     if draw(st.booleans()):
         after["progress"] = draw(fractions)
     team = after["agents"]

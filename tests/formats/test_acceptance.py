@@ -37,7 +37,7 @@ def texts(value: Json, place: Place = ()) -> list[Place]:
     if isinstance(value, str):
         return [place]
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, item in inner for found in texts(item, (*place, key))]
+    return [inner_text for key, item in inner for inner_text in texts(item, (*place, key))]
 
 
 def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> bool:
@@ -56,8 +56,8 @@ def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> b
 def allowed(document: Document, name: str) -> bool:
     """By the specification alone."""
     rules = registry.named(name)
-    found = [problem for kind, value in rules.files(document) for problem in _problems(rules, value, kind)]
-    return all(problem.severity != "error" for problem in found)
+    inner_text = [problem for kind, value in rules.files(document) for problem in _problems(rules, value, kind)]
+    return all(problem.severity != "error" for problem in inner_text)
 
 
 def _problems(rules: Format, value: Json, kind: str) -> list[Problem]:

@@ -37,9 +37,9 @@ def example(name: str) -> Document:
     whole = made.document
     if place is None:
         return {"x-own": inner, **whole}
-    held = whole[place]
-    assert isinstance(held, dict)
-    return {**whole, place: {"x-own": inner, **held}}
+    kept_value = whole[place]
+    assert isinstance(kept_value, dict)
+    return {**whole, place: {"x-own": inner, **kept_value}}
 
 
 def rules_of(name: str, value: Json) -> Document:
@@ -66,15 +66,15 @@ def test_what_is_carried_comes_back_to_the_letter(source: str, target: str) -> N
 
 @pytest.mark.parametrize("source", NAMES)
 @pytest.mark.parametrize("target", NAMES)
-def test_what_is_not_carried_is_told_place_by_place(source: str, target: str) -> None:
+def test_loss_is_reported_for_each_place(source: str, target: str) -> None:
     here, there = registry.named(source), registry.named(target)
     away, losses = converted(example(source), here, there, CONTEXT)
     assert carried(away, there) == {}
-    told = [note for note in losses if "x-own" in note.place]
-    assert len(told) == 1
-    assert told[0].message.startswith(f"{target} cannot express it: ")
+    notes = [note for note in losses if "x-own" in note.place]
+    assert len(notes) == 1
+    assert notes[0].message.startswith(f"{target} cannot express it: ")
     assert all(len(note.message) < 120 and note.message.isprintable() for note in losses)
-    assert document_paths.written(told[0].place).endswith(".x-own")
+    assert document_paths.written(notes[0].place).endswith(".x-own")
 
 
 def test_luggage_survives_the_way_through_a_third_format() -> None:
@@ -89,7 +89,7 @@ def test_luggage_survives_the_way_through_a_third_format() -> None:
     assert same(converted(back, timer, craft, CONTEXT).document, document)
 
 
-def test_what_was_changed_on_the_way_is_kept_beside_what_was_carried() -> None:
+def test_changes_on_the_way_are_kept_with_carried_values() -> None:
     """Somebody works with the converted document: their change counts, the rest comes back."""
     craft, orchestrator = registry.named("craft"), registry.named("orchestrator")
     document = example("craft")
@@ -107,14 +107,14 @@ def test_what_was_changed_on_the_way_is_kept_beside_what_was_carried() -> None:
         '{"craft": {"n": {"goal": {}}, "o": [1, "goal"]}}',
     ],
 )  # fmt: skip
-def test_spoiled_luggage_harms_nobody(luggage: Json) -> None:
+def test_damaged_luggage_is_ignored(luggage: Json) -> None:
     """It came through other programs: whatever became of it, the document itself still converts."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document: Document = {**example("orchestrator"), "x-holdfast": {KEY: luggage}}
     assert converted(document, orchestrator, craft, CONTEXT).document["goal"] == document["goal"]
 
 
-def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None:
+def test_luggage_that_would_make_the_document_invalid_is_ignored() -> None:
     """Replacing the whole, hiding what is required, or giving a list the shape of a number."""
     orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
     document = example("orchestrator")
@@ -141,7 +141,7 @@ def test_any_luggage_gives_a_document(luggage: Json) -> None:
     assert isinstance(converted(document, orchestrator, craft, CONTEXT).document, dict)
 
 
-def test_one_file_holds_as_much_as_it_can_and_the_rest_is_told() -> None:
+def test_one_file_holds_what_fits_and_the_rest_is_reported() -> None:
     orchestrator, contract = registry.named("orchestrator"), registry.named("contract")
     document = example("orchestrator")
     whole = converted(document, orchestrator, contract, CONTEXT)
@@ -153,7 +153,7 @@ def test_one_file_holds_as_much_as_it_can_and_the_rest_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_same_document_is_the_same_session_everywhere(name: str) -> None:
+def test_same_document_is_the_same_session_everywhere(name: str) -> None:
     rules = registry.named(name)
     one, other = (state_of(example(name), rules, context) for context in (CONTEXT, CONTEXT._replace(device="phone")))
     assert one.session == other.session
@@ -175,7 +175,7 @@ def test_what_is_written_reads_as_the_same(value: Json) -> None:
     assert written(value) == written(json.loads(written(value)))
 
 
-def test_a_document_is_written_as_people_read_it() -> None:
+def test_document_is_written_as_people_read_it() -> None:
     assert written({"b": "é", "a": [1, 2.0, {}], "c": {"d": []}}) == (
         '{\n  "b": "é",\n  "a": [\n    1,\n    2.0,\n    {}\n  ],\n  "c": {\n    "d": []\n  }\n}\n'.encode()
     )

@@ -76,7 +76,7 @@ def agent(document: Document, place: int = 0) -> Document:
     return obj(arr(document["agents"])[place])
 
 
-def said(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
+def reported(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
     return [(document_paths.written(problem.place), problem.message) for problem in FORMAT.problems(document, kind)]
 
 
@@ -88,8 +88,8 @@ def edited(before: Document, after: Document) -> tuple[State, list[TimedEvent], 
     return state, more, folded([*started, *more], state.session)
 
 
-def datas(heard: list[TimedEvent]) -> list[object]:
-    return [event.data for event in heard]
+def datas(events: list[TimedEvent]) -> list[object]:
+    return [event.data for event in events]
 
 
 def session(*more: TimedEvent) -> State:
@@ -100,8 +100,8 @@ def session(*more: TimedEvent) -> State:
 # ── strict ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules() -> None:
-    assert said(example()) == [
+def test_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules() -> None:
+    assert reported(example()) == [
         (
             "$.session_id",
             'must be a UUID of version 4 in lower case, is "abc12345-def6-7890-ghij-klmnopqrstuv"',
@@ -113,8 +113,8 @@ def test_the_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules()
     ]
 
 
-def test_the_example_put_right_has_no_problem() -> None:
-    assert said(tidied()) == []
+def test_repaired_example_has_no_problems() -> None:
+    assert reported(tidied()) == []
     assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
 
 
@@ -126,16 +126,16 @@ def test_the_example_put_right_has_no_problem() -> None:
         "context_usage", "teleportation",
     ],
 )  # fmt: skip
-def test_every_required_field_is_missed(key: str) -> None:
+def test_each_required_field_is_missed(key: str) -> None:
     document = tidied()
     del document[key]
-    assert (f"$.{key}", "is missing") in said(document)
+    assert (f"$.{key}", "is missing") in reported(document)
 
 
 def test_metadata_and_the_address_of_the_schema_are_optional() -> None:
     document = tidied()
     del document["metadata"], document["$schema"]
-    assert said(document) == []
+    assert reported(document) == []
 
 
 def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = None) -> Document:
@@ -233,18 +233,18 @@ def decision() -> Document:
         ),
     ],
 )
-def test_what_does_not_fit_together_is_told_with_its_place(document: Document, place: str, message: str) -> None:
-    assert said(document) == [(place, message)]
+def test_contradictions_are_reported_with_their_place(document: Document, place: str, message: str) -> None:
+    assert reported(document) == [(place, message)]
     assert not FORMAT.is_sound(msgspec.json.encode(document), "craft")
 
 
 @pytest.mark.parametrize("seconds", [135, 136])
-def test_a_duration_may_be_rounded_either_way(seconds: int) -> None:
+def test_duration_may_be_rounded_either_way(seconds: int) -> None:
     document = with_two_agents({"completed_at": "2026-01-17T14:32:30.400Z", "duration_seconds": seconds})
-    assert said(document) == []
+    assert reported(document) == []
 
 
-def test_a_long_goal_is_a_warning() -> None:
+def test_long_goal_is_a_warning() -> None:
     document = {**tidied(), "goal": "Do. It. Now. Please."}
     assert FORMAT.problems(document, "craft") == [
         Problem(("goal",), "should be 1 to 3 sentences, has 4", "warning"),
@@ -252,8 +252,8 @@ def test_a_long_goal_is_a_warning() -> None:
     assert FORMAT.tidy(document, CONTEXT) == (document, [])
 
 
-def test_points_within_words_end_no_sentence() -> None:
-    assert said({**tidied(), "goal": "Add OAuth 2.0 to api.example.com. Then stop! Sure?"}) == []
+def test_dots_within_words_do_not_end_a_sentence() -> None:
+    assert reported({**tidied(), "goal": "Add OAuth 2.0 to api.example.com. Then stop! Sure?"}) == []
 
 
 # ── quick ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -262,11 +262,11 @@ def test_points_within_words_end_no_sentence() -> None:
 @given(documents())
 def test_what_looks_sound_has_no_problem(document: Document) -> None:
     if FORMAT.is_sound(msgspec.json.encode(document), "craft"):
-        assert said(document) == []
+        assert reported(document) == []
 
 
 @given(documents(), st.data())
-def test_what_looks_sound_after_any_one_change_has_no_problem(document: Document, data: st.DataObject) -> None:
+def test_document_that_passes_the_quick_check_has_no_problems(document: Document, data: st.DataObject) -> None:
     """One value somewhere is replaced by another that may or may not be allowed there."""
     changed = copy.deepcopy(document)
     here: Json = changed
@@ -297,10 +297,10 @@ def test_what_looks_sound_after_any_one_change_has_no_problem(document: Document
         here[key] = data.draw(st.sampled_from(values))  # type: ignore[index,call-overload]
         break
     if FORMAT.is_sound(msgspec.json.encode(changed), "craft"):
-        assert said(changed) == []
+        assert reported(changed) == []
 
 
-def test_an_ordinary_document_is_sound_at_a_glance() -> None:
+def test_ordinary_document_passes_the_quick_check() -> None:
     assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
     assert not FORMAT.is_sound(b"[]", "craft")
     assert not FORMAT.is_sound(b"{", "craft")
@@ -309,7 +309,7 @@ def test_an_ordinary_document_is_sound_at_a_glance() -> None:
 # ── kinds of file ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_and_the_index_are_told_apart_from_other_files() -> None:
+def test_session_and_index_are_detected_among_other_files() -> None:
     orchestrator: Document = {"schema_version": "1.0", "session_id": "2025-12-27-abc123", "created": "", "goal": "x"}
     assert FORMAT.detects(example()) == "craft"
     assert FORMAT.detects(craft.index([])) == "craft-index"
@@ -318,7 +318,7 @@ def test_a_session_and_the_index_are_told_apart_from_other_files() -> None:
     assert FORMAT.detects([]) is None
 
 
-def test_the_index_lists_sessions_newest_first() -> None:
+def test_index_lists_sessions_newest_first() -> None:
     def row(number: int, status: str) -> Row:
         return Row(
             id=f"0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b1{number}", goal=f"Goal {number}", status=status, progress=0.5,
@@ -327,7 +327,7 @@ def test_the_index_lists_sessions_newest_first() -> None:
         )  # fmt: skip
 
     made = craft.index([row(1, "created"), row(2, "paused")])
-    assert said(made, "craft-index") == []
+    assert reported(made, "craft-index") == []
     assert arr(made["sessions"])[1] == {
         "session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11", "goal": "Goal 1", "status": "in_progress",
         "progress": 0.5, "created_at": "2026-01-17T14:30:00.000Z", "updated_at": "2026-01-17T14:31:00.000Z",
@@ -341,7 +341,7 @@ def test_the_index_lists_sessions_newest_first() -> None:
 # ── import ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_example_becomes_a_session_with_everything_it_says() -> None:
+def test_example_becomes_a_session_with_all_its_contents() -> None:
     state = state_of(tidied(), FORMAT, CONTEXT)
     seen = view.session(state, state.updated_at)
     assert seen.aliases.craft == "abc12345-def6-7890-ghij-klmnopqrstuv"
@@ -370,7 +370,7 @@ def test_the_example_becomes_a_session_with_everything_it_says() -> None:
     assert [note.text for note in seen.notes] == ["Using PKCE flow per security team recommendation"]
 
 
-def test_a_failed_agent_that_was_tried_again_has_its_retries() -> None:
+def test_failed_agent_that_was_tried_again_has_its_retries() -> None:
     document = with_two_agents(
         {
             "status": "error",
@@ -392,7 +392,7 @@ def test_a_failed_agent_that_was_tried_again_has_its_retries() -> None:
     assert agent(FORMAT.render(state))["error"] == agent(document)["error"]
 
 
-def test_an_agent_that_was_tried_again_but_names_no_beginning_began_with_that() -> None:
+def test_agent_that_was_tried_again_but_names_no_beginning_began_with_that() -> None:
     error: Document = {
         "category": "logical",
         "message": "x",
@@ -405,14 +405,14 @@ def test_an_agent_that_was_tried_again_but_names_no_beginning_began_with_that() 
     assert FORMAT.render(state_of(shown_once, FORMAT, CONTEXT)) == shown_once
 
 
-def test_a_count_in_a_file_does_not_flood_the_log() -> None:
+def test_count_in_a_file_does_not_flood_the_log() -> None:
     document = with_two_agents(
         {"status": "error", "result": None, "error": {"category": "logical", "message": "x", "retry_count": 10**9}}
     )
     obj(document["context_usage"])["compression_count"] = 10**9
-    heard = datas(FORMAT.changes(None, document, None, CONTEXT))
-    assert sum(isinstance(item, AgentRetried) for item in heard) == 20
-    assert sum(isinstance(item, ContextCompressed) for item in heard) == 50
+    events = datas(FORMAT.changes(None, document, None, CONTEXT))
+    assert sum(isinstance(item, AgentRetried) for item in events) == 20
+    assert sum(isinstance(item, ContextCompressed) for item in events) == 50
 
 
 def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
@@ -426,18 +426,18 @@ def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
 
 
 @pytest.mark.parametrize("status", ["paused", "completed", "error", "aborted"])
-def test_the_status_of_a_session_comes_last(status: str) -> None:
+def test_status_of_a_session_comes_last(status: str) -> None:
     state = state_of({**tidied(), "status": status}, FORMAT, CONTEXT)
     assert view.status_of(state) == status
     assert FORMAT.render(state)["status"] == status
 
 
 def test_progress_that_follows_from_the_tasks_is_not_set_by_hand() -> None:
-    heard = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, CONTEXT)
-    assert not any(isinstance(item, SessionEdited) for item in datas(heard))
+    events = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, CONTEXT)
+    assert not any(isinstance(item, SessionEdited) for item in datas(events))
 
 
-def test_a_time_in_the_future_is_now() -> None:
+def test_time_in_the_future_is_now() -> None:
     document = {**tidied(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
     assert {change.at for change in FORMAT.changes(None, document, None, CONTEXT)} == {CONTEXT.now}
 
@@ -453,7 +453,7 @@ def test_paused_aborted_and_interrupted_agents_are_shown_in_words_craft_knows() 
         TimedEvent(START + 2000, AgentInterrupted(id="a1", last_seen=START + 500)),
     )
     document = FORMAT.render(state)
-    assert said(document) == []
+    assert reported(document) == []
     assert (agent(document)["status"], agent(document)["result"]) == ("pending", None)
     assert (agent(document, 1)["status"], agent(document, 1)["completed_at"]) == ("error", "2026-01-17T14:30:00.500Z")
     assert obj(agent(document, 1)["error"])["category"] == "transient"
@@ -464,14 +464,14 @@ def test_agents_of_one_name_made_by_two_devices_are_both_shown() -> None:
         TimedEvent(START, AgentStarted(id="a", type="one")), TimedEvent(START, AgentStarted(id="a", type="two"))
     )
     document = FORMAT.render(state)
-    assert said(document) == []
+    assert reported(document) == []
     assert [(agent(document, place)["id"], agent(document, place)["type"]) for place in (0, 1)] == [
         ("a-2", "one"),
         ("a", "two"),
     ]
 
 
-def test_a_state_full_of_oddities_is_a_valid_document() -> None:
+def test_state_full_of_oddities_is_a_valid_document() -> None:
     state = session(
         TimedEvent(START, AgentStarted(id="no name!", type=" ", blocking_on="b")),
         TimedEvent(START + 5, AgentStarted(id="b", type="t", blocking_on="no name!")),
@@ -486,9 +486,9 @@ def test_a_state_full_of_oddities_is_a_valid_document() -> None:
         TimedEvent(START, DecisionMade(chosen="")),
     )
     document = FORMAT.render(state)
-    assert said(document) == []
+    assert reported(document) == []
     assert document["pending_tasks"] == [""]
-    assert said(FORMAT.render(State(session="nothing happened"))) == []
+    assert reported(FORMAT.render(State(session="nothing happened"))) == []
 
 
 @given(histories())
@@ -509,17 +509,17 @@ def test_without_a_remote_a_session_travels_nowhere() -> None:
     }  # fmt: skip
 
 
-def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
+def test_imported_device_is_shown_until_the_next_event() -> None:
     from holdfast.formats.remainder import remainder_event
 
-    heard = FORMAT.changes(None, tidied(), None, CONTEXT)
-    bare = folded(heard, str(tidied()["session_id"]))
+    events = FORMAT.changes(None, tidied(), None, CONTEXT)
+    bare = folded(events, str(tidied()["session_id"]))
     kept = remainder_event(bare, FORMAT, tidied())
     assert kept is not None
-    last = heard[-1].at
-    state = folded([*heard, TimedEvent(last, kept)], bare.session)
+    last = events[-1].at
+    state = folded([*events, TimedEvent(last, kept)], bare.session)
     assert render_with_remainder(state, FORMAT) == tidied()
-    later = folded([*heard, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session)
+    later = folded([*events, TimedEvent(last, kept), TimedEvent(last + 60_000, NoteAdded(text="more"))], bare.session)
     travel = obj(render_with_remainder(later, FORMAT)["teleportation"])
     assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro", "iMac"])
     assert render_with_remainder(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
@@ -529,25 +529,25 @@ def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
 
 
 @given(edits())
-def test_what_an_edit_says_is_shown_afterwards(pair: tuple[Document, Document]) -> None:
+def test_edit_is_shown_afterwards(pair: tuple[Document, Document]) -> None:
     before, after = pair
     _, _, then = edited(before, after)
     document = FORMAT.render(then)
     for key in ("goal", "status"):
         assert document[key] == after[key]
     wanted = {str(obj(item)["id"]): obj(item) for item in arr(after["agents"])}
-    found = {str(obj(item)["id"]): obj(item) for item in arr(document["agents"])}
-    assert found.keys() == wanted.keys()
+    by_id = {str(obj(item)["id"]): obj(item) for item in arr(document["agents"])}
+    assert by_id.keys() == wanted.keys()
     for name, entry in wanted.items():
-        assert found[name]["status"] == entry["status"]
-        assert (found[name]["result"] == "aborted") == (entry.get("result") == "aborted")
+        assert by_id[name]["status"] == entry["status"]
+        assert (by_id[name]["result"] == "aborted") == (entry.get("result") == "aborted")
     for key in ("completed_work",):
         for text in arr(after[key]):
             assert text in arr(document[key]) or not str(text).strip()
     assert obj(document["context_usage"])["estimated_tokens"] == obj(after["context_usage"])["estimated_tokens"]
 
 
-def test_a_pending_task_that_turns_up_as_done_is_completed() -> None:
+def test_pending_task_listed_as_done_is_completed() -> None:
     after = tidied()
     arr(after["completed_work"]).append(arr(after["pending_tasks"]).pop(1))
     _, more, then = edited(tidied(), after)
@@ -556,7 +556,7 @@ def test_a_pending_task_that_turns_up_as_done_is_completed() -> None:
     assert FORMAT.render(then)["completed_work"] == after["completed_work"]
 
 
-def test_a_blocked_task_can_be_done_too() -> None:
+def test_blocked_task_can_be_completed() -> None:
     state = session(TimedEvent(START, TaskAdded(id="t1", text="Wait")), TimedEvent(START, TaskBlocked(id="t1")))
     before = FORMAT.render(state)
     after: Document = {**before, "completed_work": ["Wait"], "pending_tasks": []}
@@ -569,7 +569,7 @@ def test_what_is_left_out_was_not_dropped() -> None:
     assert edited(tidied(), after)[1] == []
 
 
-def test_an_agent_that_completed_says_when_and_how() -> None:
+def test_completed_agent_has_time_and_summary() -> None:
     after = tidied()
     agent(after, 1).update(
         status="completed", result="success", completed_at="2026-01-17T14:50:00.000Z", output_summary="Done"
@@ -582,14 +582,14 @@ def test_an_agent_that_completed_says_when_and_how() -> None:
     assert agent(FORMAT.render(then), 1)["duration_seconds"] == 17 * 60
 
 
-def test_a_note_written_after_another_is_that_note_alone() -> None:
+def test_note_written_after_another_is_that_note_alone() -> None:
     after = tidied()
     notes = obj(after["metadata"])["notes"]
     obj(after["metadata"])["notes"] = f"{notes}\nAsk Ana"
     assert datas(edited(tidied(), after)[1]) == [NoteAdded(text="Ask Ana")]
 
 
-def test_what_is_said_to_have_happened_before_the_session_is_shown_once_and_as_it_was_written() -> None:
+def test_entry_from_before_the_session_is_shown_once_as_written() -> None:
     early = "2026-01-17T13:00:00.000Z"
     decided: Document = {"timestamp": early, "context": "", "options": [], "chosen": "JWT", "reasoning": None}
     touched: Document = {
@@ -615,7 +615,7 @@ def test_what_only_derived_fields_say_is_no_change() -> None:
     assert edited(tidied(), after)[1] == []
 
 
-def test_a_session_goes_on_after_a_pause_but_not_after_its_end() -> None:
+def test_session_resumes_after_a_pause_but_not_after_its_end() -> None:
     paused = {**tidied(), "status": "paused"}
     assert datas(edited(paused, tidied())[1]) == [SessionResumed()]
     assert datas(edited(paused, {**tidied(), "status": "completed"})[1]) == [SessionCompleted()]
@@ -626,13 +626,13 @@ def test_a_session_goes_on_after_a_pause_but_not_after_its_end() -> None:
         edited(over, {**over, "pending_tasks": ["One more"]})
 
 
-def test_an_agent_that_completed_does_not_run_again() -> None:
+def test_agent_that_completed_does_not_run_again() -> None:
     after = with_two_agents({"status": "running", "result": None, "completed_at": None, "duration_seconds": None})
     with pytest.raises(Refused, match="agent arch-1 is completed"):
         edited(tidied(), after)
 
 
-def test_a_paused_agent_that_goes_on_and_was_tried_again_meanwhile_resumes_first() -> None:
+def test_paused_agent_with_retries_resumes_first() -> None:
     error: Document = {"category": "transient", "message": "x", "retry_count": 0, "last_retry_at": None}
     before = with_two_agents({}, {"status": "pending", "error": error})
     after = with_two_agents({}, {"status": "running", "error": {**error, "retry_count": 2}})
@@ -641,7 +641,7 @@ def test_a_paused_agent_that_goes_on_and_was_tried_again_meanwhile_resumes_first
     assert then.clashes == []
 
 
-def test_places_are_told_in_canonical_words() -> None:
+def test_places_map_to_canonical_fields() -> None:
     assert FORMAT.field(("goal",), "x") == ("goal", "x")
     assert FORMAT.field(("agents", "arch-1", "status"), "error") == ("agents.arch-1.status", "error")
     assert FORMAT.field(("metadata", "git_branch"), "main") == ("project.git_branch", "main")

@@ -51,9 +51,9 @@ def obj(value: Json) -> dict[str, Json]:
 
 
 def entry(document: Document, key: str, place: int = 0) -> Document:
-    found = document[key]
-    assert isinstance(found, list)
-    return obj(found[place])
+    kept_value = document[key]
+    assert isinstance(kept_value, list)
+    return obj(kept_value[place])
 
 
 def with_agent(**change: Json) -> Document:
@@ -62,7 +62,7 @@ def with_agent(**change: Json) -> Document:
     return document
 
 
-def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
+def test_example_of_the_text_is_imported_with_two_notes() -> None:
     made = tidied(example())
     instead = f"kept as an alias, the id becomes {made.document['session_id']}"
     assert notes(made) == [
@@ -78,12 +78,12 @@ def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
     assert file["hash_after_as_found"] == "a1b2c3d4e5f6789012345678901234567890abcd"
 
 
-def test_the_same_foreign_id_gives_the_same_session_wherever_it_is_read() -> None:
+def test_same_foreign_id_gives_the_same_session_wherever_it_is_read() -> None:
     elsewhere = CONTEXT._replace(device="iMac", now=CONTEXT.now + 1)
     assert tidied(example()).document == tidied(example(), elsewhere).document
 
 
-def test_an_id_in_capital_letters_is_the_same_id() -> None:
+def test_id_in_capital_letters_is_the_same_id() -> None:
     plain = "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11"
     made = tidied({**valid(), "session_id": plain.upper(), "metadata": {}})
     assert made.document["session_id"] == plain
@@ -135,14 +135,16 @@ def test_an_id_in_capital_letters_is_the_same_id() -> None:
         ({"pending_tasks": "Ship it"}, "pending_tasks", ["Ship it"], "is not a list; taken as one"),
     ],
 )
-def test_one_deviation_is_put_right_and_told(change: Document, key: str, value: Json, note: str) -> None:
-    document: Document = {name: found for name, found in {**valid(), **change}.items() if found is not None}
+def test_single_deviation_is_repaired_and_noted(change: Document, key: str, value: Json, note: str) -> None:
+    document: Document = {
+        name: kept_value for name, kept_value in {**valid(), **change}.items() if kept_value is not None
+    }
     made = tidied(document)
     assert made.document[key] == value
     assert notes(made) == [(f"$.{key}", note)]
 
 
-def test_a_time_without_a_zone_is_local_and_said_so() -> None:
+def test_time_without_a_zone_is_local_with_a_note() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=2))
     made = tidied({**valid(), "created_at": "2026-01-17T16:30:00"}, context)
     assert made.document["created_at"] == "2026-01-17T14:30:00.000Z"
@@ -157,7 +159,7 @@ def test_objects_where_texts_belong_are_what_they_say_and_are_kept() -> None:
     assert notes(made) == [("$.completed_work[0]", "is not text; taken as 'Design'")]
 
 
-def test_texts_where_objects_belong_are_taken_for_what_matters() -> None:
+def test_text_in_place_of_an_object_is_its_main_field() -> None:
     document: Document = {
         **valid(), "decisions_made": ["Use JWT"], "files_modified": ["src/a.py"], "agents": ["arch-1"],
         "context_usage": {"estimated_tokens": "25000"},
@@ -173,7 +175,7 @@ def test_texts_where_objects_belong_are_taken_for_what_matters() -> None:
     assert obj(made["context_usage"])["estimated_tokens"] == 25000
 
 
-def test_the_orchestrators_words_are_understood() -> None:
+def test_orchestrator_words_are_understood() -> None:
     document: Document = {
         "schema_version": "1.0", "session_id": "2025-12-27-abc123", "created": "2025-12-27T10:30:00Z",
         "updated": "2025-12-27T11:45:00Z", "goal": "Add it", "project": {"name": "a", "path": "/a"},
@@ -220,36 +222,36 @@ def test_the_orchestrators_words_are_understood() -> None:
         ),
     ],
 )
-def test_what_contradicts_itself_is_settled_and_told(document: Document, place: str, note: str) -> None:
+def test_contradictions_are_resolved_and_noted(document: Document, place: str, note: str) -> None:
     assert notes(tidied(document)) == [(place, note)]
 
 
-def test_agents_in_words_of_other_formats_are_understood() -> None:
-    found = {
+def test_agents_with_words_of_other_formats_are_understood() -> None:
+    kept_value = {
         "in_progress": ("running", None), "complete": ("completed", None), "failed": ("error", None),
         "aborted": ("error", "aborted"), "paused": ("pending", None), "interrupted": ("error", None),
         "timed out": ("timeout", None),
     }  # fmt: skip
-    for word, (status, result) in found.items():
+    for word, (status, result) in kept_value.items():
         made = tidied(with_agent(status=word, result=None, completed_at=None, duration_seconds=None)).document
         assert (entry(made, "agents")["status"], entry(made, "agents")["result"]) == (status, result), word
 
 
-def test_two_agents_of_one_id_become_two_ids() -> None:
+def test_duplicate_agent_ids_are_made_unique() -> None:
     document = valid()
     entry(document, "agents", 1)["id"] = "arch-1"
     made = tidied(document).document
     assert [entry(made, "agents", place)["id"] for place in (0, 1)] == ["arch-1", "arch-1-2"]
 
 
-def test_a_circle_of_waiting_agents_is_cut_open() -> None:
+def test_circle_of_waiting_agents_is_cut_open() -> None:
     document = with_agent(blocking_on="code-1")
     entry(document, "agents", 1)["blocking_on"] = "arch-1"
     made = tidied(document).document
     assert [entry(made, "agents", place)["blocking_on"] for place in (0, 1)] == ["code-1", None]
 
 
-def test_an_absolute_path_inside_the_project_is_made_relative_and_others_are_kept_aside() -> None:
+def test_absolute_path_inside_the_project_is_made_relative_and_others_are_kept_aside() -> None:
     document = valid()
     first = entry(document, "files_modified")
     document["files_modified"] = [
@@ -264,12 +266,12 @@ def test_an_absolute_path_inside_the_project_is_made_relative_and_others_are_kep
     assert [obj(item)["path"] for item in aside] == ["/etc/hosts", "../sibling"]
 
 
-def test_keys_nobody_knows_stay_as_they_are() -> None:
+def test_unknown_keys_stay_as_they_are() -> None:
     made = tidied({**valid(), "schema_version": None, "x": {"y": [1, {"z": None}]}})
     assert made.document["x"] == {"y": [1, {"z": None}]}
 
 
-def test_a_goal_and_nothing_else_is_a_session() -> None:
+def test_goal_alone_is_a_session() -> None:
     made = tidied({"goal": "Ship it"})
     assert made.document["created_at"] == "2027-01-15T08:00:00.000Z"
     assert made.document["status"] == "in_progress"

@@ -43,12 +43,12 @@ def session() -> State:
 
 
 def block(document: Document) -> dict[str, Json]:
-    found = document["teleportation"]
-    assert isinstance(found, dict)
-    return found
+    block_shown = document["teleportation"]
+    assert isinstance(block_shown, dict)
+    return block_shown
 
 
-def test_a_session_with_a_remote_says_how_it_travels() -> None:
+def test_session_with_a_remote_shows_its_sync_status() -> None:
     """Every field of the block is told, and who wrote to the session still comes from its events."""
     assert block(render_with_remainder(session(), FORMAT, SYNCED)) == {
         "enabled": True, "last_sync": "2026-01-05T08:30:00.000Z", "sync_status": "success", "sync_error": None,
@@ -56,22 +56,30 @@ def test_a_session_with_a_remote_says_how_it_travels() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("status", "said"), [("pending", "pending"), ("synced", "success"), ("error", "error")])
-def test_the_words_of_the_format(status: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "status_word"), [("pending", "pending"), ("synced", "success"), ("error", "error")]
+)
+def test_sync_status_uses_the_words_of_the_format(status: str, status_word: str) -> None:
     """Each standing has its word in the format."""
-    sync = msgspec.convert({"remote": "home", "status": status, "error": "away" if said == "error" else None}, Sync)
-    found = block(render_with_remainder(session(), FORMAT, SyncFacts(sync, "local")))
-    assert (found["sync_status"], found["shared_with"], found["last_sync"]) == (said, None, None)
-    assert found["sync_error"] == sync.error
+    sync = msgspec.convert(
+        {"remote": "home", "status": status, "error": "away" if status_word == "error" else None}, Sync
+    )
+    block_shown = block(render_with_remainder(session(), FORMAT, SyncFacts(sync, "local")))
+    assert (block_shown["sync_status"], block_shown["shared_with"], block_shown["last_sync"]) == (
+        status_word,
+        None,
+        None,
+    )
+    assert block_shown["sync_error"] == sync.error
 
 
 def imported() -> State:
     tidy = FORMAT.tidy(example(), CONTEXT).document
-    heard = FORMAT.changes(None, tidy, None, CONTEXT)
-    bare = folded(heard, str(tidy["session_id"]))
+    events = FORMAT.changes(None, tidy, None, CONTEXT)
+    bare = folded(events, str(tidy["session_id"]))
     kept = remainder_event(bare, FORMAT, tidy)
     assert kept is not None
-    return folded([*heard, TimedEvent(heard[-1].at, kept)], bare.session)
+    return folded([*events, TimedEvent(events[-1].at, kept)], bare.session)
 
 
 def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
@@ -86,7 +94,7 @@ def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
 
 
 @given(documents(), TRAVELS)
-def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: SyncFacts) -> None:
+def test_sync_block_is_valid_and_not_an_edit(document: Document, travel: SyncFacts) -> None:
     """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
     state = state_of(document, FORMAT, CONTEXT)
     ours, written = FORMAT.render(state), render_with_remainder(state, FORMAT, travel)
@@ -98,7 +106,7 @@ def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: Sync
 
 
 @given(TRAVELS)
-def test_an_edit_beside_the_block_is_still_seen(travel: SyncFacts) -> None:
+def test_edit_next_to_the_sync_block_is_still_seen(travel: SyncFacts) -> None:
     """Who edits a file that says how the session travels changes what they changed, and nothing else."""
     state = session()
     ours = FORMAT.render(state)
@@ -107,7 +115,7 @@ def test_an_edit_beside_the_block_is_still_seen(travel: SyncFacts) -> None:
 
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "contract"])
-def test_formats_without_words_for_it_say_nothing(name: str) -> None:
+def test_formats_without_sync_fields_show_none(name: str) -> None:
     """Only craft speaks of travelling: for the others a remote changes nothing."""
     state = folded(
         [

@@ -29,15 +29,15 @@ def names(entries: list[Json], place: tuple[str | int, ...] = ("agents",)) -> li
 
 
 @given(st.lists(VALUES, max_size=8), PLACES)
-def test_every_entry_has_a_name_of_its_own_and_keeps_its_place(entries: list[Json], place: Any) -> None:
-    found = named(entries, place, IDENTITIES)
-    assert [entry for _, entry in found] == entries
-    assert len({name for name, _ in found}) == len(entries)
-    assert found == named(copy.deepcopy(entries), place, IDENTITIES)
+def test_each_entry_has_a_name_of_its_own_and_keeps_its_place(entries: list[Json], place: Any) -> None:
+    matches = named(entries, place, IDENTITIES)
+    assert [entry for _, entry in matches] == entries
+    assert len({name for name, _ in matches}) == len(entries)
+    assert matches == named(copy.deepcopy(entries), place, IDENTITIES)
 
 
 @given(st.lists(st.text("abc", min_size=1, max_size=2), unique=True, max_size=6), st.randoms())
-def test_a_name_is_the_same_wherever_the_entry_stands(ids: list[str], chance: Any) -> None:
+def test_name_of_an_entry_does_not_depend_on_its_position(ids: list[str], chance: Any) -> None:
     entries: list[Json] = [{"id": name, "x": 1} for name in ids]
     mixed = list(entries)
     chance.shuffle(mixed)
@@ -56,7 +56,7 @@ def test_lists_without_rules_know_their_entries_by_id() -> None:
     assert [name for name, _ in named([{"id": "a"}, {"name": "b"}], ("unknown", 1), IDENTITIES)] == ["a", "#1"]
 
 
-def test_a_decision_is_the_same_however_its_time_is_spelled() -> None:
+def test_decision_is_the_same_however_its_time_is_spelled() -> None:
     spellings = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000Z", "2026-01-01t01:00:00+01:00", "2026-01-01 00:00Z")
     assert {names([{"at": name, "text": "A"}], ("decided",))[0] for name in spellings} == {
         "2026-01-01T00:00:00.000Z\nA"
@@ -68,7 +68,7 @@ def test_what_only_looks_like_a_time_is_its_own_name(odd: str) -> None:
     assert names([{"at": odd, "text": "A"}], ("decided",)) == [f"{odd}\nA"]
 
 
-def test_pending_tasks_are_their_own_words_even_when_they_look_like_times() -> None:
+def test_pending_tasks_are_named_by_their_text_even_if_it_looks_like_a_time() -> None:
     assert names(["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"]) == [
         "2026-01-01T00:00:00Z",
         "2026-01-01T01:00:00+01:00",
@@ -78,41 +78,41 @@ def test_pending_tasks_are_their_own_words_even_when_they_look_like_times() -> N
 # ── under another name ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_new_entry_is_known_again_by_most_of_what_it_says() -> None:
+def test_new_entry_is_matched_by_most_of_its_values() -> None:
     theirs: dict[str, Json] = {"one": {"at": 1, "text": "A", "x": 5}, "two": {"at": 1, "text": "B", "x": 5}}
     ours: dict[str, Json] = {"b": {"at": 2, "text": "B", "x": 5}, "a": {"at": 2, "text": "A", "x": 5, "y": None}}
     assert match_entries(theirs, ours) == {"one": "a", "two": "b"}
 
 
-def test_a_sentence_became_the_entry_that_says_it() -> None:
+def test_text_matches_the_entry_that_contains_it() -> None:
     ours: dict[str, Json] = {"x": {"at": 1, "text": "no"}, "y": {"at": 1, "text": "it broke"}}
     assert match_entries({"it broke": "it broke"}, ours) == {"it broke": "y"}
     assert match_entries({"something else": "something else"}, ours) == {}
 
 
-def test_an_entry_that_says_nothing_became_the_one_that_says_least_of_those_left() -> None:
+def test_empty_entry_matches_the_remaining_entry_with_fewest_values() -> None:
     ours: dict[str, Json] = {"x": {"at": 1, "text": "no", "who": "a"}, "y": {"at": 1, "text": "{}", "who": None}}
     assert match_entries({"{}": {}}, ours) == {"{}": "y"}
     assert match_entries({"{}": {}, "z": {"text": "{}"}}, ours) == {"z": "y", "{}": "x"}
 
 
-def test_entries_that_agree_in_nothing_are_two() -> None:
+def test_entries_without_equal_values_do_not_match() -> None:
     assert match_entries({"one": {"at": 1, "text": "A"}}, {"two": {"at": 2, "text": "B"}}) == {}
     assert match_entries({"": "", "{}": {}}, {"Add tests": "Add tests"}) == {}
 
 
-def test_of_a_thousand_new_entries_each_is_known_again() -> None:
+def test_each_of_a_thousand_new_entries_is_matched() -> None:
     theirs: dict[str, Json] = {f"e{number}": f"e{number}" for number in range(1000)}
     ours: dict[str, Json] = {f"1\ne{number}": {"at": 1, "text": f"e{number}"} for number in range(1000)}
     assert match_entries(theirs, ours) == dict(zip(theirs, ours, strict=True))
 
 
 @given(st.dictionaries(st.text("abc"), VALUES, max_size=4), st.dictionaries(st.text("abc"), VALUES, max_size=4))
-def test_every_entry_became_one_at_most(theirs: dict[str, Json], ours: dict[str, Json]) -> None:
-    found = match_entries(theirs, ours)
-    assert found.keys() <= theirs.keys()
-    assert set(found.values()) <= ours.keys()
-    assert len(set(found.values())) == len(found)
+def test_entry_matches_one_other_at_most(theirs: dict[str, Json], ours: dict[str, Json]) -> None:
+    matches = match_entries(theirs, ours)
+    assert matches.keys() <= theirs.keys()
+    assert set(matches.values()) <= ours.keys()
+    assert len(set(matches.values())) == len(matches)
 
 
 # ── the same ─────────────────────────────────────────────────────────────────────────────────────────────

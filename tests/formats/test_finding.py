@@ -52,11 +52,11 @@ HAND_MADE: dict[str, Any] = {"working_on": "the parser", "next_steps": ["tests"]
         ("", None),
     ],
 )
-def test_a_place_belongs_to_a_format(path: str, kind: str | None) -> None:
-    found = format_at(path)
-    assert (found and found[1]) == kind
-    if found is not None:
-        assert found[1].startswith(found[0])
+def test_place_belongs_to_a_format(path: str, kind: str | None) -> None:
+    detected = format_at(path)
+    assert (detected and detected[1]) == kind
+    if detected is not None:
+        assert detected[1].startswith(detected[0])
 
 
 @pytest.mark.parametrize(
@@ -65,28 +65,28 @@ def test_a_place_belongs_to_a_format(path: str, kind: str | None) -> None:
      (FEATURES, "contract-registry"), (HAND_MADE, None), ({}, None), ([], None), (None, None), ("x", None),
      ({"name": "package", "version": "1.0.0"}, None)],
 )  # fmt: skip
-def test_a_shape_belongs_to_a_format_wherever_it_stands(value: Any, kind: str | None) -> None:
-    found = recognise(value, "/elsewhere/x.json")
-    assert (found and found[1]) == kind
-    if found is not None:
-        assert by_likelihood(value)[0] == found[0].name
+def test_document_is_detected_by_shape_at_any_path(value: Any, kind: str | None) -> None:
+    detected = recognise(value, "/elsewhere/x.json")
+    assert (detected and detected[1]) == kind
+    if detected is not None:
+        assert by_likelihood(value)[0] == detected[0].name
 
 
-def test_a_plain_case_of_another_format_is_not_what_its_place_says() -> None:
-    found = recognise(CRAFT, "/p/.claude/session-state.json")
-    assert found is not None
-    assert found[0].name == "craft"
+def test_clear_shape_of_another_format_outweighs_the_path() -> None:
+    detected = recognise(CRAFT, "/p/.claude/session-state.json")
+    assert detected is not None
+    assert detected[0].name == "craft"
 
 
-def test_a_damaged_document_is_what_its_place_says() -> None:
+def test_damaged_document_is_detected_by_its_path() -> None:
     damaged: dict[str, Any] = {"session_id": 5, "agents": "none", "errors": [], "created": 1}
-    found = recognise(damaged, "/p/.claude/orchestrator-session.json")
-    assert found is not None
-    assert found[0].name == "orchestrator"
+    detected = recognise(damaged, "/p/.claude/orchestrator-session.json")
+    assert detected is not None
+    assert detected[0].name == "orchestrator"
 
 
 @pytest.mark.parametrize("place", ["/p/.claude/session-state.json", "/p/.claude/orchestrator-session.json"])
-def test_a_hand_made_file_is_nobodys_whatever_its_name(place: str) -> None:
+def test_hand_made_file_has_no_format_whatever_its_name(place: str) -> None:
     assert recognise(HAND_MADE, place) is None
     why = why_foreign(HAND_MADE)
     assert why is not None
@@ -95,11 +95,11 @@ def test_a_hand_made_file_is_nobodys_whatever_its_name(place: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "why"), [([], "a list"), (5, "a single value"), ({}, "it is empty")])
-def test_what_is_no_object_is_nobodys(value: Any, why: str) -> None:
+def test_value_that_is_not_an_object_has_no_format(value: Any, why: str) -> None:
     assert why in str(why_foreign(value))
 
 
-def test_a_damaged_document_of_ours_is_not_foreign() -> None:
+def test_damaged_document_of_ours_is_not_foreign() -> None:
     for value in (TIMER, ORCHESTRATOR, CRAFT):
         assert why_foreign(value) is None
 

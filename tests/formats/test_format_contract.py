@@ -95,7 +95,7 @@ class TestContract(FormatConformance):
 # ── the text's examples ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
+def test_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
     """It has neither implementation_plan nor history_log, which the text's structure lists: so they are optional."""
     document = example()
     assert FORMAT.problems(document["state"], STATE) == []
@@ -109,16 +109,16 @@ def test_the_texts_state_is_valid_and_names_its_task_without_a_plan() -> None:
     assert state.aliases == {"contract": "ai-orchestrator-2025-01-09"}
 
 
-def test_the_texts_line_of_history_is_valid_and_becomes_a_command() -> None:
+def test_history_line_of_the_specification_is_valid_and_becomes_a_command() -> None:
     """It succeeded, so it has no `error`; its task is null, which the text allows."""
     assert FORMAT.problems(LINE_EXAMPLE, HISTORY) == []
-    heard = FORMAT.changes(None, {**example(), "history": [LINE_EXAMPLE]}, None, CONTEXT)
-    assert [event.data for event in heard if isinstance(event.data, CommandRan)] == [
+    events = FORMAT.changes(None, {**example(), "history": [LINE_EXAMPLE]}, None, CONTEXT)
+    assert [event.data for event in events if isinstance(event.data, CommandRan)] == [
         CommandRan(command="plan Create AI orchestrator", code=0, agent="agent-1", duration_ms=5234)
     ]
 
 
-def test_the_state_is_written_as_the_text_writes_it() -> None:
+def test_state_is_written_as_the_text_writes_it() -> None:
     assert FORMAT.write(example()).decode() == STATE_EXAMPLE
 
 
@@ -148,7 +148,7 @@ def broken(value: Json, kind: str) -> list[str]:
         ("current_state.active_task", 5),
     ],
 )
-def test_a_state_that_breaks_a_rule_is_told_where(place: str, value: Json) -> None:
+def test_state_that_breaks_a_rule_is_reported_with_its_place(place: str, value: Json) -> None:
     state = example()["state"]
     *outer, key = place.split(".")
     inner = state
@@ -161,7 +161,7 @@ def test_a_state_that_breaks_a_rule_is_told_where(place: str, value: Json) -> No
     assert not FORMAT.is_sound(msgspec.json.encode(state), STATE)
 
 
-def test_a_version_that_is_missing_is_1_0_and_no_error() -> None:
+def test_version_that_is_missing_is_1_0_and_no_error() -> None:
     state = example()["state"]
     assert isinstance(state, dict)
     del state["version"]
@@ -173,14 +173,14 @@ def test_a_version_that_is_missing_is_1_0_and_no_error() -> None:
     assert [note.place for note in tidied.notes] == [("state", "version")]
 
 
-def test_a_completed_task_says_when_and_not_before_it_was_begun() -> None:
+def test_completed_task_needs_a_time_after_its_start() -> None:
     place = "phases.0.tasks.0.completed_at"
     assert broken(planned(status="completed")["plan"], PLAN) == [place]
     assert broken(planned(status="completed", completed_at="2025-01-09T10:59:59Z")["plan"], PLAN) == [place]
     assert broken(planned(status="completed", completed_at="2025-01-09T11:00:00Z")["plan"], PLAN) == []
 
 
-def test_ids_stand_once_in_a_plan_and_in_the_registry() -> None:
+def test_ids_are_unique_in_plan_and_registry() -> None:
     plan = planned()["plan"]
     assert isinstance(plan, dict)
     assert isinstance(plan["phases"], list)
@@ -196,7 +196,7 @@ def test_only_a_failure_has_an_error_and_always() -> None:
     assert broken({**LINE_EXAMPLE, "duration_ms": -1}, HISTORY) == ["duration_ms"]
 
 
-def test_the_files_of_a_feature_fit_together() -> None:
+def test_files_of_a_feature_fit_together() -> None:
     document = planned(task_id="another")
     document["entry"] = {**ENTRY, "feature_id": "other-2025-01-09"}
     document["history"] = [LINE_EXAMPLE, {**LINE_EXAMPLE, "timestamp": "2025-01-09T09:00:00Z"}]
@@ -231,28 +231,28 @@ def _spots(value: Json) -> list[Spot]:
     return [spot for inner in value for spot in _spots(inner)] if isinstance(value, list) else []
 
 
-def test_the_usual_files_are_seen_to_be_sound_at_once() -> None:
+def test_usual_files_are_seen_to_be_sound_at_once() -> None:
     document: Document = {**planned(), "entry": ENTRY, "history": [LINE_EXAMPLE]}
     assert all(FORMAT.is_sound(msgspec.json.encode(value), kind) for kind, value in FORMAT.files(document))
     assert not FORMAT.is_sound(STATE_EXAMPLE.encode(), STATE)  # YAML is left to the strict rules
 
 
 @given(documents())
-def test_every_file_is_recognised_by_its_shape(document: Document) -> None:
+def test_each_file_is_recognised_by_its_shape(document: Document) -> None:
     assert [FORMAT.detects(value) for _, value in FORMAT.files(document)] == [
         kind for kind, _ in FORMAT.files(document)
     ]
 
 
 @pytest.mark.parametrize("value", [None, [], "x", {}, {"goal": "x"}, {"schema_version": "1.0", "session_id": "x"}])
-def test_other_things_are_not_taken_for_it(value: Json) -> None:
+def test_other_documents_are_not_detected_as_contract(value: Json) -> None:
     assert FORMAT.detects(value) is None
 
 
 # ── models ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_model_goes_under_its_family_or_what_the_settings_say_or_sonnet() -> None:
+def test_model_goes_under_its_family_or_what_the_settings_say_or_sonnet() -> None:
     assert model_name("claude-opus-4-5", {}) == "opus"
     assert model_name("Gemini 3 Pro", {}) == "gemini"
     assert model_name("gpt-5", {"gpt-5": "gemini"}) == "gemini"
@@ -269,23 +269,23 @@ def changed(before: Document, after: Document) -> list[EventData]:
     return [change.data for change in FORMAT.changes(before, after, state_of(before, FORMAT, CONTEXT), CONTEXT)]
 
 
-def test_a_task_that_was_completed_in_the_plan_is_completed_with_its_files() -> None:
+def test_task_that_was_completed_in_the_plan_is_completed_with_its_files() -> None:
     state = state_of(planned(), FORMAT, CONTEXT)
     after = planned(status="completed", completed_at="2025-01-09T12:00:00Z", artifacts=["a.py"])
-    (heard,) = FORMAT.changes(planned(), after, state, CONTEXT)
-    assert heard.at == 1_736_424_000_000
-    assert isinstance(heard.data, TaskCompleted)
-    assert heard.data.artifacts == ("a.py",)
+    (events,) = FORMAT.changes(planned(), after, state, CONTEXT)
+    assert events.at == 1_736_424_000_000
+    assert isinstance(events.data, TaskCompleted)
+    assert events.data.artifacts == ("a.py",)
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress", "blocked"])
-def test_nothing_leads_out_of_completed(status: str) -> None:
+def test_completed_task_cannot_change_its_status(status: str) -> None:
     done = planned(status="completed", completed_at="2025-01-09T12:00:00Z")
     with pytest.raises(Refused, match="completed and cannot become"):
         changed(done, planned(status=status))
 
 
-def test_a_completed_feature_stays_completed() -> None:
+def test_completed_feature_stays_completed() -> None:
     done = {**example(), "entry": {**ENTRY, "status": "completed"}}
     with pytest.raises(Refused, match="nothing follows"):
         changed(done, {**example(), "entry": ENTRY})
@@ -299,28 +299,28 @@ def test_another_feature_id_is_another_session() -> None:
         changed(example(), after)
 
 
-def test_the_registry_pauses_resumes_and_completes() -> None:
+def test_registry_pauses_resumes_and_completes() -> None:
     active, paused, done = ({**example(), "entry": {**ENTRY, "status": s}} for s in ("active", "paused", "completed"))
     assert changed(active, paused) == [SessionPaused()]
     assert changed(paused, active) == [SessionResumed()]
     assert changed(paused, done) == [SessionCompleted()]
 
 
-def test_a_task_made_active_is_begun() -> None:
+def test_task_made_active_is_begun() -> None:
     after = example()
     current = after["state"]["current_state"]  # type: ignore[index,call-overload]
     current["active_task"] = "next"  # type: ignore[index,call-overload]
     assert changed(example(), after) == [TaskAdded(id="next", text="next"), TaskStarted(id="next")]
 
 
-def test_a_model_and_a_name_are_edits() -> None:
+def test_model_and_a_name_are_edits() -> None:
     after = planned()
     after["state"]["current_state"]["model_in_use"] = "gemini"  # type: ignore[index,call-overload]
     after["plan"]["feature"]["name"] = "Orchestrator 2"  # type: ignore[index,call-overload]
     assert changed(planned(), after) == [SessionEdited(model="gemini"), SessionEdited(goal="Orchestrator 2")]
 
 
-def test_only_new_lines_of_others_are_heard() -> None:
+def test_only_new_history_lines_of_others_become_events() -> None:
     own: Document = {**LINE_EXAMPLE, "x-holdfast": {}}
     before: Document = {**example(), "history": [LINE_EXAMPLE]}
     after: Document = {
@@ -336,23 +336,23 @@ def test_only_new_lines_of_others_are_heard() -> None:
 # ── rendering ────────────────────────────────────────────────────────────────────────────────────────────
 
 ids = st.sampled_from(["a", "b", "a-2", "odd id", ""])
-said = st.sampled_from(["x", "", "  ", "é\n"])
+any_text = st.sampled_from(["x", "", "  ", "é\n"])
 happenings = st.one_of(
-    st.builds(TaskAdded, id=ids, text=said, phase=st.none() | ids | st.just("tasks"), agent=st.none() | ids),
-    st.builds(PhaseAdded, id=ids | st.just("tasks"), name=said),
+    st.builds(TaskAdded, id=ids, text=any_text, phase=st.none() | ids | st.just("tasks"), agent=st.none() | ids),
+    st.builds(PhaseAdded, id=ids | st.just("tasks"), name=any_text),
     *(
-        st.builds(kind, id=ids, artifacts=st.lists(said, max_size=2).map(tuple))
+        st.builds(kind, id=ids, artifacts=st.lists(any_text, max_size=2).map(tuple))
         for kind in (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped)
     ),
-    st.builds(SessionEdited, goal=said, summary=said, model=said, feature=said),
+    st.builds(SessionEdited, goal=any_text, summary=any_text, model=any_text, feature=any_text),
     *(st.builds(kind) for kind in (SessionPaused, SessionResumed, SessionCompleted, SessionSaved)),
-    st.builds(SessionFailed, message=said),
+    st.builds(SessionFailed, message=any_text),
 )
 stories = st.lists(st.builds(TimedEvent, st.integers(-(10**15), 2 * 10**14), happenings), max_size=12)
 
 
-@given(stories, said, st.booleans())
-def test_any_story_is_shown_as_valid_documents(story: list[TimedEvent], goal: str, began: bool) -> None:
+@given(stories, any_text, st.booleans())
+def test_any_history_renders_as_valid_documents(story: list[TimedEvent], goal: str, began: bool) -> None:
     first = TimedEvent(5, SessionStarted(goal=goal, project=ProjectFacts(id="p", name="n"), device="d"))
     shown = FORMAT.render(folded([first, *story] if began else story, "7d444840-9dc0-41d1-b245-5ffdce74fad2"))
     problems = [problem for kind, value in FORMAT.files(shown) for problem in FORMAT.problems(value, kind)]
@@ -360,9 +360,9 @@ def test_any_story_is_shown_as_valid_documents(story: list[TimedEvent], goal: st
     assert FORMAT.problems_together(shown) == []
 
 
-def test_a_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> None:
-    heard = FORMAT.changes(None, planned(), None, CONTEXT)
-    state = folded([*heard, TimedEvent(CONTEXT.now, TaskDropped(id="impl-core-commands"))], "s")
+def test_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> None:
+    events = FORMAT.changes(None, planned(), None, CONTEXT)
+    state = folded([*events, TimedEvent(CONTEXT.now, TaskDropped(id="impl-core-commands"))], "s")
     shown = FORMAT.render(state)
     task = shown["plan"]["phases"][0]["tasks"][0]  # type: ignore[index,call-overload]
     assert (task["status"], task["x-holdfast-status"]) == ("blocked", "dropped")  # type: ignore[index,call-overload]
@@ -370,13 +370,13 @@ def test_a_task_that_was_dropped_is_shown_as_blocked_and_read_as_dropped() -> No
     assert [tasks_of.status_of(task) for task in again.tasks.values()] == ["dropped"]
 
 
-def test_a_task_without_a_phase_comes_back_without_one() -> None:
+def test_task_without_a_phase_comes_back_without_one() -> None:
     state = state_of(FORMAT.render(state_of(example(), FORMAT, CONTEXT)), FORMAT, CONTEXT)
     assert [task.phase for task in state.tasks.values()] == [None]
     assert state.phases == {}
 
 
-def test_a_document_that_says_nothing_of_a_feature_is_refused() -> None:
+def test_document_without_a_feature_is_refused() -> None:
     odd: list[Json] = [None, [], {}, {"active_features": []}, {"state": 1}]
     for value in odd:
         with pytest.raises(Invalid):

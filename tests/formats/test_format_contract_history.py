@@ -63,7 +63,7 @@ class Log:
         return made
 
 
-def told() -> Log:
+def recorded_log() -> Log:
     log = Log()
     log.record(TaskAdded(id="t1", text="é \u2028"))
     log.record(TaskStarted(id="t1"))
@@ -75,8 +75,8 @@ def told() -> Log:
     return log
 
 
-def test_lines_say_in_the_contracts_words_what_happened() -> None:
-    log = told()
+def test_lines_show_events_in_fields_of_the_contract() -> None:
+    log = recorded_log()
     assert all(FORMAT.problems(item, HISTORY) == [] for item in log.lines)
     shown = [{key: value for key, value in item.items() if key != "x-holdfast"} for item in log.lines]  # type: ignore[union-attr]
     assert shown[0] == {
@@ -94,8 +94,8 @@ def test_lines_say_in_the_contracts_words_what_happened() -> None:
     assert completed.record(AgentCompleted(id="a", summary="well"))["duration_ms"] == 1500
 
 
-def test_a_session_is_restored_from_its_history_alone() -> None:
-    log = told()
+def test_session_is_restored_from_its_history_alone() -> None:
+    log = recorded_log()
     mixed = [FOREIGN, *reversed(log.lines), log.lines[2], "nonsense", None]
     assert events_of(mixed) == log.events
     again = restored(mixed)
@@ -105,8 +105,8 @@ def test_a_session_is_restored_from_its_history_alone() -> None:
 
 
 @given(st.data())
-def test_a_line_that_was_changed_is_not_believed(data: st.DataObject) -> None:
-    log = told()
+def test_line_that_was_changed_is_not_believed(data: st.DataObject) -> None:
+    log = recorded_log()
     number = data.draw(st.integers(0, len(log.lines) - 1))
     changed_line = copy.deepcopy(log.lines[number])
     whole = changed_line["x-holdfast"]  # type: ignore[index,call-overload]
@@ -117,13 +117,13 @@ def test_a_line_that_was_changed_is_not_believed(data: st.DataObject) -> None:
     if odd == whole[key]:
         return
     whole[key] = odd
-    found = event_of(changed_line)
+    verified = event_of(changed_line)
     # Salt and data may be taken away, never changed: that is what erasing does.
-    assert found is None or (found.hash == log.events[number].hash and found.data is None)
+    assert verified is None or (verified.hash == log.events[number].hash and verified.data is None)
 
 
-def test_an_event_that_was_erased_is_had_without_its_data() -> None:
-    log = told()
+def test_event_that_was_erased_is_had_without_its_data() -> None:
+    log = recorded_log()
     bare = msgspec.structs.replace(log.events[1], data=None, salt=None)
     made = line(bare, None, log.state)
     assert FORMAT.problems(made, HISTORY) == []
@@ -140,6 +140,6 @@ def test_data_that_no_program_of_ours_wrote_is_carried_to_the_letter() -> None:
 
 
 @given(lines())
-def test_nothing_else_is_taken_for_an_event(one: Document) -> None:
+def test_line_without_a_valid_event_is_ignored(one: Document) -> None:
     assert event_of(one) is None
     assert restored([one]) is None

@@ -34,8 +34,8 @@ LINE: Document = {
 
 def tidied(value: Json) -> TidyDocument:
     """Tidy, and what tidying promises: strictly valid, tidy for good, and the round trip is exact."""
-    found = FORMAT.tidy(value, CONTEXT)
-    document = found.document
+    result = FORMAT.tidy(value, CONTEXT)
+    document = result.document
     problems = [problem for kind, part in FORMAT.files(document) for problem in FORMAT.problems(part, kind)]
     problems += FORMAT.problems_together(document)
     assert [problem for problem in problems if problem.severity == "error"] == []
@@ -43,14 +43,14 @@ def tidied(value: Json) -> TidyDocument:
     shown = FORMAT.render(state_of(document, FORMAT, CONTEXT))
     again = restored(shown, remainder(shown, document, FORMAT.identities), FORMAT.identities)
     assert same(again, document)
-    return found
+    return result
 
 
 def state(value: Json) -> tuple[Document, list[str]]:
-    found = tidied(value)
-    made = found.document["state"]
+    result = tidied(value)
+    made = result.document["state"]
     assert isinstance(made, dict)
-    return made, [".".join(map(str, note.place)) for note in found.notes]
+    return made, [".".join(map(str, note.place)) for note in result.notes]
 
 
 def current(**changes: Json) -> Document:
@@ -66,12 +66,12 @@ def now_of(made: Document) -> Document:
 # ── state ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bare_state_is_a_document() -> None:
+def test_bare_state_is_a_document() -> None:
     assert tidied(STATE) == ({"state": STATE}, [])
 
 
 @pytest.mark.parametrize("version", [1.0, 1, "1", "v1.0", "1.0.0", None])
-def test_a_version_without_quotes_is_read(version: Json) -> None:
+def test_version_without_quotes_is_read(version: Json) -> None:
     """YAML reads an unquoted 1.0 as a number."""
     made, notes = state({**STATE, "version": version})
     assert made == STATE
@@ -79,7 +79,7 @@ def test_a_version_without_quotes_is_read(version: Json) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1"])
-def test_a_newer_version_is_refused_by_name(version: Json) -> None:
+def test_newer_version_is_refused_by_name(version: Json) -> None:
     with pytest.raises(Invalid, match=str(version)) as caught:
         FORMAT.tidy({**STATE, "version": version}, CONTEXT)
     assert "1.0" in (caught.value.hint or "")
@@ -100,7 +100,7 @@ def test_times_are_put_into_utc(written: str, meant: str) -> None:
     assert notes == ["state.current_state.started_at"]
 
 
-def test_a_time_without_a_zone_is_local() -> None:
+def test_time_without_a_zone_is_local() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
     made = FORMAT.tidy(current(started_at="2025-01-09T04:00:00"), context)
     assert now_of(made.document["state"])["started_at"] == "2025-01-09T10:00:00Z"  # type: ignore[arg-type]
@@ -116,12 +116,12 @@ def test_other_names_for_keys_are_read_in_their_place() -> None:
     assert list(now_of(made)) == ["active_task", "model_in_use", "started_at", "last_updated", "mine"]
 
 
-def test_what_belongs_in_current_state_may_stand_beside_it() -> None:
+def test_keys_of_current_state_may_be_next_to_it() -> None:
     made, _ = state({"version": "1.0", "feature_id": "oauth-2025-01-09", **NOW, "owner": "me"})
     assert made == {"version": "1.0", "feature_id": "oauth-2025-01-09", "owner": "me", "current_state": NOW}
 
 
-def test_a_model_of_another_family_keeps_its_real_name() -> None:
+def test_model_of_another_family_keeps_its_real_name() -> None:
     made, _ = state(current(model_in_use="gpt-5"))
     assert now_of(made)["model_in_use"] == "sonnet"
     assert view.text_value(state_of({"state": made}, FORMAT, CONTEXT), "model") == "gpt-5"
@@ -138,28 +138,28 @@ def test_a_model_of_another_family_keeps_its_real_name() -> None:
         ("oauth-2025-02-30", "oauth-2025-02-30-2025-01-09"),
     ],
 )
-def test_a_feature_id_is_made_of_what_is_there(written: str, meant: str) -> None:
+def test_feature_id_is_made_of_what_is_there(written: str, meant: str) -> None:
     made, _ = state({**STATE, "feature_id": written})
     assert made["feature_id"] == meant
 
 
-def test_a_feature_without_any_name_is_refused() -> None:
+def test_feature_without_any_name_is_refused() -> None:
     with pytest.raises(Invalid, match="nothing names the feature"):
         FORMAT.tidy({"version": "1.0", "current_state": NOW}, CONTEXT)
 
 
-def test_a_session_that_began_at_no_time_is_refused() -> None:
+def test_session_that_began_at_no_time_is_refused() -> None:
     with pytest.raises(Invalid, match="the start of the session is missing"):
         FORMAT.tidy({"feature_id": "oauth", "current_state": {}}, CONTEXT)
 
 
 @pytest.mark.parametrize("time", ["yesterday", 17, "2025-13-01T00:00:00Z", [], True])
-def test_what_is_no_time_is_refused_where_it_stands(time: Json) -> None:
+def test_invalid_time_is_refused_with_its_place(time: Json) -> None:
     with pytest.raises(Invalid, match="started_at"):
         FORMAT.tidy(current(started_at=time), CONTEXT)
 
 
-def test_an_id_alone_says_its_day() -> None:
+def test_feature_id_alone_gives_the_date() -> None:
     made, _ = state({"feature_id": "oauth-2025-01-09", "current_state": {}})
     assert now_of(made)["started_at"] == "2025-01-09T00:00:00Z"
 
@@ -173,8 +173,8 @@ def test_time_does_not_run_backwards() -> None:
 # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bare_plan_is_enough() -> None:
-    found = tidied({
+def test_bare_plan_is_enough() -> None:
+    result = tidied({
         "feature": {"name": "OAuth", "created_at": "2025-01-09T10:00:00Z"},
         "phases": [
             {"name": "First steps", "tasks": ["Read the RFC", {"id": 7, "title": "Write it", "status": "done"}]},
@@ -184,8 +184,8 @@ def test_a_bare_plan_is_enough() -> None:
             },
         ],
     })  # fmt: skip
-    state = state_of(found.document, FORMAT, CONTEXT)
-    assert FORMAT.alias(found.document) == "oauth-2025-01-09"
+    state = state_of(result.document, FORMAT, CONTEXT)
+    assert FORMAT.alias(result.document) == "oauth-2025-01-09"
     assert view.text_value(state, "goal") == "OAuth"
     assert state.phases == {"first-steps": "First steps", "two": "two"}
     assert [(task.id, task.text, tasks_of.status_of(task)) for task in state.tasks.values()] == [
@@ -194,23 +194,23 @@ def test_a_bare_plan_is_enough() -> None:
         ("x-y", "x-y", "in_progress"),
         ("t4", "t4", "dropped"),
     ]
-    assert found.notes[0].message == "there is no state.yaml: it was derived from the plan"
+    assert result.notes[0].message == "there is no state.yaml: it was derived from the plan"
 
 
 def test_tasks_need_no_phases() -> None:
-    found = tidied({"state": STATE, "plan": {"feature": "OAuth", "tasks": [{"id": "a", "text": "Begin"}]}})
-    state = state_of(found.document, FORMAT, CONTEXT)
+    result = tidied({"state": STATE, "plan": {"feature": "OAuth", "tasks": [{"id": "a", "text": "Begin"}]}})
+    state = state_of(result.document, FORMAT, CONTEXT)
     assert [(task.id, task.phase) for task in state.tasks.values()] == [("a", None)]
 
 
-def test_a_name_that_stands_twice_is_told_apart() -> None:
+def test_duplicate_ids_are_made_unique() -> None:
     phase: Document = {"phase_id": "p", "name": "P", "tasks": [{"task_id": "a"}, {"task_id": "a"}]}
     state = state_of(tidied({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, CONTEXT)
     assert list(state.phases) == ["p", "p-2"]
     assert [task.id for task in state.tasks.values()] == ["a", "a-2", "a-3", "a-4"]
 
 
-def test_a_status_nobody_knows_is_refused_where_it_stands() -> None:
+def test_unknown_status_is_refused_with_its_place() -> None:
     plan: Json = {"phases": [{"phase_id": "p", "tasks": [{"task_id": "a", "status": "purple"}]}]}
     with pytest.raises(Invalid, match=r"phases\[0\]\.tasks\[0\]\.status"):
         FORMAT.tidy({"state": STATE, "plan": plan}, CONTEXT)
@@ -219,19 +219,19 @@ def test_a_status_nobody_knows_is_refused_where_it_stands() -> None:
 # ── registry and history ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_is_filled_from_the_state() -> None:
-    found = tidied({"state": STATE, "entry": {"feature_id": "oauth-2025-01-09", "status": "done"}})
-    assert found.document["entry"] == {
+def test_entry_is_filled_from_the_state() -> None:
+    result = tidied({"state": STATE, "entry": {"feature_id": "oauth-2025-01-09", "status": "done"}})
+    assert result.document["entry"] == {
         "feature_id": "oauth-2025-01-09", "status": "completed", "started_at": "2025-01-09T10:00:00Z",
         "last_active": "2025-01-09T15:30:45Z",
     }  # fmt: skip
 
 
-def test_lines_of_history_are_put_right_or_left_out() -> None:
+def test_history_lines_are_repaired_or_left_out() -> None:
     bare: Document = {"time": "2025-01-09T11:00:00+01:00", "cmd": "build", "args": ["-j", 2], "status": "failed"}
     odd: list[Json] = [LINE, bare, {**LINE, "error": None}, {**LINE, "error": "but"}, "text", {"command": "x"}]
-    found = tidied({"state": STATE, "history": odd})
-    assert found.document["history"] == [
+    result = tidied({"state": STATE, "history": odd})
+    assert result.document["history"] == [
         LINE,
         {
             "timestamp": "2025-01-09T10:00:00Z", "command": "build", "arguments": "-j 2", "status": "failure",
@@ -240,7 +240,7 @@ def test_lines_of_history_are_put_right_or_left_out() -> None:
         LINE,
         {**LINE, "x-error": "but"},
     ]  # fmt: skip
-    assert sum("left out" in note.message for note in found.notes) == 4
+    assert sum("left out" in note.message for note in result.notes) == 4
 
 
 # ── anything ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,7 +264,7 @@ ODD: list[Json] = [
 
 
 @given(st.data())
-def test_whatever_stands_in_a_document_it_is_put_right_or_refused(data: st.DataObject) -> None:
+def test_any_document_is_repaired_or_refused(data: st.DataObject) -> None:
     document = copy.deepcopy(data.draw(documents()))
     for _ in range(data.draw(st.integers(1, 3))):
         spots = _spots(document)
@@ -291,9 +291,9 @@ def _spots(value: Json) -> list[tuple[dict[str, Json], str]]:
 def test_import_reports_an_active_task_that_the_plan_has_not_and_invents_none() -> None:
     plan: Document = {"feature": {"id": "oauth-2025-01-09", "name": "x", "created_at": "2025-01-09T10:00:00Z"},
                       "phases": []}  # fmt: skip
-    found = tidied({"state": current(active_task="nosuch"), "plan": plan})
-    made = found.document["state"]
+    result = tidied({"state": current(active_task="nosuch"), "plan": plan})
+    made = result.document["state"]
     assert isinstance(made, dict)
     assert (now_of(made)["active_task"], now_of(made)["active_task_as_found"]) == (None, "nosuch")
-    assert any("'nosuch'" in note.message for note in found.notes)
-    assert state_of(found.document, FORMAT, CONTEXT).tasks == {}
+    assert any("'nosuch'" in note.message for note in result.notes)
+    assert state_of(result.document, FORMAT, CONTEXT).tasks == {}

@@ -61,13 +61,13 @@ SOUND: dict[str, Any] = {
 }  # fmt: skip
 
 
-def found(value: Any, rules: Any = None) -> dict[str, str]:
+def inner_reference(value: Any, rules: Any = None) -> dict[str, str]:
     checker = schema.Checker(SCHEMA if rules is None else rules)
     return {written(problem.place): problem.message for problem in checker.problems(value)}
 
 
-def test_a_sound_document_has_no_problems() -> None:
-    assert found(SOUND) == {}
+def test_sound_document_has_no_problems() -> None:
+    assert inner_reference(SOUND) == {}
 
 
 @pytest.mark.parametrize(
@@ -103,27 +103,27 @@ def test_a_sound_document_has_no_problems() -> None:
         ({"either": 1}, "$.either", "must be text or an object, is 1"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_words(change: dict[str, Any], place: str, message: str) -> None:
-    assert found({**SOUND, **change}) == {place: message}
+def test_problems_are_reported_in_words(change: dict[str, Any], place: str, message: str) -> None:
+    assert inner_reference({**SOUND, **change}) == {place: message}
 
 
-def test_everything_wrong_is_found_at_once() -> None:
-    assert set(found({"status": 7, "count": "x", "agents": [{}]})) == {
+def test_all_problems_are_reported_at_once() -> None:
+    assert set(inner_reference({"status": 7, "count": "x", "agents": [{}]})) == {
         "$.id", "$.status", "$.count", "$.agents[0].name",
     }  # fmt: skip
 
 
-def test_an_example_says_more_than_a_pattern() -> None:
+def test_example_is_shown_instead_of_a_pattern() -> None:
     rules = {"type": "string", "pattern": "^[0-9a-f]{6}$", "examples": ["abc123"]}
-    assert found("x", rules) == {"$": 'must look like "abc123", is "x"'}
+    assert inner_reference("x", rules) == {"$": 'must look like "abc123", is "x"'}
 
 
-def test_the_number_of_problems_is_bounded() -> None:
+def test_number_of_problems_is_bounded() -> None:
     many = schema.Checker({"items": {"type": "string"}}).problems(list(range(5000)))
     assert len(many) == schema.MAX_PROBLEMS
 
 
-def test_a_keyword_that_would_not_be_held_is_refused() -> None:
+def test_unknown_keyword_is_refused() -> None:
     with pytest.raises(AssertionError, match="uniqueItems"):
         schema.Checker({"properties": {"a": {"uniqueItems": True}}})
 
@@ -146,8 +146,8 @@ def test_a_keyword_that_would_not_be_held_is_refused() -> None:
     ],
 )
 def test_times_are_real_and_have_a_zone(text: str, any_zone: bool, utc: bool) -> None:
-    assert (found(text, {"format": "date-time"}) == {}) is any_zone
-    assert (found(text, {"format": "utc-date-time"}) == {}) is utc
+    assert (inner_reference(text, {"format": "date-time"}) == {}) is any_zone
+    assert (inner_reference(text, {"format": "utc-date-time"}) == {}) is utc
 
 
 @pytest.mark.parametrize("name", ["nosuch", "../schema", "Craft", ""])
@@ -157,7 +157,7 @@ def test_only_published_schemas_can_be_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_published_schema_is_sound_by_the_standard(kind: str) -> None:
+def test_published_schema_is_valid_by_the_standard(kind: str) -> None:
     rules = json.loads(schema.schema_text(kind))
     jsonschema.Draft202012Validator.check_schema(rules)
     assert rules["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -224,9 +224,9 @@ def mutated(draw: st.DrawFn, sound: Any) -> Any:
 
 @given(mutated(SOUND))
 @settings(max_examples=300)
-def test_the_judge_agrees(value: Any) -> None:
+def test_judge_agrees(value: Any) -> None:
     """A document has problems exactly when the standard's own library says so."""
-    assert (found(value) == {}) is judged(value, SCHEMA)
+    assert (inner_reference(value) == {}) is judged(value, SCHEMA)
 
 
 DOCUMENTS: dict[str, Any] = {
@@ -254,14 +254,14 @@ DOCUMENTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_the_documents_to_mutate_are_sound(kind: str) -> None:
+def test_documents_to_mutate_are_sound(kind: str) -> None:
     assert schema.problems_by_schema(DOCUMENTS[kind], kind) == []
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 @given(data=st.data())
 @settings(max_examples=100)
-def test_the_judge_agrees_about_the_published_schemas(kind: str, data: st.DataObject) -> None:
+def test_judge_agrees_about_the_published_schemas(kind: str, data: st.DataObject) -> None:
     value = data.draw(mutated(DOCUMENTS[kind]))
     rules = json.loads(schema.schema_text(kind))
     assert (schema.problems_by_schema(value, kind) == []) is judged(value, rules)
@@ -271,7 +271,7 @@ def test_the_judge_agrees_about_the_published_schemas(kind: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("name", published_schemas.NAMES)
-def test_draft_7_schema_is_sound_and_uses_nothing_newer(name: str) -> None:
+def test_draft_7_schema_is_valid_and_uses_nothing_newer(name: str) -> None:
     """By its own metaschema; no keyword of later drafts, nothing next to a reference, no format of our own."""
     rules = json.loads(published_schemas.schema_of(name, "7"))
     jsonschema.Draft7Validator.check_schema(rules)
@@ -288,7 +288,7 @@ def test_draft_7_schema_is_sound_and_uses_nothing_newer(name: str) -> None:
 def _references(value: Any) -> list[dict[str, Any]]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     here = [value] if isinstance(value, dict) and isinstance(value.get("$ref"), str) else []
-    return [*here, *(found for item in inner for found in _references(item))]
+    return [*here, *(inner_reference for item in inner for inner_reference in _references(item))]
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)

@@ -75,22 +75,26 @@ None
 """
 
 
-def test_handoff_in_markdown_tells_work_decisions_branch_and_files() -> None:
-    found = read_document(outline(HANDOFF), CONTEXT)
-    assert [(task.text, task.status) for task in found.tasks] == [
+def test_markdown_handoff_gives_work_decisions_branch_and_files() -> None:
+    recognised = read_document(outline(HANDOFF), CONTEXT)
+    assert [(task.text, task.status) for task in recognised.tasks] == [
         ("Paging of the list endpoint", "done"), ("Index on created_at", "done"),
         ("Waiting for the staging database", "blocked"), ("Cursor in the client - pass it on", "to do"),
         ("Update the docs", "to do"),
     ]  # fmt: skip
-    assert (found.branch, [file.path for file in found.files]) == ("feature/paging", ["src/list.py"])
-    assert len(found.decisions) == 1
-    assert found.goal is None
+    assert (recognised.branch, [file.path for file in recognised.files]) == ("feature/paging", ["src/list.py"])
+    assert len(recognised.decisions) == 1
+    assert recognised.goal is None
 
 
-def test_progress_in_markdown_tells_the_goal_a_table_and_front_matter() -> None:
-    found = read_document(outline(PROGRESS), CONTEXT)
-    assert (found.goal, found.alias, found.tags) == ("Move billing to the new queue", "monday-1", ("billing",))
-    assert [(task.text, task.status) for task in found.tasks] == [
+def test_markdown_progress_gives_goal_table_and_front_matter() -> None:
+    recognised = read_document(outline(PROGRESS), CONTEXT)
+    assert (recognised.goal, recognised.alias, recognised.tags) == (
+        "Move billing to the new queue",
+        "monday-1",
+        ("billing",),
+    )
+    assert [(task.text, task.status) for task in recognised.tasks] == [
         ("Read the old worker", "done"), ("Write the consumer", "doing"), ("Remove the worker", "to do"),
     ]  # fmt: skip
 
@@ -103,17 +107,17 @@ def test_title_of_markdown_is_what_the_document_is_about() -> None:
     }  # fmt: skip
 
 
-def told(text: str) -> tuple[str | None, dict[str, str]]:
+def read_notes(text: str) -> tuple[str | None, dict[str, str]]:
     """The goal and the work that are read from notes."""
-    found = read_document(outline(text), CONTEXT)
-    return found.goal, {task.text: task.status for task in found.tasks}
+    recognised = read_document(outline(text), CONTEXT)
+    return recognised.goal, {task.text: task.status for task in recognised.tasks}
 
 
 def test_checklist_under_a_title_is_work() -> None:
     lines = ["- [x] Saw", "- [ ] Sand", "- [~] Glue", "- [ ] ~~Varnish~~"]
     work = {"Saw": "done", "Sand": "to do", "Glue": "doing", "Varnish": "dropped"}
     for title in ("# TODO", "# Shelf checklist", "", "# Shelf\n\n## This week", "SHELF\n====="):
-        assert told("\n".join([title, "", *lines]))[1] == work, title
+        assert read_notes("\n".join([title, "", *lines]))[1] == work, title
 
 
 @pytest.mark.parametrize("title", ["", "# Progress\n\n", "# Progress\n\n## Pages\n\n"])
@@ -127,12 +131,17 @@ def test_table_with_a_column_of_statuses_is_work(title: str) -> None:
 | Search | ⛔ Blocked | no index |
 """
     task = table.replace("Page ", "Task ")
-    assert told(title + task)[1] == {"Login": "done", "Profile": "doing", "Settings": "to do", "Search": "blocked"}
+    assert read_notes(title + task)[1] == {
+        "Login": "done",
+        "Profile": "doing",
+        "Settings": "to do",
+        "Search": "blocked",
+    }
 
 
-def test_table_of_anything_else_is_no_work() -> None:
+def test_other_table_is_not_work() -> None:
     table = "| Shop | Price | Hotel |\n|---|---|---|\n| north | 5 | ✅ |\n| south | 7 | ❌ |\n"
-    assert told(f"# Prices\n\n{table}") == ("Work on Prices", {})
+    assert read_notes(f"# Prices\n\n{table}") == ("Work on Prices", {})
 
 
 LOG = """\
@@ -161,16 +170,16 @@ Working on: the door
 )  # fmt: skip
 def test_latest_session_of_a_log_is_what_it_is_about(first: str, second: str) -> None:
     text = LOG.format(first=first, second=second)
-    assert told(text) == ("the shutters", {"hinges": "done", "paint": "done", "hooks": "to do"})
-    found = read_document(outline(text), CONTEXT)
-    assert found.began == CONTEXT.now or text_of(found.began)[:10] == "2024-11-05"
-    assert found.remarks == []
+    assert read_notes(text) == ("the shutters", {"hinges": "done", "paint": "done", "hooks": "to do"})
+    recognised = read_document(outline(text), CONTEXT)
+    assert recognised.began == CONTEXT.now or text_of(recognised.began)[:10] == "2024-11-05"
+    assert recognised.remarks == []
 
 
 def test_latest_session_of_a_log_that_grows_at_its_end_is_the_last() -> None:
-    assert told(LOG.format(first="2024-11-03", second="2024-11-04")) == ("the door", {"lock": "done"})
+    assert read_notes(LOG.format(first="2024-11-03", second="2024-11-04")) == ("the door", {"lock": "done"})
     days = "## 2024-11-03\nGoal: the roof\n\n## 2024-11-04\nGoal: the shutters\n\n## 2024-11-04\nGoal: the door\n"
-    assert told(days)[0] == "the door"
+    assert read_notes(days)[0] == "the door"
 
 
 PLAIN = """\
@@ -191,14 +200,14 @@ Known issues:
 
 
 def test_plain_text_is_read_by_its_labels_and_lists() -> None:
-    found = read_document(outline(PLAIN), CONTEXT)
-    assert told(PLAIN) == (
+    recognised = read_document(outline(PLAIN), CONTEXT)
+    assert read_notes(PLAIN) == (
         "Port the parser",
         {"lexer ported, with all of its tests": "done", "error recovery": "to do",
          "need samples from Kim": "blocked"},
     )  # fmt: skip
-    assert text_of(found.began)[:10] == "2024-11-03"
-    assert [note.text for note in found.remarks] == ["It is slow"]
+    assert text_of(recognised.began)[:10] == "2024-11-03"
+    assert [note.text for note in recognised.remarks] == ["It is slow"]
 
 
 def test_underlined_headings_and_lines_with_signs_are_read() -> None:
@@ -224,7 +233,7 @@ COMPLETED TASKS:
 ----------------
 1. ✅ Nailed the felt
 """
-    assert told(text) == (
+    assert read_notes(text) == (
         "Doors and locks", {"Hung the door": "done", "Fitted the lock": "done", "Oil it": "to do"},
     )  # fmt: skip
 
@@ -232,27 +241,27 @@ COMPLETED TASKS:
 def test_list_named_by_an_entry_is_read_by_that_name() -> None:
     entries = "- **Done:**\n  - Saw\n  - Sand\n- Next:\n  - Oil\n- Weather was fine\n"
     text = f"# Session Handoff: A shed\n\n## Today\n{entries}"
-    assert told(text) == ("A shed", {"Saw": "done", "Sand": "done", "Oil": "to do"})
+    assert read_notes(text) == ("A shed", {"Saw": "done", "Sand": "done", "Oil": "to do"})
 
 
 def test_lists_under_lines_that_end_in_a_colon_are_read() -> None:
     text = "# Next session prompt\n\nGo on with the shed.\n\nCompleted last time:\n* Roof\n\nTo do:\n* Door\n* Lock\n"
-    assert told(text) == (None, {"Roof": "done", "Door": "to do", "Lock": "to do"})
+    assert read_notes(text) == (None, {"Roof": "done", "Door": "to do", "Lock": "to do"})
     assert read_document(outline(text), CONTEXT).summary == "Go on with the shed."
 
 
 def test_notes_between_fences_are_read_and_code_is_not() -> None:
     text = "```markdown\n# Handoff: A shed\n\n## Next steps\n- Oil it\n```\n\n```sh\n## Next steps\n- make all\n```\n"
-    assert told(text) == ("A shed", {"Oil it": "to do"})
+    assert read_notes(text) == ("A shed", {"Oil it": "to do"})
 
 
 def test_section_that_comes_twice_is_read_twice() -> None:
     text = "## Monday\n### Done\n- Saw\n## Done\n- Sand\n## Done\n- Oil\n# Done\n- Hang\n"
-    assert told(text)[1] == dict.fromkeys(["Saw", "Sand", "Oil", "Hang"], "done")
+    assert read_notes(text)[1] == dict.fromkeys(["Saw", "Sand", "Oil", "Hang"], "done")
 
 
 @pytest.mark.parametrize(
-    ("title", "said"),
+    ("title", "written_text"),
     [
         ("Active Context", {}), ("Memory Bank: Progress", {}), ("Next session prompt", {}), ("TODO", {}),
         ("Next.js migration", {"title": "Next.js migration"}), ("Shed — Progress", {"project": "Shed"}),
@@ -261,8 +270,8 @@ def test_section_that_comes_twice_is_read_twice() -> None:
         ("Session Notes - January 11, 2025", {"date": "January 11, 2025"}),
     ],
 )  # fmt: skip
-def test_title_that_names_the_kind_of_document_is_no_goal(title: str, said: dict[str, str]) -> None:
-    assert {key: value for key, value in outline(f"# {title}\n").items() if key != NOTES} == said
+def test_title_that_names_the_kind_of_document_is_no_goal(title: str, written_text: dict[str, str]) -> None:
+    assert {key: value for key, value in outline(f"# {title}\n").items() if key != NOTES} == written_text
 
 
 @given(st.text(alphabet="#-*|:` \n\tax1[]>_=~✅", max_size=300))
@@ -297,24 +306,24 @@ def test_headings_of_other_languages_mean_what_the_english_ones_do(language: str
         f"## {goal}\nBuild the login\n\n## {done}\n- The form\n\n## {to_do}\n- The tests\n\n"
         f"## {doing}\n- The table\n\n## {decisions}\n- Keys instead of passwords\n\n## {notes}\nThe port is 8080\n"
     )
-    found = read_document(outline(text), CONTEXT)
-    assert found.goal == "Build the login"
-    assert {task.text: task.status for task in found.tasks} == {
+    recognised = read_document(outline(text), CONTEXT)
+    assert recognised.goal == "Build the login"
+    assert {task.text: task.status for task in recognised.tasks} == {
         "The form": "done", "The tests": "to do", "The table": "doing",
     }  # fmt: skip
-    assert [heard.data.chosen for heard in found.decisions] == ["Keys instead of passwords"]  # type: ignore[attr-defined]
-    assert [note.text for note in found.remarks] == ["The port is 8080"]
+    assert [events.data.chosen for events in recognised.decisions] == ["Keys instead of passwords"]  # type: ignore[attr-defined]
+    assert [note.text for note in recognised.remarks] == ["The port is 8080"]
 
 
-def test_what_is_not_done_is_to_do_in_scripts_without_spaces() -> None:
-    found = read_document(outline("未完成：\n- 写测试\n已完成：\n- 表单\n备注：端口是 8080\n"), CONTEXT)
-    assert {task.text: task.status for task in found.tasks} == {"写测试": "to do", "表单": "done"}
-    assert [note.text for note in found.remarks] == ["端口是 8080"]
+def test_unfinished_work_is_to_do_in_scripts_without_spaces() -> None:
+    recognised = read_document(outline("未完成：\n- 写测试\n已完成：\n- 表单\n备注：端口是 8080\n"), CONTEXT)
+    assert {task.text: task.status for task in recognised.tasks} == {"写测试": "to do", "表单": "done"}
+    assert [note.text for note in recognised.remarks] == ["端口是 8080"]
 
 
-def test_every_word_of_another_language_has_the_meaning_of_the_english_one() -> None:
-    for english, said in table.LANGUAGES.items():
-        for spelled in said.split(", "):
+def test_each_word_of_another_language_has_the_meaning_of_the_english_one() -> None:
+    for english, written_text in table.LANGUAGES.items():
+        for spelled in written_text.split(", "):
             if spelled.isalpha() or spelled.replace(" ", "").isalpha():
                 assert words_of(spelled) == words_of(english), spelled
 
@@ -324,14 +333,14 @@ def test_every_word_of_another_language_has_the_meaning_of_the_english_one() -> 
 
 def test_text_under_an_unknown_heading_is_a_note() -> None:
     text = "## Goal\nBuild the login\n\n## Wetterlage\nEs regnet.\n- und schneit\n\n### Wind\nAus Norden\n"
-    found = read_document(outline(text), CONTEXT)
-    assert {note.text for note in found.remarks} == {"Es regnet.", "und schneit", "Aus Norden"}
+    recognised = read_document(outline(text), CONTEXT)
+    assert {note.text for note in recognised.remarks} == {"Es regnet.", "und schneit", "Aus Norden"}
 
 
-def test_note_after_a_list_is_none_of_its_entries() -> None:
-    found = read_document(outline("Next steps:\n- Tests\nNotes: The port is 8080\n"), CONTEXT)
-    assert [task.text for task in found.tasks] == ["Tests"]
-    assert [note.text for note in found.remarks] == ["The port is 8080"]
+def test_note_after_a_list_is_not_an_entry() -> None:
+    recognised = read_document(outline("Next steps:\n- Tests\nNotes: The port is 8080\n"), CONTEXT)
+    assert [task.text for task in recognised.tasks] == ["Tests"]
+    assert [note.text for note in recognised.remarks] == ["The port is 8080"]
 
 
 LINES = st.sampled_from(
@@ -342,12 +351,12 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=20))
-def test_every_line_is_in_what_was_imported(lines: list[str]) -> None:
+def test_each_line_is_in_what_was_imported(lines: list[str]) -> None:
     """In the session's events or in the document that is kept with them, to the letter."""
     text = "\n".join(lines)
     document = outline(text)
-    heard = beginning(read_document(document, CONTEXT), document, CONTEXT)
-    (kept,) = [event.data.value for event in heard if isinstance(event.data, ExtraKept)]
-    said = json.dumps([kept, *(to_builtins(event.data) for event in heard)], ensure_ascii=False)
+    events = beginning(read_document(document, CONTEXT), document, CONTEXT)
+    (kept,) = [event.data.value for event in events if isinstance(event.data, ExtraKept)]
+    written_text = json.dumps([kept, *(to_builtins(event.data) for event in events)], ensure_ascii=False)
     for line in text.splitlines():
-        assert json.dumps(line.strip(), ensure_ascii=False)[1:-1] in said
+        assert json.dumps(line.strip(), ensure_ascii=False)[1:-1] in written_text

@@ -138,9 +138,7 @@ def _list(value: Json) -> list[Json]:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_where_we_did_nothing_everything_of_theirs_is_kept_and_nothing_of_ours_goes(
-    base: Document, theirs: Document
-) -> None:
+def test_without_our_changes_theirs_are_kept_and_nothing_is_removed(base: Document, theirs: Document) -> None:
     together = merged(base, base, theirs, STUB)
     assert together.clashes == []
     assert holds(together.document, theirs)
@@ -148,14 +146,14 @@ def test_where_we_did_nothing_everything_of_theirs_is_kept_and_nothing_of_ours_g
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_where_they_did_nothing_ours_stays_to_the_letter(base: Document, ours: Document) -> None:
+def test_without_their_changes_ours_stays_exactly(base: Document, ours: Document) -> None:
     together = merged(base, ours, base, STUB)
     assert same(together.document, ours)
     assert together.clashes == []
 
 
 @given(DOCUMENTS)
-def test_a_version_merged_with_itself_is_itself(document: Document) -> None:
+def test_version_merged_with_itself_is_itself(document: Document) -> None:
     for base in (None, document, {}):
         together = merged(base, document, document, STUB)
         assert same(together.document, document)
@@ -194,7 +192,7 @@ def test_changes_to_different_places_both_survive(base: Document, data: st.DataO
 
 
 @given(sessions(), st.data())
-def test_one_place_changed_on_both_sides_is_one_clash_with_both_values(base: Document, data: st.DataObject) -> None:
+def test_place_changed_on_both_sides_is_one_conflict_with_both_values(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
     together = merged(base, put(base, place, "ours"), put(base, place, "theirs"), STUB)
     assert together.clashes == [MergeConflict(place, "ours", "theirs")]
@@ -202,7 +200,7 @@ def test_one_place_changed_on_both_sides_is_one_clash_with_both_values(base: Doc
 
 
 @given(sessions(), st.data())
-def test_the_same_change_on_both_sides_is_no_clash(base: Document, data: st.DataObject) -> None:
+def test_same_change_on_both_sides_is_no_clash(base: Document, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(leaves(base)))
     after = put(base, place, "both")
     assert merged(base, after, after, STUB) == (after, [])
@@ -221,9 +219,7 @@ def test_derived_places_are_ours_alone(base: Document, data: st.DataObject) -> N
 
 
 @given(sessions(), st.data())
-def test_whose_version_comes_first_matters_only_where_both_changed_one_value(
-    base: Document, data: st.DataObject
-) -> None:
+def test_order_of_versions_matters_only_where_both_changed_one_value(base: Document, data: st.DataObject) -> None:
     one, other = data.draw(grown(base)), data.draw(grown(base))
     here, there = merged(base, one, other, STUB), merged(base, other, one, STUB)
     assert {(place, str(ours), str(theirs)) for place, ours, theirs in here.clashes} == {
@@ -245,7 +241,7 @@ def test_without_a_version_of_ours_all_of_theirs_is_new(ours: Document, data: st
 
 
 @given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
-def test_in_their_words_nothing_clashes_and_nothing_that_only_we_say_is_lost(
+def test_in_their_words_there_is_no_conflict_and_no_loss_of_ours(
     base: Document, ours: Document, theirs: Document
 ) -> None:
     """Ours is what theirs led to: where both differ from the base, theirs is how it was put."""
@@ -276,7 +272,7 @@ def test_what_we_no_longer_show_and_they_changed_is_a_clash() -> None:
     )
 
 
-def test_entries_are_recognised_wherever_they_stand() -> None:
+def test_entries_are_recognised_at_any_position() -> None:
     base: Document = {"decisions": [{"at": "2026-01-01T00:00:00Z", "text": "A", "why": "x"}], "pending": ["p", "q"]}
     ours: Document = {**base, "pending": ["q", "p", "r"]}
     theirs: Document = {
@@ -295,7 +291,7 @@ def test_entries_are_recognised_wherever_they_stand() -> None:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-def test_distance_is_symmetric_and_nothing_is_as_near_as_itself(one: Document, other: Document) -> None:
+def test_distance_is_symmetric_and_smallest_to_itself(one: Document, other: Document) -> None:
     assert distance(one, other, STUB) == distance(other, one, STUB) >= 0
     assert distance(one, copy.deepcopy(one), STUB) == 0
 
@@ -318,7 +314,7 @@ def test_no_distance_means_the_same_values(one: Document, other: Document) -> No
 
 
 @given(sessions(), st.data())
-def test_every_changed_value_counts(base: Document, data: st.DataObject) -> None:
+def test_each_changed_value_counts(base: Document, data: st.DataObject) -> None:
     places = data.draw(st.lists(st.sampled_from(leaves(base)), unique=True))
     after = base
     for place in places:
@@ -326,7 +322,7 @@ def test_every_changed_value_counts(base: Document, data: st.DataObject) -> None
     assert distance(base, after, STUB) == len(places)
 
 
-def test_what_one_lacks_counts_with_everything_in_it() -> None:
+def test_missing_part_counts_with_everything_in_it() -> None:
     assert distance({"a": {"b": [1, 2], "c": {}}}, {}, STUB) == 3
     assert distance({"a": "\0"}, {}, STUB) == 1
     assert distance({"updated": "x"}, {"updated": "y"}, STUB) == 2
@@ -342,16 +338,16 @@ _STEPS: tuple[EventData, ...] = (
 
 def _versions(device: Device, name: str) -> list[Document]:
     rules = registry.named(name)
-    found = [render_with_remainder(device.state(), rules)]
+    documents_made = [render_with_remainder(device.state(), rules)]
     for step in _STEPS:
         device.wait(70_000)
         device.record(step)
-        found.append(render_with_remainder(device.state(), rules))
-    return found
+        documents_made.append(render_with_remainder(device.state(), rules))
+    return documents_made
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_an_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) -> None:
+def test_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) -> None:
     """Whichever version somebody holds, and whether they wrote something new, reworded, or left things out."""
     rules = registry.named(name)
     versions = _versions(started(), name)

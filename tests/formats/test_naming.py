@@ -54,20 +54,20 @@ states = st.builds(
 
 
 @given(states, st.integers(1, 200))
-def test_every_name_fits_its_format_whatever_the_session_is_called(state: State, number: int) -> None:
-    found = ORCHESTRATOR.fullmatch(format_names.orchestrator_id(state, number))
-    assert found
-    date.fromisoformat(found[1])
-    found = TIMER.fullmatch(format_names.timer_id(state, number))
-    assert found
-    date(int(found[1]), int(found[2]), int(found[3]))
-    found = FEATURE.fullmatch(format_names.feature_id(state, number))
-    assert found
-    date.fromisoformat(found[1])
+def test_each_name_fits_its_format_whatever_the_session_is_called(state: State, number: int) -> None:
+    match = ORCHESTRATOR.fullmatch(format_names.orchestrator_id(state, number))
+    assert match
+    date.fromisoformat(match[1])
+    match = TIMER.fullmatch(format_names.timer_id(state, number))
+    assert match
+    date(int(match[1]), int(match[2]), int(match[3]))
+    match = FEATURE.fullmatch(format_names.feature_id(state, number))
+    assert match
+    date.fromisoformat(match[1])
 
 
 @given(states, st.integers(1, 200))
-def test_every_name_can_be_a_file_and_part_of_a_branch(state: State, number: int) -> None:
+def test_each_name_can_be_a_file_and_part_of_a_branch(state: State, number: int) -> None:
     for name in (
         format_names.orchestrator_id(state, number),
         format_names.timer_id(state, number),
@@ -87,7 +87,7 @@ def test_what_a_format_needs_is_never_empty(state: State) -> None:
 
 
 @pytest.mark.parametrize("name", [format_names.orchestrator_id, format_names.timer_id, format_names.feature_id])
-def test_a_name_that_is_taken_gives_way_to_another(name: object) -> None:
+def test_id_in_use_is_replaced_by_another(name: object) -> None:
     """The same number gives the same name, every number another."""
     assert callable(name)
     state = state_of("Add login")
@@ -107,14 +107,14 @@ def test_names_as_people_expect_them() -> None:
     assert format_names.scope(state) == "My Shop"
 
 
-def test_what_was_said_counts_before_what_is_derived() -> None:
+def test_explicit_value_counts_before_a_derived_one() -> None:
     state = state_of("A goal", scope="Checkout", task="Pay later", feature="Pay by card")
     assert format_names.timer_id(state) == "20261115-checkout-pay-later"
     assert format_names.feature_id(state) == "pay-by-card-2026-11-15"
     assert (format_names.scope(state), format_names.task(state)) == ("Checkout", "Pay later")
 
 
-def test_the_id_it_came_with_stays() -> None:
+def test_id_it_came_with_stays() -> None:
     came = {"orchestrator": "2020-01-01-abcdef", "timer": "20200101-x-y", "contract": "x-2020-01-01", "craft": "own"}
     state = state_of("A goal", aliases=came)
     for number in (1, 7):
@@ -126,7 +126,7 @@ def test_the_id_it_came_with_stays() -> None:
 
 
 @given(st.sampled_from(["orchestrator", "timer", "contract", "craft"]), st.text(max_size=300), st.integers())
-def test_an_imported_session_has_a_uuid_that_anybody_would_give_it(name: str, alias: str, began: int) -> None:
+def test_imported_session_has_a_uuid_that_anybody_would_give_it(name: str, alias: str, began: int) -> None:
     made = format_names.imported_id(name, alias, began)
     assert format_names.is_uuid(made)
     assert uuid.UUID(made).version == 4
@@ -137,14 +137,14 @@ def test_an_imported_session_has_a_uuid_that_anybody_would_give_it(name: str, al
     assert made != format_names.imported_id("another", alias, began)
 
 
-def test_the_id_of_an_import_never_changes() -> None:
+def test_id_of_an_import_never_changes() -> None:
     """Held by its letters: two devices that import one file must agree for ever."""
     assert format_names.imported_id("orchestrator", "2025-12-27-a1b2c3", 1_766_831_400_000) == (
         "41598204-2b56-445a-8086-790702b6e93f"
     )
 
 
-def test_a_craft_document_brings_its_own_id() -> None:
+def test_craft_document_brings_its_own_id() -> None:
     assert format_names.imported_id("craft", SESSION.upper(), 1) == SESSION
     assert format_names.imported_id("timer", SESSION, 1) != SESSION
     assert format_names.imported_id("craft", SESSION.replace("-4c6e-", "-1c6e-"), 1) != SESSION

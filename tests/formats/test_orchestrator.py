@@ -37,18 +37,18 @@ def imported(document: Document) -> Session:
 # ── the specification's example ──────────────────────────────────────────────────────────────────────────
 
 
-def test_the_example_of_the_text_is_valid() -> None:
+def test_example_of_the_text_is_valid() -> None:
     """Its times follow each other, its id is of the day it was created, 25,000 tokens of 128,000 are 20 percent."""
     assert RULES.problems(EXAMPLE, "orchestrator") == []
     assert RULES.is_sound(written(EXAMPLE), "orchestrator")
     assert RULES.detects(EXAMPLE) == "orchestrator"
 
 
-def test_the_example_is_shown_as_it_stands_without_anything_kept() -> None:
+def test_example_renders_exactly_without_a_remainder() -> None:
     assert same(RULES.render(state_of(EXAMPLE, RULES, CONTEXT)), EXAMPLE)
 
 
-def test_what_the_example_says() -> None:
+def test_example_gives_the_expected_state() -> None:
     """A quarter is done: of four tasks, one is completed, and tasks count before the progress of agents."""
     session = imported(EXAMPLE)
     assert (session.status, session.mode, session.goal) == ("in_progress", "default", EXAMPLE["goal"])
@@ -81,7 +81,7 @@ def test_what_the_example_says() -> None:
     [("created", "created"), ("in_progress", "in_progress"), ("paused", "paused"), ("complete", "completed"),
      ("aborted", "aborted")],
 )  # fmt: skip
-def test_every_status_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
+def test_each_status_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
     document = changed(status=status)
     assert imported(document).status == canonical
     assert same(RULES.render(state_of(document, RULES, CONTEXT)), document)
@@ -92,7 +92,7 @@ def test_every_status_comes_in_and_is_shown_again(status: str, canonical: str) -
     [("pending", "pending"), ("in_progress", "running"), ("paused", "paused"), ("complete", "completed"),
      ("failed", "error"), ("aborted", "aborted"), ("interrupted", "interrupted")],
 )  # fmt: skip
-def test_every_status_of_an_agent_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
+def test_each_status_of_an_agent_comes_in_and_is_shown_again(status: str, canonical: str) -> None:
     document = with_agent(1, status=status)
     assert imported(document).agents[1].status == canonical
     again = RULES.render(state_of(document, RULES, CONTEXT))["agents"]
@@ -101,7 +101,7 @@ def test_every_status_of_an_agent_comes_in_and_is_shown_again(status: str, canon
     assert again[1]["status"] == status
 
 
-def test_a_session_that_was_paused_was_paused_when_it_was_saved() -> None:
+def test_session_that_was_paused_was_paused_when_it_was_saved() -> None:
     (pause,) = [pause for pause in imported(changed(status="paused")).time.pauses if pause.ended_at is None]
     assert (pause.kind, pause.started_at) == ("manual", "2025-12-27T11:45:00.000Z")
 
@@ -111,14 +111,14 @@ def test_a_session_that_was_paused_was_paused_when_it_was_saved() -> None:
     [(25_000, 20, 128_000), (25_000, 19, 128_000), (100_000, 50, 200_000), (250_000, 25, 1_000_000),
      (100_000, 3, 128_000), (100_000, 71, 128_000), (100_000, 49.6, 200_000), (0, 40, 128_000)],
 )  # fmt: skip
-def test_the_window_is_the_usual_one_unless_the_percentage_clearly_says_otherwise(
+def test_window_is_the_usual_one_unless_the_percentage_implies_another(
     tokens: int, percentage: float, window: int
 ) -> None:
     document = changed(context_usage={"estimated_tokens": tokens, "percentage": percentage})
     assert imported(document).context.window == window
 
 
-def test_an_error_that_tells_how_an_agent_failed_is_that_failure() -> None:
+def test_error_entry_about_a_failed_agent_is_its_failure() -> None:
     document = with_agent(1, status="failed", completed="2025-12-27T11:00:00Z")
     document["errors"] = [
         {"timestamp": "2025-12-27T10:50:00Z", "agent": "code-1", "message": "slow", "category": None},
@@ -132,7 +132,7 @@ def test_an_error_that_tells_how_an_agent_failed_is_that_failure() -> None:
     assert (error.category, error.message) == ("resource", "no memory")
 
 
-def test_a_failed_agent_without_an_error_is_told_by_its_summary() -> None:
+def test_failed_agent_without_an_error_entry_uses_its_summary() -> None:
     error = imported(with_agent(1, status="failed", result_summary="could not compile")).agents[1].error
     assert error is not None
     assert (error.category, error.message) == ("logical", "could not compile")
@@ -142,7 +142,7 @@ def test_a_failed_agent_without_an_error_is_told_by_its_summary() -> None:
 
 
 @pytest.mark.parametrize("key", sorted(EXAMPLE))
-def test_every_part_of_the_document_is_required(key: str) -> None:
+def test_each_part_of_the_document_is_required(key: str) -> None:
     document = {name: value for name, value in EXAMPLE.items() if name != key}
     assert messages(document) == [(key, "error")]
     assert not RULES.is_sound(written(document), "orchestrator")
@@ -183,26 +183,26 @@ def test_every_part_of_the_document_is_required(key: str) -> None:
         (with_agent(0, context_tokens="1500"), "agents.0.context_tokens"),
     ],
 )
-def test_what_the_text_does_not_allow_is_said_with_its_place(document: Document, place: str) -> None:
+def test_violation_is_reported_with_its_place(document: Document, place: str) -> None:
     assert messages(document) == [(place, "error")]
     assert not RULES.is_sound(written(document), "orchestrator")
 
 
-def test_an_id_of_another_day_is_only_a_warning() -> None:
+def test_id_of_another_day_is_only_a_warning() -> None:
     """Whoever made the id may have lived in another zone."""
     assert messages(changed(session_id="2025-12-26-abc123")) == [("session_id", "warning")]
 
 
 @given(documents())
 @SLOW
-def test_what_is_sound_has_no_problems_and_what_has_none_is_sound(document: Document) -> None:
+def test_quick_check_and_rules_agree(document: Document) -> None:
     sound = RULES.is_sound(written(document), "orchestrator")
     assert sound == (RULES.problems(document, "orchestrator") == [])
 
 
 @given(documents(), st.data())
 @SLOW
-def test_nothing_broken_is_sound(document: Document, data: st.DataObject) -> None:
+def test_invalid_document_fails_the_quick_check(document: Document, data: st.DataObject) -> None:
     """A valid document with any one of its values replaced."""
     place = data.draw(st.sampled_from(_places(document)))
     others: list[Json] = [None, "", "x", " ", -1, 1.5, True, [], {}, "2025-13-01T00:00:00Z", [{}]]
@@ -219,7 +219,7 @@ def _places(value: Json, place: tuple[str | int, ...] = ()) -> list[tuple[str | 
     elif isinstance(value, list):
         inner = list(enumerate(value))
     return [(*place, key) for key, _ in inner] + [
-        found for key, item in inner for found in _places(item, (*place, key))
+        inner_place for key, item in inner for inner_place in _places(item, (*place, key))
     ]
 
 
@@ -242,11 +242,11 @@ def _replaced(value: Json, place: tuple[str | int, ...], other: Json) -> Json:
         {"session_id": "x", "goal": "g", "status": "paused", "agents": [], "teleportation": {}},
     ],
 )  # fmt: skip
-def test_files_of_other_kinds_are_not_taken_for_this_format(value: Json) -> None:
+def test_other_files_are_not_detected_as_this_format(value: Json) -> None:
     assert RULES.detects(value) is None
 
 
-def test_a_document_in_the_wild_is_recognised() -> None:
+def test_document_in_the_wild_is_recognised() -> None:
     assert RULES.detects({"session_id": "2025-12-27-abc123", "goal": "g"}) == "orchestrator"
     assert RULES.detects({"goal": "g", "status": "completed", "pending_tasks": []}) == "orchestrator"
 

@@ -49,7 +49,7 @@ from tests.support.histories import History, histories
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
-def told(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
+def events_between(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
     """What is heard when the file of the session was changed."""
     known = state_of(before, RULES, CONTEXT) if state is None else state
     together = merged(before, before, after, RULES)
@@ -60,8 +60,8 @@ def told(after: Document, before: Document = EXAMPLE, state: State | None = None
 def began(*more: EventData, mode: str = "default") -> State:
     """A session of ours, begun at the example's time, a minute between two events."""
     start = SessionStarted(goal="g", project=ProjectFacts(id="p", name="holdfast"), device="d", mode=mode)
-    heard = [TimedEvent(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
-    return folded(heard, "0123456789abcdef0123456789abcdef")
+    new_events = [TimedEvent(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
+    return folded(new_events, "0123456789abcdef0123456789abcdef")
 
 
 def shown(*more: EventData) -> Document:
@@ -71,7 +71,7 @@ def shown(*more: EventData) -> Document:
 # ── rendering what other formats and people record ───────────────────────────────────────────────────────
 
 
-def test_a_session_in_error_is_shown_as_paused_with_its_error() -> None:
+def test_session_in_error_is_shown_as_paused_with_its_error() -> None:
     document = shown(SessionFailed(message="the disk is full", category="resource"))
     assert document["status"] == "paused"
     assert document["errors"] == [
@@ -133,11 +133,11 @@ def test_what_devices_recorded_is_understood_when_it_is_read_again(history: Hist
     for key in ("completed_work", "pending_tasks", "decisions_made"):
         assert len(_entries(shown_again, key)) == len(_entries(document, key))
     # A conflict can make an agent fail without a word; being read again, it gets one.
-    told = {entry.get("agent") for entry in _entries(document, "errors") if isinstance(entry, dict)}
+    events_between = {entry.get("agent") for entry in _entries(document, "errors") if isinstance(entry, dict)}
     wordless = [
         agent
         for agent in _entries(document, "agents")
-        if isinstance(agent, dict) and agent["status"] == "failed" and agent["id"] not in told
+        if isinstance(agent, dict) and agent["status"] == "failed" and agent["id"] not in events_between
     ]
     assert len(_entries(shown_again, "errors")) == len(_entries(document, "errors")) + len(wordless)
 
@@ -145,19 +145,19 @@ def test_what_devices_recorded_is_understood_when_it_is_read_again(history: Hist
 # ── what edits come to ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_agent_that_is_done_is_completed_when_it_says() -> None:
+def test_agent_completes_at_its_own_time() -> None:
     after = with_agent(
         1, status="complete", completed="2025-12-27T11:40:00Z", result_summary="works", context_tokens=4000
     )
     state = state_of(EXAMPLE, RULES, CONTEXT)
-    (heard,) = RULES.changes(EXAMPLE, after, state, CONTEXT)
-    assert in_seconds(heard.at) == "2025-12-27T11:40:00Z"
-    assert isinstance(heard.data, AgentCompleted)
-    assert (heard.data.id, heard.data.summary, heard.data.tokens) == ("code-1", "works", 4000)
+    (new_events,) = RULES.changes(EXAMPLE, after, state, CONTEXT)
+    assert in_seconds(new_events.at) == "2025-12-27T11:40:00Z"
+    assert isinstance(new_events.data, AgentCompleted)
+    assert (new_events.data.id, new_events.data.summary, new_events.data.tokens) == ("code-1", "works", 4000)
 
 
 def test_progress_tokens_and_a_pause_of_an_agent() -> None:
-    measured, progressed, paused = told(with_agent(1, status="paused", progress=80, context_tokens=5000))
+    measured, progressed, paused = events_between(with_agent(1, status="paused", progress=80, context_tokens=5000))
     assert isinstance(measured, ContextMeasured)
     assert (measured.agent, measured.tokens) == ("code-1", 5000)
     assert isinstance(progressed, AgentProgressed)
@@ -165,49 +165,52 @@ def test_progress_tokens_and_a_pause_of_an_agent() -> None:
     assert isinstance(paused, AgentPaused)
 
 
-def test_a_failure_with_its_error_is_one_event() -> None:
+def test_failure_with_its_error_is_one_event() -> None:
     after = with_agent(1, status="failed")
     after["errors"] = [{"agent": "code-1", "message": "boom", "category": "permanent"}, "by the way"]
-    failed, noted = told(after)
+    failed, noted = events_between(after)
     assert isinstance(failed, AgentFailed)
     assert (failed.message, failed.category) == ("boom", "permanent")
     assert isinstance(noted, ErrorNoted)
     assert noted.message == "by the way"
 
 
-def test_an_agent_that_failed_and_is_done_was_tried_again() -> None:
+def test_failed_agent_that_completes_was_retried() -> None:
     before = with_agent(1, status="failed", completed="2025-12-27T11:00:00Z")
     after = with_agent(1, status="complete", completed="2025-12-27T11:30:00Z")
-    assert [type(line) for line in told(after, before)] == [AgentRetried, AgentCompleted]
+    assert [type(line) for line in events_between(after, before)] == [AgentRetried, AgentCompleted]
 
 
-def test_an_agent_that_waited_and_is_done_was_begun() -> None:
+def test_pending_agent_that_completes_was_resumed() -> None:
     before = with_agent(1, status="pending")
-    assert [type(line) for line in told(with_agent(1, status="complete"), before)] == [AgentResumed, AgentCompleted]
+    assert [type(line) for line in events_between(with_agent(1, status="complete"), before)] == [
+        AgentResumed,
+        AgentCompleted,
+    ]
 
 
-def test_a_pending_task_among_the_completed_work_is_that_task_completed() -> None:
+def test_pending_task_among_the_completed_work_is_that_task_completed() -> None:
     work = EXAMPLE["completed_work"]
     assert isinstance(work, list)
     after = changed(
         pending_tasks=["Complete code-1 implementation", "Update documentation"],
         completed_work=[*work, {"task": "add unit tests", "outcome": "12 tests", "files": ["t.R"]}],
     )
-    (completed,) = told(after)
+    (completed,) = events_between(after)
     assert isinstance(completed, TaskCompleted)
     assert (completed.id, completed.outcome, completed.artifacts) == ("t3", "12 tests", ("t.R",))
 
 
-def test_a_blocked_task_that_is_done_was_taken_up() -> None:
+def test_blocked_task_that_completes_was_started() -> None:
     state = began(TaskAdded(id="x", text="Wait for the key"), TaskBlocked(id="x"))
     before = RULES.render(state)
     after: Document = {**before, "completed_work": [{"task": "Wait for the key"}]}
-    assert [type(line) for line in told(after, before, state)] == [TaskStarted, TaskCompleted]
+    assert [type(line) for line in events_between(after, before, state)] == [TaskStarted, TaskCompleted]
 
 
-def test_another_outcome_of_work_that_is_done_corrects_it() -> None:
+def test_other_outcome_of_completed_work_is_a_correction() -> None:
     after = changed(completed_work=[{"task": "Architecture design", "outcome": "4 methods", "files": ["b.R"]}])
-    (edited,) = told(after)
+    (edited,) = events_between(after)
     assert isinstance(edited, TaskEdited)
     assert (edited.id, edited.outcome, edited.artifacts) == ("t1", "4 methods", ("b.R",))
 
@@ -216,12 +219,12 @@ def test_leaving_out_is_no_change() -> None:
     after = changed(
         pending_tasks=[], agents=[], decisions_made=[], completed_work=[], errors=[], goal=EXAMPLE["goal"]
     )
-    assert told(after) == []
+    assert events_between(after) == []
 
 
 def test_what_only_holdfast_computes_is_no_change() -> None:
     usage: Json = {"estimated_tokens": 25000, "percentage": 99, "last_compression": None}
-    assert told(changed(updated="2026-01-01T00:00:00Z", context_usage=usage)) == []
+    assert events_between(changed(updated="2026-01-01T00:00:00Z", context_usage=usage)) == []
 
 
 def test_new_goal_mode_tasks_and_decisions() -> None:
@@ -229,7 +232,7 @@ def test_new_goal_mode_tasks_and_decisions() -> None:
         goal="Something else", mode="debug", pending_tasks=["First of all"],
         decisions_made=[{"decision": "Go", "rationale": "", "timestamp": "2025-12-27T11:00:00Z"}],
     )  # fmt: skip
-    decided, edited, added = told(after)
+    decided, edited, added = events_between(after)
     assert decided == DecisionMade(chosen="Go")
     assert edited == SessionEdited(goal="Something else", mode="debug")
     assert added == TaskAdded(id="t5", text="First of all")
@@ -246,15 +249,15 @@ def test_new_goal_mode_tasks_and_decisions() -> None:
         ("in_progress", "aborted", [SessionAborted]),
     ],
 )
-def test_the_session_moves_as_the_file_says(before: str, after: str, events: list[type[EventData]]) -> None:
-    assert [type(line) for line in told(changed(status=after), changed(status=before))] == events
+def test_session_changes_status_with_the_file(before: str, after: str, events: list[type[EventData]]) -> None:
+    assert [type(line) for line in events_between(changed(status=after), changed(status=before))] == events
 
 
-def test_a_session_in_error_may_be_resumed_and_completed_by_its_file() -> None:
+def test_session_in_error_may_be_resumed_and_completed_by_its_file() -> None:
     state = began(SessionFailed(message="x"))
     before = RULES.render(state)
-    heard = told({**before, "status": "complete"}, before, state)
-    assert [type(data) for data in heard] == [SessionResumed, SessionCompleted]
+    new_events = events_between({**before, "status": "complete"}, before, state)
+    assert [type(data) for data in new_events] == [SessionResumed, SessionCompleted]
 
 
 @pytest.mark.parametrize(
@@ -271,18 +274,18 @@ def test_a_session_in_error_may_be_resumed_and_completed_by_its_file() -> None:
 )
 def test_what_cannot_follow_is_refused(before: Document, after: Document) -> None:
     with pytest.raises(Refused) as refused:
-        told(after, before)
+        events_between(after, before)
     assert refused.value.message
 
 
-def test_the_end_of_a_session_is_the_last_that_is_heard_of_it() -> None:
+def test_end_of_a_session_is_its_last_event() -> None:
     """Nothing may follow an end, whatever times the rest of the edit carries."""
     before = changed()
     after = with_agent(1, status="complete", completed="2026-12-27T11:40:00Z")
     after["status"] = "complete"
-    heard = RULES.changes(before, after, state_of(before, RULES, CONTEXT), CONTEXT)
-    assert isinstance(heard[-1].data, SessionCompleted)
-    assert [event.at for event in heard] == sorted(event.at for event in heard)
+    new_events = RULES.changes(before, after, state_of(before, RULES, CONTEXT), CONTEXT)
+    assert isinstance(new_events[-1].data, SessionCompleted)
+    assert [event.at for event in new_events] == sorted(event.at for event in new_events)
 
 
 @given(edits())
@@ -292,11 +295,11 @@ def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Docum
     before, after = pair
     state = state_of(before, RULES, CONTEXT)
     together = merged(before, before, after, RULES).document
-    heard = RULES.changes(before, together, state, CONTEXT)
-    assert [event.at for event in heard] == sorted(event.at for event in heard)
-    assert all(event.at <= CONTEXT.now for event in heard)
+    new_events = RULES.changes(before, together, state, CONTEXT)
+    assert [event.at for event in new_events] == sorted(event.at for event in new_events)
+    assert all(event.at <= CONTEXT.now for event in new_events)
     first = RULES.changes(None, before, None, CONTEXT)
-    then = RULES.render(folded([*first, *heard], state.session))
+    then = RULES.render(folded([*first, *new_events], state.session))
     for key in ("goal", "mode", "status"):
         assert then[key] == together[key]
     assert _statuses(then) == _statuses(together)
@@ -331,16 +334,16 @@ def _used(document: Document) -> Json:
 def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
     errors: list[Json] = [{}, "the disk is full", {"category": "odd"}, {"error": "x", "code": 7}]
     after = changed(errors=errors)
-    heard = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT)
-    assert [type(event.data) for event in heard] == [ErrorNoted] * 4
+    new_events = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT)
+    assert [type(event.data) for event in new_events] == [ErrorNoted] * 4
     begun = RULES.changes(None, EXAMPLE, None, CONTEXT)
-    then = RULES.render(folded([*begun, *heard], "0123456789abcdef0123456789abcdef"))
+    then = RULES.render(folded([*begun, *new_events], "0123456789abcdef0123456789abcdef"))
     meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document
     assert meant["errors"] == errors
     assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, CONTEXT), CONTEXT) == []
 
 
-def test_of_work_done_twice_under_the_same_words_the_one_that_is_meant_gets_its_outcome() -> None:
+def test_outcome_goes_to_the_right_one_of_two_tasks_with_the_same_text() -> None:
     before = changed(completed_work=[{"task": "Fix", "outcome": "a"}, {"task": "Fix", "outcome": "b"}])
     start = RULES.changes(None, before, None, CONTEXT)
     for outcomes in (("new", "b"), ("a", "new")):

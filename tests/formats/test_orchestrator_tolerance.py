@@ -84,14 +84,14 @@ def noted(made: TidyDocument) -> list[Place]:
     return [note.place for note in made.notes]
 
 
-def test_a_valid_document_is_left_as_it_is() -> None:
+def test_valid_document_is_left_as_it_is() -> None:
     assert tidied(PLAIN) == TidyDocument(PLAIN, [])
 
 
 # ── what is put right ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_missing_version_is_assumed_and_said() -> None:
+def test_missing_version_is_assumed_with_a_note() -> None:
     made = tidied(without(("schema_version",)))
     assert made.document == PLAIN
     assert noted(made) == [("schema_version",)]
@@ -103,7 +103,7 @@ def test_other_spellings_of_the_version_are_read(version: Json) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", 2, "1.1", "2.0.0-beta"])
-def test_a_version_nobody_knows_is_refused_by_its_name(version: Json) -> None:
+def test_unsupported_version_is_refused_by_name(version: Json) -> None:
     with pytest.raises(Invalid) as refused:
         RULES.tidy(with_(("schema_version",), version), CONTEXT)
     assert str(version) in refused.value.message
@@ -129,7 +129,7 @@ def test_started_at_and_completed_at_are_the_times_of_an_agent() -> None:
     assert noted(made) == [("agents", 0, "started_at"), ("agents", 0, "completed_at")]
 
 
-def test_a_local_offset_is_written_in_utc() -> None:
+def test_local_offset_is_written_in_utc() -> None:
     made = tidied(with_(("created",), "2025-12-27T04:30:00-06:00"))
     assert made.document == PLAIN
     (note,) = made.notes
@@ -138,7 +138,7 @@ def test_a_local_offset_is_written_in_utc() -> None:
     assert "2025-12-27T10:30:00Z" in note.message
 
 
-def test_a_time_without_a_zone_is_local_time() -> None:
+def test_time_without_a_zone_is_local_time() -> None:
     """As the text's own program writes it: no zone, and microseconds."""
     there = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
     made = tidied(with_(("updated",), "2025-12-27T05:45:00.250999"), there)
@@ -147,7 +147,7 @@ def test_a_time_without_a_zone_is_local_time() -> None:
     assert "local time" in note.message
 
 
-def test_the_zone_that_counts_is_that_of_the_moment() -> None:
+def test_zone_offset_at_that_time_counts() -> None:
     summer = parse_time("2026-03-29T01:00:00Z")
     there = CONTEXT._replace(offset=lambda ms: timedelta(hours=2 if ms >= summer else 1))
     document = with_(("updated",), "2026-03-29T03:30:00")
@@ -160,23 +160,23 @@ def test_times_counted_since_1970_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("reported", "meant"),
     [("completed", "complete"), ("COMPLETED", "complete"), ("done", "complete"), ("In Progress", "in_progress"),
      ("active", "in_progress"), ("cancelled", "aborted"), ("error", "paused")],
 )  # fmt: skip
-def test_other_words_for_the_status_are_read(said: str, meant: str) -> None:
-    made = tidied(with_(("status",), said))
+def test_other_words_for_the_status_are_read(reported: str, meant: str) -> None:
+    made = tidied(with_(("status",), reported))
     assert made.document["status"] == meant
     assert noted(made) == [("status",)]
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("reported", "meant"),
     [("completed", "complete"), ("running", "in_progress"), ("error", "failed"), ("timeout", "failed"),
      ("queued", "pending")],
 )  # fmt: skip
-def test_other_words_for_the_status_of_an_agent_are_read(said: str, meant: str) -> None:
-    made = tidied(with_(("agents", 0, "status"), said))
+def test_other_words_for_the_status_of_an_agent_are_read(reported: str, meant: str) -> None:
+    made = tidied(with_(("agents", 0, "status"), reported))
     assert at(made.document, ("agents", 0, "status")) == meant
     assert noted(made) == [("agents", 0, "status")]
 
@@ -213,7 +213,7 @@ def test_objects_where_strings_belong() -> None:
         ("decisions_made", {"decision": "", "rationale": "It was late"}),
     ],
 )
-def test_import_keeps_what_an_entry_says_beyond_its_list(key: str, entry: Json) -> None:
+def test_import_keeps_extra_fields_of_list_entries(key: str, entry: Json) -> None:
     made = tidied(with_((key,), [entry]))
     assert made.document[f"{key}_as_found"] == [entry]
 
@@ -232,7 +232,7 @@ def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task(
 
 
 @pytest.mark.parametrize(
-    ("place", "said", "meant"),
+    ("place", "reported", "meant"),
     [
         (("agents", 0, "progress"), "60%", 60),
         (("agents", 0, "progress"), 0.6, 60),
@@ -244,8 +244,8 @@ def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task(
         (("context_usage", "percentage"), 120, 100),
     ],
 )
-def test_numbers_are_read_where_they_can_mean_no_other(place: Place, said: Json, meant: int) -> None:
-    made = tidied(with_(place, said))
+def test_numbers_are_read_where_they_can_mean_no_other(place: Place, reported: Json, meant: int) -> None:
+    made = tidied(with_(place, reported))
     assert at(made.document, place) == meant
     assert set(noted(made)) == {place}
 
@@ -258,7 +258,7 @@ def test_numbers_are_read_where_they_can_mean_no_other(place: Place, said: Json,
      ("project", {"name": "holdfast", "path": "/home/ada/holdfast", "git_branch": "main"}),
      ("context_usage", {"estimated_tokens": 0, "percentage": 0, "last_compression": None})],
 )  # fmt: skip
-def test_what_is_missing_and_follows_is_filled_in_and_said(key: str, value: Json) -> None:
+def test_missing_values_are_derived_with_a_note(key: str, value: Json) -> None:
     for document in (without((key,)), with_((key,), None)):
         made = tidied(document)
         assert made.document[key] == value
@@ -266,7 +266,7 @@ def test_what_is_missing_and_follows_is_filled_in_and_said(key: str, value: Json
         assert {name: item for name, item in made.document.items() if name != key} == without((key,))
 
 
-def test_an_id_of_another_kind_becomes_one_of_this_format_the_same_each_time() -> None:
+def test_foreign_id_becomes_the_same_valid_id_each_time() -> None:
     one = tidied(with_(("session_id",), "sess_42")).document["session_id"]
     assert one == tidied(with_(("session_id",), "sess_42")).document["session_id"]
     assert str(one).startswith("2025-12-27-")
@@ -283,19 +283,19 @@ def test_ids_of_agents_are_made_fit_and_unique() -> None:
     assert noted(made) == [("agents", 0, "id"), ("agents", 1, "id"), ("agents", 2, "id")]
 
 
-def test_an_agent_with_an_end_has_ended_and_not_before_it_began() -> None:
+def test_agent_with_an_end_has_ended_and_not_before_it_began() -> None:
     made = tidied(with_(("agents", 0, "completed"), "2025-12-27T10:00:00Z"))
     assert at(made.document, ("agents", 0, "status")) == "complete"
     assert at(made.document, ("agents", 0, "completed")) == "2025-12-27T10:32:00Z"
 
 
-def test_saving_before_the_beginning_is_put_right() -> None:
+def test_save_before_the_start_is_repaired() -> None:
     made = tidied(with_(("updated",), "2025-12-27T10:00:00Z"))
     assert made.document["updated"] == "2025-12-27T10:30:00Z"
     assert noted(made) == [("updated",)]
 
 
-def test_what_nobody_knows_is_kept_where_it_stood() -> None:
+def test_unknown_fields_keep_their_place() -> None:
     document: Document = {"x-first": 1, **with_(("status",), "completed"), "started_at": None, "zz": {"b": [1.0]}}
     agent = at(document, ("agents", 0))
     assert isinstance(agent, dict)
@@ -350,7 +350,7 @@ _ODD: st.SearchStrategy[Json] = st.sampled_from(
 
 @given(documents(), st.data())
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_comes_is_put_right_or_refused(document: Document, data: st.DataObject) -> None:
+def test_any_document_is_repaired_or_refused(document: Document, data: st.DataObject) -> None:
     """Values replaced and keys left out at random: never anything but a valid document or a clear refusal."""
     broken: Json = json.loads(json.dumps(document))
     for _ in range(data.draw(st.integers(1, 4))):

@@ -41,13 +41,13 @@ def test_whatever_the_keys_a_written_place_is_one_line_of_printable_ascii(place:
     assert written(place).startswith("$")
 
 
-def test_a_key_of_any_length_is_cut() -> None:
+def test_key_of_any_length_is_cut() -> None:
     assert len(written(("é" * 10_000,))) < 300
     assert len(written(("k" * 10_000,))) < 300
 
 
 @given(PLACES)
-def test_a_place_covers_itself_and_stars_cover_every_place_of_their_length(place: Place) -> None:
+def test_place_covers_itself_and_stars_cover_every_place_of_their_length(place: Place) -> None:
     assert covers(place, place)
     assert covers(("*",) * len(place), place)
     assert not covers((*place, "*"), place)
@@ -86,5 +86,5 @@ DOCUMENT: Json = {"a": [1, {"b": None, "c": "x"}], "": False}
         (("missing", "b"), None),
     ],
 )
-def test_what_stands_at_a_place(place: Place, value: Json) -> None:
+def test_value_at_a_place(place: Place, value: Json) -> None:
     assert at(DOCUMENT, place) == value

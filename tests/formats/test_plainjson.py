@@ -21,7 +21,7 @@ _SCALAR = st.one_of(_STRING, st.sampled_from(["1", "-0.5", "true", "null", "1e40
 
 def _pairs(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     pair = st.builds(lambda key, gap, value: f"{key}{gap}:{value}", _STRING, _BLANK, inner)
-    return st.lists(pair, max_size=4).map(lambda found: "{" + ",".join(found) + "}")
+    return st.lists(pair, max_size=4).map(lambda pairs: "{" + ",".join(pairs) + "}")
 
 
 TEXTS = st.recursive(

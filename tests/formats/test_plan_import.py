@@ -100,7 +100,7 @@ def statuses(session: SessionHandle) -> dict[str, str]:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_contracts_plan_is_read() -> None:
+def test_contracts_plan_is_read() -> None:
     """Phases and tasks with agents, statuses and artifacts; numbers and words stay as they are written."""
     plan = of(YAML)
     assert plan.phases == [("design", "Design"), ("build", "Build it")]
@@ -114,7 +114,7 @@ def test_the_contracts_plan_is_read() -> None:
     ]
 
 
-def test_json_says_the_same(tmp_path: Path) -> None:
+def test_json_plan_is_the_same(tmp_path: Path) -> None:
     """The same plan as JSON is the same plan, under any name."""
     plan = of(YAML)
     for name in ("plan.json", "plan", "plan.yaml"):
@@ -125,7 +125,7 @@ def test_json_says_the_same(tmp_path: Path) -> None:
     assert read(str(file)).tasks == plan.tasks
 
 
-def test_a_checklist_is_read() -> None:
+def test_checklist_is_read() -> None:
     """Headings are phases, items tasks; ids are given or made from phase and position."""
     plan = of(CHECKLIST.replace("\n", "\r\n"), "PLAN.md")
     assert plan.phases == [("design", "Design"), ("build-it", "Build it")]
@@ -147,7 +147,7 @@ def test_phases_of_any_script_have_ids() -> None:
     assert [task.id for task in plan.tasks] == ["phase-1-1", "c-1", "c-2-1", "c-2"]
 
 
-def test_an_id_we_choose_makes_way_for_one_that_is_given() -> None:
+def test_chosen_id_gives_way_to_a_given_one() -> None:
     """Where the file gave an id already, the next number is taken."""
     plan = of("- [ ] a (id: plan-2)\n- [ ] b\n", "x.md")
     assert [(task.id, task.text) for task in plan.tasks] == [("plan-2", "a"), ("plan-3", "b")]
@@ -184,12 +184,12 @@ def test_an_id_we_choose_makes_way_for_one_that_is_given() -> None:
         ("", None, "empty"),
     ],
 )
-def test_what_is_wrong_in_yaml_is_said_with_its_line(text: str, line: int | None, why: str) -> None:
+def test_yaml_problem_is_reported_with_its_line(text: str, line: int | None, why: str) -> None:
     """Everything that cannot be read, or should not be, is an error of the input that names file and line."""
-    with pytest.raises(Invalid, match=f"(?i){why}") as found:
+    with pytest.raises(Invalid, match=f"(?i){why}") as caught:
         of(text)
-    assert found.value.file == "plan.yaml"
-    assert (f"line {line}:" in found.value.message) == (line is not None)
+    assert caught.value.file == "plan.yaml"
+    assert (f"line {line}:" in caught.value.message) == (line is not None)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_what_is_wrong_in_yaml_is_said_with_its_line(text: str, line: int | None
         ("null", "mapping"),
     ],
 )
-def test_what_is_wrong_in_json_is_said(text: str, why: str) -> None:
+def test_json_problem_is_reported(text: str, why: str) -> None:
     """The same goes for JSON."""
     with pytest.raises(Invalid, match=f"(?is){why}"):
         of(text, "plan.json")
@@ -219,7 +219,7 @@ def test_what_is_wrong_in_json_is_said(text: str, why: str) -> None:
         ("## " + "p" * 300 + "\n- [ ] a\n", "line 2"),
     ],
 )
-def test_what_is_wrong_in_a_checklist_is_said(text: str, why: str) -> None:
+def test_checklist_problem_is_reported(text: str, why: str) -> None:
     """And for Markdown."""
     with pytest.raises(Invalid, match=why):
         of(text, "plan.md")
@@ -278,7 +278,7 @@ def test_outcome_and_artifacts_come_along(session: SessionHandle) -> None:
     assert tasks["b1"].outcome == "waits for d1"
 
 
-def test_a_task_moves_on_and_never_back(session: SessionHandle) -> None:
+def test_task_moves_on_and_never_back(session: SessionHandle) -> None:
     """A later file completes what was open; an older file undoes nothing."""
     session.import_plan(of(YAML))
     done = YAML.replace("in_progress", "completed").replace("blocked", "completed")
@@ -301,7 +301,7 @@ def test_lines_of_a_checklist_may_move(session: SessionHandle) -> None:
     ]  # fmt: skip
 
 
-def test_a_task_with_a_secret_is_recognised_too(session: SessionHandle) -> None:
+def test_task_with_a_secret_is_recognised_too(session: SessionHandle) -> None:
     """The text is stored without the secret, and still known the next time."""
     plan = of("- [ ] Use password=hunter2-and-more for the database\n", "a.md")
     session.import_plan(plan)

@@ -35,7 +35,7 @@ def test_json_is_read_as_data_with_lines() -> None:
     assert {place: line(place) for place in places} == places
 
 
-def test_the_line_of_what_is_missing_is_that_of_its_surroundings() -> None:
+def test_line_of_what_is_missing_is_that_of_its_surroundings() -> None:
     line = read(JSON.encode(), "x.json").line
     assert line(("a", 2, "missing")) == 3
     assert line(("a", 9)) == 2
@@ -75,10 +75,10 @@ def test_scalars_of_yaml_mean_what_yaml_1_2_says(written: str, meant: Any) -> No
 def test_whatever_json_can_say_is_read_exactly(value: Any) -> None:
     for ascii_only in (True, False):
         raw = json.dumps(value, ensure_ascii=ascii_only, indent=1).encode()
-        found = read_json(raw, "x.json")
-        assert found.value == value
-        assert found.line(()) == 1
-        assert list(_keys(found.value)) == list(_keys(value))
+        result = read_json(raw, "x.json")
+        assert result.value == value
+        assert result.line(()) == 1
+        assert list(_keys(result.value)) == list(_keys(value))
 
 
 def _keys(value: Any) -> Any:
@@ -97,12 +97,12 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     """Nothing but an answer or a sentence comes out."""
     for path in ("x.json", "x.yaml"):
         try:
-            found = read(raw, path)
+            result = read(raw, path)
         except NotADocument:
             continue
         else:
-            json.dumps(found.value, allow_nan=False).encode()
-            found.line(("a", 0))
+            json.dumps(result.value, allow_nan=False).encode()
+            result.line(("a", 0))
     for _, line in read_lines(raw, "x.jsonl"):
         assert isinstance(line, (ReadDocument, Invalid))
 
@@ -191,7 +191,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line() -> None:
     assert refused(b'{"a":\n"\xff"}').line == 2
 
 
-def test_a_file_that_is_too_large_is_refused() -> None:
+def test_file_that_is_too_large_is_refused() -> None:
     assert "4 MiB" in refused(b" " * (LIMIT + 1)).why
 
 
@@ -203,7 +203,7 @@ def test_lines_are_not_one_document() -> None:
 
 
 @pytest.mark.parametrize(("path", "text"), [("x.json", '{\n"a": 1\n}\n'), ("x.yaml", "a:\n  1\n")])
-def test_a_byte_order_mark_and_windows_lines_are_read_and_noted(path: str, text: str) -> None:
+def test_byte_order_mark_and_windows_lines_are_read_and_noted(path: str, text: str) -> None:
     plain = read(text.encode(), path)
     marked = read(b"\xef\xbb\xbf" + text.encode(), path)
     windows = read(text.replace("\n", "\r\n").encode(), path)
@@ -219,14 +219,14 @@ def test_a_byte_order_mark_and_windows_lines_are_read_and_noted(path: str, text:
 
 def test_each_line_is_read_by_itself() -> None:
     raw = b'\xef\xbb\xbf{"a": 1}\r\n\n{"a": 2, "a": 3}\n\xff\n{"b": 4}\n{"torn'
-    found = dict(read_lines(raw, "history.jsonl"))
-    assert list(found) == [1, 3, 4, 5, 6]
-    values = {number: match.value for number, match in found.items() if isinstance(match, ReadDocument)}
+    result = dict(read_lines(raw, "history.jsonl"))
+    assert list(result) == [1, 3, 4, 5, 6]
+    values = {number: match.value for number, match in result.items() if isinstance(match, ReadDocument)}
     assert values == {1: {"a": 1}, 5: {"b": 4}}
-    errors = {number: match for number, match in found.items() if isinstance(match, NotADocument)}
+    errors = {number: match for number, match in result.items() if isinstance(match, NotADocument)}
     assert {number: error.line for number, error in errors.items()} == {3: 3, 4: 4, 6: 6}
     assert "duplicate key" in errors[3].why
-    last = found[5]
+    last = result[5]
     assert isinstance(last, ReadDocument)
     assert last.line(("b",)) == 5
 

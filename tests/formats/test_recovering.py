@@ -39,36 +39,36 @@ def ends(document: dict[str, Any], style: dict[str, Any]) -> dict[str, int]:
     """The byte after which each field of the root is complete for sure: after whatever follows its value."""
     if not style.get("indent") and style.get("indent") != 0:
         colon, comma = (":", ",") if "separators" in style else (": ", ", ")
-        position, found = 1, {}
+        position, result = 1, {}
         for key, value in document.items():
             position += len(json.dumps(key, **style)) + len(colon) + len(json.dumps(value, **style))
-            found[key] = position + 1
+            result[key] = position + 1
             position += len(comma)
-        return found
-    found = {}
+        return result
+    result = {}
     for number, key in enumerate(document):
         first = dict(list(document.items())[: number + 1])
-        found[key] = len(json.dumps(first, **style).encode()) - 2 + 1  # without the line break and the bracket
-    return found
+        result[key] = len(json.dumps(first, **style).encode()) - 2 + 1  # without the line break and the bracket
+    return result
 
 
 # ── laws ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(DOCUMENTS, st.sampled_from(STYLES), st.data())
-def test_every_field_that_ends_before_the_cut_comes_back(
+def test_each_field_that_ends_before_the_cut_comes_back(
     document: dict[str, Any], style: dict[str, Any], data: st.DataObject
 ) -> None:
     text = json.dumps(document, **style)
     assume(not is_mojibake(text))
     raw = text.encode()
     cut = data.draw(st.integers(0, len(raw)))
-    found = recovered(raw[:cut])
+    result = recovered(raw[:cut])
     for key, end in ends(document, style).items():
         if end <= cut:
-            assert isinstance(found.value, dict)
-            assert found.value[key] == document[key]
-            assert type(found.value[key]) is type(document[key])
+            assert isinstance(result.value, dict)
+            assert result.value[key] == document[key]
+            assert type(result.value[key]) is type(document[key])
 
 
 @given(DOCUMENTS, st.sampled_from(STYLES), st.data())
@@ -77,25 +77,25 @@ def test_nothing_is_invented_by_a_cut(document: dict[str, Any], style: dict[str,
     text = json.dumps(document, **style)
     assume(not is_mojibake(text))
     raw = text.encode()
-    found = recovered(raw[: data.draw(st.integers(0, len(raw)))])
-    assert found.value is None or part_of(found.value, document)
-    assert all(place is None or place <= len(raw) for place in [found.lost_from])
+    result = recovered(raw[: data.draw(st.integers(0, len(raw)))])
+    assert result.value is None or part_of(result.value, document)
+    assert all(place is None or place <= len(raw) for place in [result.lost_from])
 
 
-def part_of(found: Any, whole: Any) -> bool:
-    if isinstance(found, dict) and isinstance(whole, dict):
-        return all(key in whole and part_of(value, whole[key]) for key, value in found.items())
-    if isinstance(found, list) and isinstance(whole, list):
-        return len(found) <= len(whole) and all(part_of(a, b) for a, b in zip(found, whole, strict=False))
-    return bool(found == whole)
+def part_of(result: Any, whole: Any) -> bool:
+    if isinstance(result, dict) and isinstance(whole, dict):
+        return all(key in whole and part_of(value, whole[key]) for key, value in result.items())
+    if isinstance(result, list) and isinstance(whole, list):
+        return len(result) <= len(whole) and all(part_of(a, b) for a, b in zip(result, whole, strict=False))
+    return bool(result == whole)
 
 
 @given(DOCUMENTS, st.sampled_from(STYLES))
-def test_a_sound_document_is_whole(document: dict[str, Any], style: dict[str, Any]) -> None:
+def test_sound_document_is_whole(document: dict[str, Any], style: dict[str, Any]) -> None:
     text = json.dumps(document, **style)
     assume(not is_mojibake(text))
-    found = recovered(text.encode())
-    assert (found.value, found.whole, found.lost_from) == (document, True, None)
+    result = recovered(text.encode())
+    assert (result.value, result.whole, result.lost_from) == (document, True, None)
 
 
 PIECES = st.sampled_from(
@@ -127,24 +127,24 @@ PIECES = st.sampled_from(
 @example("{")
 @example('{"a":{"a":{"a":1}\n{"a":')
 def test_any_text_gives_an_answer(text: str) -> None:
-    found = recovered(text.encode("utf-8", "surrogatepass"))
-    json.dumps(found.value, allow_nan=False).encode()
-    assert found.whole or found.notes
+    result = recovered(text.encode("utf-8", "surrogatepass"))
+    json.dumps(result.value, allow_nan=False).encode()
+    assert result.whole or result.notes
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_an_answer(raw: bytes) -> None:
-    found = recovered(raw)
-    assert found.lost_from is None or 0 <= found.lost_from <= len(raw)
+    result = recovered(raw)
+    assert result.lost_from is None or 0 <= result.lost_from <= len(raw)
 
 
 @pytest.mark.parametrize("name", spec_examples.JSON_FILES)
-def test_the_texts_examples_cut_after_any_byte(name: str) -> None:
+def test_texts_examples_cut_after_any_byte(name: str) -> None:
     raw = spec_examples.JSON_FILES[name]
     document = spec_examples.documents()[name]
     for cut in range(0, len(raw), 7):
-        found = recovered(raw[:cut]).value
-        assert found is None or part_of(found, document), cut
+        result = recovered(raw[:cut]).value
+        assert result is None or part_of(result, document), cut
 
 
 # ── kinds of damage ──────────────────────────────────────────────────────────────────────────────────────
@@ -153,58 +153,62 @@ RAW = spec_examples.ORCHESTRATOR
 DOCUMENT = json.loads(RAW)
 
 
-def test_a_cut_is_told_with_its_byte_and_line() -> None:
+def test_cut_is_reported_with_byte_and_line() -> None:
     cut = RAW.index(b'"status": "complete"') + 12
-    found = recovered(RAW[:cut])
-    assert isinstance(found.value, dict)
-    assert found.value["agents"] == [{"id": "arch-1", "type": "arch", "task": "Design sensitivity API"}]
-    assert found.lost_from == RAW.index(b'"status": "complete"')
-    line = RAW[: found.lost_from].count(b"\n") + 1
-    assert f"(byte {found.lost_from:,}, line {line})" in found.notes[-1].message
+    result = recovered(RAW[:cut])
+    assert isinstance(result.value, dict)
+    assert result.value["agents"] == [{"id": "arch-1", "type": "arch", "task": "Design sensitivity API"}]
+    assert result.lost_from == RAW.index(b'"status": "complete"')
+    line = RAW[: result.lost_from].count(b"\n") + 1
+    assert f"(byte {result.lost_from:,}, line {line})" in result.notes[-1].message
 
 
-def test_a_number_at_the_cut_may_have_had_more_digits() -> None:
+def test_number_at_the_cut_may_have_had_more_digits() -> None:
     assert recovered(b'{"a": 1, "b": 12').value == {"a": 1}
 
 
-def test_a_shorter_text_over_a_longer_one() -> None:
+def test_shorter_text_over_a_longer_one() -> None:
     new = json.dumps({"schema_version": "1.0", "goal": "Another"}, indent=2).encode()
-    found = recovered(new + RAW[len(new) :])
-    assert (found.value, found.lost_from, found.whole) == ({"schema_version": "1.0", "goal": "Another"}, None, False)
-    assert f"older, longer text was ignored (byte {len(new)}" in found.notes[0].message
+    result = recovered(new + RAW[len(new) :])
+    assert (result.value, result.lost_from, result.whole) == (
+        {"schema_version": "1.0", "goal": "Another"},
+        None,
+        False,
+    )
+    assert f"older, longer text was ignored (byte {len(new)}" in result.notes[0].message
 
 
 def test_zeros_at_the_end_cost_nothing() -> None:
-    found = recovered(RAW + b"\0" * 500)
-    assert (found.value, found.lost_from) == (DOCUMENT, None)
+    result = recovered(RAW + b"\0" * 500)
+    assert (result.value, result.lost_from) == (DOCUMENT, None)
 
 
 def test_zeros_in_the_middle_cost_only_what_they_cover() -> None:
     """What follows the hole in an unknown place is left out; fields of the root after it are known."""
     start, end = RAW.index(b'"arch-1"'), RAW.index(b'"progress"')
-    found = recovered(RAW[:start] + b"\0" * (end - start) + RAW[end:])
-    assert found.value == {key: value for key, value in DOCUMENT.items() if key != "agents"}
-    assert found.lost_from is not None
-    assert found.lost_from <= start
+    result = recovered(RAW[:start] + b"\0" * (end - start) + RAW[end:])
+    assert result.value == {key: value for key, value in DOCUMENT.items() if key != "agents"}
+    assert result.lost_from is not None
+    assert result.lost_from <= start
 
 
 def test_zeros_in_one_line_cost_that_line_alone() -> None:
     line = spec_examples.CONTRACT_HISTORY
     entry = json.loads(line)
     torn = line[:50] + b"\0" * 40 + line[90:]
-    found = recovered(line + torn + line)
-    assert (found.documents[0], found.documents[-1]) == (entry, entry)
-    assert part_of(found.documents[1], entry)
-    assert len(found.documents) == 3
+    result = recovered(line + torn + line)
+    assert (result.documents[0], result.documents[-1]) == (entry, entry)
+    assert part_of(result.documents[1], entry)
+    assert len(result.documents) == 3
 
 
 def test_zeros_at_the_beginning_leave_the_end() -> None:
     start = RAW.index(b'"pending_tasks"') - 30
-    found = recovered(b"\0" * start + RAW[start:])
-    assert isinstance(found.value, dict)
-    assert found.value == {key: DOCUMENT[key] for key in found.value}
-    assert {"pending_tasks", "decisions_made", "context_usage", "errors"} <= set(found.value)
-    assert recovered(RAW[start:]).value == found.value
+    result = recovered(b"\0" * start + RAW[start:])
+    assert isinstance(result.value, dict)
+    assert result.value == {key: DOCUMENT[key] for key in result.value}
+    assert {"pending_tasks", "decisions_made", "context_usage", "errors"} <= set(result.value)
+    assert recovered(RAW[start:]).value == result.value
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
@@ -212,9 +216,9 @@ def test_other_encodings(encoding: str) -> None:
     text = RAW.decode()
     raw = ("\ufeff" + text).encode("utf-16-be") if encoding == "utf-16-be" else text.encode(encoding)
     assert recovered(raw).value == DOCUMENT
-    found = recovered(raw[: len(raw) // 2]).value
-    assert isinstance(found, dict)
-    assert found["goal"] == DOCUMENT["goal"]
+    result = recovered(raw[: len(raw) // 2]).value
+    assert isinstance(result, dict)
+    assert result["goal"] == DOCUMENT["goal"]
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -224,9 +228,9 @@ def test_text_that_was_read_in_the_wrong_encoding(times: int, wrong: str) -> Non
     for _ in range(times):
         shown = "".join(_shown(byte, wrong) for byte in raw)
         raw = shown.encode()
-    found = recovered(raw)
-    assert found.value == {"goal": "Größe prüfen – „bald“", "x": "naïve café"}
-    assert "Latin-1" in found.notes[0].message
+    result = recovered(raw)
+    assert result.value == {"goal": "Größe prüfen – „bald“", "x": "naïve café"}
+    assert "Latin-1" in result.notes[0].message
     cut = recovered(raw[:-5]).value
     assert cut == {"goal": "Größe prüfen – „bald“"}
 
@@ -243,12 +247,12 @@ def test_latin_1_itself_is_read() -> None:
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_document_within_a_string(times: int) -> None:
+def test_document_within_a_string(times: int) -> None:
     text = json.dumps(DOCUMENT)
     for _ in range(times):
         text = json.dumps(text)
-    found = recovered(text.encode())
-    assert (found.value, found.whole) == (DOCUMENT, False)
+    result = recovered(text.encode())
+    assert (result.value, result.whole) == (DOCUMENT, False)
     cut = recovered(text.encode()[: len(text) // 2])
     assert isinstance(cut.value, dict)
     assert part_of(cut.value, DOCUMENT)
@@ -286,17 +290,17 @@ def test_half_a_record_glued_to_the_next(cut: int) -> None:
     line = spec_examples.CONTRACT_HISTORY
     entry = json.loads(line)
     for between in (b"", b"\n"):
-        found = recovered(line + line[:cut].rstrip(b"\n") + between + line + line)
-        assert found.documents[0] == entry
-        assert found.documents[-2:] == [entry, entry]
-        assert all(part_of(item, entry) for item in found.documents)
+        result = recovered(line + line[:cut].rstrip(b"\n") + between + line + line)
+        assert result.documents[0] == entry
+        assert result.documents[-2:] == [entry, entry]
+        assert all(part_of(item, entry) for item in result.documents)
 
 
 # ── liberties ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "told"),
+    ("text", "value", "fragment"),
     [
         ('{"a": "x\ny", "b": 1}', {"a": "x\ny", "b": 1}, "line break"),
         ('{"a": 1, "b": [1, 2,],}', {"a": 1, "b": [1, 2]}, "extra comma"),
@@ -313,11 +317,11 @@ def test_half_a_record_glued_to_the_next(cut: int) -> None:
         ('{"a": "\\ud800", "b": 1}', {"a": "\ufffd", "b": 1}, "invalid bytes"),
     ],
 )
-def test_liberties_are_taken_where_they_are_safe_and_told(text: str, value: Any, told: str) -> None:
-    found = recovered(text.encode())
-    assert found.value == value
-    assert told in "\n".join(note.message for note in found.notes)
-    assert not found.whole
+def test_safe_repairs_are_made_and_noted(text: str, value: Any, fragment: str) -> None:
+    result = recovered(text.encode())
+    assert result.value == value
+    assert fragment in "\n".join(note.message for note in result.notes)
+    assert not result.whole
 
 
 def test_depth_and_size_are_bounded() -> None:
@@ -357,8 +361,8 @@ def test_depth_and_size_are_bounded() -> None:
 def test_no_repetition_exhausts_it(unit: str) -> None:
     """A long text of any nasty piece gives an answer; a quadratic parser would not end."""
     for head in ("", '{"a": 1, '):
-        found = recovered((head + unit * ((1 << 17) // len(unit))).encode())
-        assert len(found.notes) <= 110
+        result = recovered((head + unit * ((1 << 17) // len(unit))).encode())
+        assert len(result.notes) <= 110
 
 
 def test_flipped_bytes_never_raise_and_cost_little() -> None:
@@ -367,9 +371,9 @@ def test_flipped_bytes_never_raise_and_cost_little() -> None:
     for _ in range(200):
         raw = bytearray(RAW)
         raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
-        found = recovered(bytes(raw))
-        if isinstance(found.value, dict):
-            kept += sum(found.value.get(key) == value for key, value in DOCUMENT.items())
+        result = recovered(bytes(raw))
+        if isinstance(result.value, dict):
+            kept += sum(result.value.get(key) == value for key, value in DOCUMENT.items())
     assert kept > 200 * len(DOCUMENT) * 0.8
 
 
@@ -380,12 +384,12 @@ def test_yaml_is_kept_up_to_the_last_line_that_parses() -> None:
     raw = spec_examples.CONTRACT_STATE
     assert recovered(raw).whole
     broken = raw.replace(b'"opus"', b'"opus')
-    found = recovered(broken, "state.yaml")
-    assert isinstance(found.value, dict)
-    assert found.value["feature_id"] == "ai-orchestrator-2025-01-09"
-    assert found.value["current_state"] == {"active_task": "impl-core-commands"}
-    assert found.lost_from == broken.index(b"  model_in_use")
-    assert "line 5" in found.notes[-1].message
+    result = recovered(broken, "state.yaml")
+    assert isinstance(result.value, dict)
+    assert result.value["feature_id"] == "ai-orchestrator-2025-01-09"
+    assert result.value["current_state"] == {"active_task": "impl-core-commands"}
+    assert result.lost_from == broken.index(b"  model_in_use")
+    assert "line 5" in result.notes[-1].message
 
 
 @pytest.mark.parametrize("name", spec_examples.YAML_FILES)
@@ -394,21 +398,21 @@ def test_yaml_cut_after_any_byte(name: str) -> None:
     whole = recovered(raw).value
     for cut in range(0, len(raw), 11):
         try:
-            found = recovered(raw[:cut], name)
+            result = recovered(raw[:cut], name)
         except HoldfastError:
             pytest.fail(f"cut at {cut}")
-        assert found.whole or found.notes
-        assert not isinstance(found.value, dict) or isinstance(whole, dict)
-        if isinstance(found.value, dict) and isinstance(whole, dict):
-            assert set(found.value) <= set(whole)
+        assert result.whole or result.notes
+        assert not isinstance(result.value, dict) or isinstance(whole, dict)
+        if isinstance(result.value, dict) and isinstance(whole, dict):
+            assert set(result.value) <= set(whole)
 
 
 def test_two_documents_of_yaml_in_one_file() -> None:
     raw = spec_examples.CONTRACT_STATE
     newer = raw.replace(b"impl-core-commands", b"impl-tests")
-    found = recovered(raw + b"---\n" + newer, "state.yaml")
-    assert found.documents == [recovered(raw).value, recovered(newer).value]
-    assert (found.value, found.lost_from) == (found.documents[1], None)
+    result = recovered(raw + b"---\n" + newer, "state.yaml")
+    assert result.documents == [recovered(raw).value, recovered(newer).value]
+    assert (result.value, result.lost_from) == (result.documents[1], None)
     torn = recovered(raw + b"---\n" + newer[:-30], "state.yaml")
     assert torn.value == recovered(raw).value
     assert torn.lost_from is not None
@@ -418,21 +422,21 @@ def test_two_documents_of_yaml_in_one_file() -> None:
 
 
 @pytest.mark.parametrize("second", [RAW, spec_examples.CRAFT])
-def test_a_whole_document_glued_to_a_torn_one_counts(second: bytes) -> None:
+def test_whole_document_glued_to_a_torn_one_counts(second: bytes) -> None:
     """Wherever the first was torn, also within text; but not where an object may stand, which could be its own."""
     for cut in range(30, len(RAW) - 1, 7):
         if RAW[:cut].rstrip()[-1:] in (b":", b"[", b","):
             continue
-        found = recovered(RAW[:cut] + second)
-        assert found.value == json.loads(second), cut
-        assert part_of(found.documents[0], DOCUMENT), cut
+        result = recovered(RAW[:cut] + second)
+        assert result.value == json.loads(second), cut
+        assert part_of(result.documents[0], DOCUMENT), cut
 
 
 @pytest.mark.parametrize(("text", "lost"), [('{"a": 1, "a": 2}', True), ('{"a": [1], "b": 0, "a": [1]}', False)])
-def test_a_key_that_stands_twice_costs_a_value_only_where_they_differ(text: str, lost: bool) -> None:
-    found = recovered(text.encode())
-    assert (found.lost_from is not None) == lost
-    assert [note.place for note in found.notes] == [("a",)]
+def test_duplicate_key_loses_a_value_only_if_they_differ(text: str, lost: bool) -> None:
+    result = recovered(text.encode())
+    assert (result.lost_from is not None) == lost
+    assert [note.place for note in result.notes] == [("a",)]
 
 
 def test_many_empty_lines_before_nonsense_take_no_time() -> None:

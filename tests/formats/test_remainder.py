@@ -33,7 +33,7 @@ def test_putting_back_copes_with_any_later_rendering(shown: Json, meant: Json, l
     restored(later, remainder(shown, meant, IDENTITIES), IDENTITIES)
 
 
-def test_a_value_that_changed_since_is_shown_as_it_is_now() -> None:
+def test_value_that_changed_since_is_shown_as_it_is_now() -> None:
     shown: Json = {"goal": "g", "at": "2026-01-01T00:00:00.000Z"}
     meant: Json = {"at": "2026-01-01T01:00:00+01:00", "own": 1, "goal": "g"}
     kept = remainder(shown, meant, {})
@@ -45,7 +45,7 @@ def test_a_value_that_changed_since_is_shown_as_it_is_now() -> None:
     }  # fmt: skip
 
 
-def test_what_an_entry_of_a_list_says_of_itself_follows_it_wherever_it_goes() -> None:
+def test_remainder_of_a_list_entry_follows_the_entry() -> None:
     shown: Json = [{"id": "a", "status": "running"}, {"id": "b", "status": "running"}]
     meant: Json = [{"id": "b", "status": "running", "own": 2}, {"id": "a", "status": "running", "own": 1}]
     kept = remainder(shown, meant, {})

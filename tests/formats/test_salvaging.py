@@ -48,11 +48,11 @@ HAND_MADE: dict[str, Any] = {
 
 def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
-    heard = beginning(read_document(value, CONTEXT), value, CONTEXT)
-    assert isinstance(heard[0].data, SessionStarted)
-    assert [event.at for event in heard] == sorted(event.at for event in heard)
-    assert all(event.at <= CONTEXT.now for event in heard)
-    state = folded(heard, "s")
+    events = beginning(read_document(value, CONTEXT), value, CONTEXT)
+    assert isinstance(events[0].data, SessionStarted)
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    assert all(event.at <= CONTEXT.now for event in events)
+    state = folded(events, "s")
     assert state.clashes == []
     assert state.not_applied == 0
     return state
@@ -99,7 +99,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
     assert read_document(HAND_MADE, CONTEXT).alias == "tuesday"
 
 
-def test_the_whole_document_is_kept_under_extra() -> None:
+def test_whole_document_is_kept_under_extra() -> None:
     assert state_of(HAND_MADE).extra["salvaged"] == HAND_MADE
     odd = {"goal": "x", "number": 10**25}
     kept = state_of(odd).extra["salvaged"]
@@ -107,16 +107,16 @@ def test_the_whole_document_is_kept_under_extra() -> None:
     assert "10000000000000000000000000" in kept
 
 
-def test_the_mapping_is_told_place_by_place() -> None:
-    told = mapping(HAND_MADE)
-    assert told["$.working_on"] == "taken as the goal"
-    assert told["$.next_steps[0]"] == "taken as pending task"
-    assert told["$.next_steps[1]"] == "taken as done task"
-    assert told["$.decisions.database"] == "taken as a decision"
-    assert told["$.blocker"] == "taken as blocked task"
-    assert told["$.files_modified[0]"] == "taken as a modified file"
-    assert "$.files_modified[1]" not in told
-    assert "$.mood" not in told
+def test_mapping_is_noted_for_each_place() -> None:
+    mapped = mapping(HAND_MADE)
+    assert mapped["$.working_on"] == "taken as the goal"
+    assert mapped["$.next_steps[0]"] == "taken as pending task"
+    assert mapped["$.next_steps[1]"] == "taken as done task"
+    assert mapped["$.decisions.database"] == "taken as a decision"
+    assert mapped["$.blocker"] == "taken as blocked task"
+    assert mapped["$.files_modified[0]"] == "taken as a modified file"
+    assert "$.files_modified[1]" not in mapped
+    assert "$.mood" not in mapped
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_mapping_is_told_place_by_place() -> None:
         (["x", {"text": "y", "done": True}], NO_GOAL),
     ],
 )
-def test_the_goal_is_found_under_its_many_names(value: Any, goal: str) -> None:
+def test_goal_is_recognised_under_many_names(value: Any, goal: str) -> None:
     assert view.text_value(state_of(value), "goal") == goal
 
 
@@ -164,7 +164,7 @@ def test_tasks_come_as_lists_objects_and_text(value: Any, expected: dict[str, st
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("reported", "status"),
     [
         ("done", "completed"),
         ("Paused", "paused"),
@@ -174,15 +174,15 @@ def test_tasks_come_as_lists_objects_and_text(value: Any, expected: dict[str, st
         ("??", "in_progress"),
     ],
 )
-def test_the_status_is_understood(said: str, status: str) -> None:
-    assert view.status_of(state_of({"goal": "x", "status": said})) == status
+def test_status_is_understood(reported: str, status: str) -> None:
+    assert view.status_of(state_of({"goal": "x", "status": reported})) == status
 
 
 @pytest.mark.parametrize(
-    ("said", "progress"), [(0.4, 0.4), (40, 0.4), ("40%", 0.4), ("2/5", 0.4), (1, 1.0), ("half", 0.0), (400, 0.0)]
+    ("reported", "progress"), [(0.4, 0.4), (40, 0.4), ("40%", 0.4), ("2/5", 0.4), (1, 1.0), ("half", 0.0), (400, 0.0)]
 )
-def test_progress_is_understood(said: Any, progress: float) -> None:
-    state = state_of({"goal": "x", "progress": said})
+def test_progress_is_understood(reported: Any, progress: float) -> None:
+    state = state_of({"goal": "x", "progress": reported})
     assert view.session(state, now=state.updated_at).progress == progress
 
 
@@ -191,9 +191,9 @@ def test_progress_is_understood(said: Any, progress: float) -> None:
 
 @pytest.mark.parametrize("key", ["", "[", "—", " "])
 def test_key_without_a_word_is_no_reason_to_refuse_the_file(key: str) -> None:
-    found = read_document({"done": {key: ["b"], "done": {"x": "done"}}}, CONTEXT)
+    recognised = read_document({"done": {key: ["b"], "done": {"x": "done"}}}, CONTEXT)
 
-    assert [task.text for task in found.tasks if task.status == "done"][:1] == ["b"]
+    assert [task.text for task in recognised.tasks if task.status == "done"][:1] == ["b"]
 
 
 def test_key_words_are_the_same_in_every_spelling() -> None:
@@ -204,7 +204,7 @@ def test_key_words_are_the_same_in_every_spelling() -> None:
     assert words_of("progress") == ("progress",)
 
 
-def test_every_row_of_the_table_can_match() -> None:
+def test_each_row_of_the_table_can_match() -> None:
     """A row that an earlier one always hides would mislead whoever extends the table."""
     samples: list[Any] = [
         "Write the docs", "main", "3f9c2d1", "2026-05-01T10:00:00Z", 0.5, ["Write the docs"], ["src/a.py"],
@@ -305,14 +305,14 @@ def test_lists_with_a_status_per_entry_are_both(key: str) -> None:
     assert plan(state_of({"goal": "A table", key: by_name})) == stand
 
 
-def test_a_milestone_is_as_far_as_its_steps_are() -> None:
+def test_milestone_has_the_statuses_of_its_steps() -> None:
     steps = [{"title": "Saw", "done": True}, {"title": "Oil", "done": False}]
     value = {"goal": "A table", "milestones": [{"id": "M1", "title": "The top", "steps": steps}]}
     assert plan(state_of(value)) == {"Saw": "completed", "Oil": "pending"}
     assert mapping(value)["$.milestones[0].steps[0]"] == "taken as done task"
 
 
-def test_a_task_with_a_blocker_is_blocked_by_it() -> None:
+def test_task_with_a_blocker_is_blocked_by_it() -> None:
     value = {"goal": "x", "activeTasks": [{"description": "Send mail", "blockers": ["no SMTP account"]}]}
     state = state_of(value)
     assert plan(state) == {"Send mail": "blocked"}
@@ -375,10 +375,10 @@ OLD: dict[str, Any] = {
     [{"session_history": [OLD]}, {"previous_sessions": [OLD, OLD]}, {"history": {"monday": OLD}}, {"sessions": [OLD]},
      {"past_work": OLD}, {"archive": [OLD]}, {"session_log": [OLD]}, {"phase_history": [OLD]}],
 )  # fmt: skip
-def test_old_entries_say_nothing_about_the_session(holder: Any) -> None:
+def test_earlier_entries_are_not_about_the_session(holder: Any) -> None:
     document: dict[str, Any] = {"goal": "New goal", "last_updated": "2025-05-01T10:00:00Z"}
-    found, plain = read_document({**document, **holder}, CONTEXT), read_document(document, CONTEXT)
-    assert found == plain
+    recognised, plain = read_document({**document, **holder}, CONTEXT), read_document(document, CONTEXT)
+    assert recognised == plain
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_no_idle_time_is_invented(updated: str | None) -> None:
     [({"mood": "fine"}, False), ({"timestamp": "2025-05-01T10:00:00Z"}, False), ({"todo": "x"}, True), ([], False),
      ({"branch": "main"}, True), ("text", False), (["a task"], True), ({"responses": 3, "status": "idle"}, False)],
 )  # fmt: skip
-def test_recognised_is_what_says_something(value: Any, is_recognised: bool) -> None:
+def test_document_with_content_is_recognised(value: Any, is_recognised: bool) -> None:
     assert recognises(value) is is_recognised
 
 
@@ -414,21 +414,21 @@ FIRST: dict[str, Any] = {
 
 
 def after(first: Any, *later: Any) -> State:
-    heard = beginning(read_document(first, CONTEXT), first, CONTEXT)
+    events = beginning(read_document(first, CONTEXT), first, CONTEXT)
     for version in later:
-        heard += additions(version, folded(heard, "s"), CONTEXT)
-    state = folded(heard, "s")
+        events += additions(version, folded(events, "s"), CONTEXT)
+    state = folded(events, "s")
     assert (state.clashes, state.not_applied) == ([], 0)
     return state
 
 
-def test_the_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
+def test_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
     state = folded(beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT), "s")
     assert additions(FIRST, state, CONTEXT) == []
     assert additions(dict(reversed(FIRST.items())), state, CONTEXT) == []
 
 
-def test_a_later_version_adds_tasks_and_completes_others() -> None:
+def test_later_version_adds_tasks_and_completes_others() -> None:
     later = {
         **FIRST, "next_steps": ["Oil", "Hang"], "completed": ["Measure", "Cut", "No oil"], "blockers": [],
         "decisions": ["Oak", "Two boards"], "notes": ["Mind the cat", "Mind the wall"], "last_commit": "4be19f2",
@@ -447,10 +447,10 @@ def test_a_later_version_adds_tasks_and_completes_others() -> None:
     assert not [pause for pause in view.session(state, now=CONTEXT.now).time.pauses if pause.kind == "idle"]
 
 
-def test_a_later_version_changes_only_what_the_file_changed() -> None:
+def test_later_version_changes_only_what_the_file_changed() -> None:
     """What was edited here since, and stands in the file as before, stays edited."""
-    heard = beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT)
-    edited = folded([*heard, TimedEvent(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
+    events = beginning(read_document(FIRST, CONTEXT), FIRST, CONTEXT)
+    edited = folded([*events, TimedEvent(events[-1].at, SessionEdited(goal="A better shelf"))], "s")
     added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, CONTEXT)
     assert not any(isinstance(event.data, SessionEdited) for event in added)
     assert [event.data.text for event in added if isinstance(event.data, TaskAdded)] == ["Hang"]
@@ -474,7 +474,7 @@ VALUES = INNER | st.lists(INNER, max_size=3) | st.dictionaries(KEYS, INNER, max_
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=8))
-def test_anything_is_a_possible_story_and_kept_whole(value: dict[str, Any]) -> None:
+def test_any_document_gives_valid_events_and_is_kept_whole(value: dict[str, Any]) -> None:
     state = state_of(value)
     assert EXTRA in state.extra
     view.session(state, now=state.updated_at)
@@ -490,20 +490,20 @@ def test_any_later_version_adds_once(first: dict[str, Any], later: dict[str, Any
 
 
 @pytest.mark.parametrize("name", spec_examples.JSON_FILES)
-def test_a_cut_document_is_recognised_and_completed(name: str) -> None:
+def test_cut_document_is_recognised_and_completed(name: str) -> None:
     """With a third of it left, the format is known, and its document is valid again."""
     raw = spec_examples.JSON_FILES[name]
     for part in (3, 5, 7, 9):
-        found = recovered(raw[: len(raw) * part // 10])
-        what = identify(found.value)
+        recognised = recovered(raw[: len(raw) * part // 10])
+        what = identify(recognised.value)
         assert what is not None, part
         assert what.rules.name == name.split(maxsplit=1)[0]
-        tidy = complete(found.value, what, CONTEXT, cut=True)
+        tidy = complete(recognised.value, what, CONTEXT, cut=True)
         assert isinstance(tidy, tuple), (part, tidy)
         assert not any(problem.severity == "error" for problem in what.rules.problems(tidy.document, what.kind))
 
 
-def test_a_hand_made_file_is_none_of_the_formats() -> None:
+def test_hand_made_file_is_in_no_format() -> None:
     assert identify(HAND_MADE) is None
     assert identify({"goal": "x"}) is None
     assert identify([1]) is None
@@ -538,10 +538,10 @@ def test_facts_of_the_last_session_are_not_this_sessions(key: str) -> None:
         "branch": "old",
         "next_steps": ["Write docs"],
     }
-    found = read_document({"project": "shop", key: earlier}, CONTEXT)
-    assert (found.goal, found.summary, found.branch) == ("Work on shop", None, None)
-    assert found.began == CONTEXT.now
-    assert [(task.text, task.status) for task in found.tasks] == [("Write docs", "to do")]
+    recognised = read_document({"project": "shop", key: earlier}, CONTEXT)
+    assert (recognised.goal, recognised.summary, recognised.branch) == ("Work on shop", None, None)
+    assert recognised.began == CONTEXT.now
+    assert [(task.text, task.status) for task in recognised.tasks] == [("Write docs", "to do")]
 
 
 @pytest.mark.parametrize("prefix", ["last_session_", "last-session-", "latest session "])
@@ -554,39 +554,40 @@ def test_flat_facts_of_the_last_session_are_not_this_sessions(prefix: str) -> No
         f"{prefix}status": "completed",
         f"{prefix}goal": "Build a compiler",
     }
-    found = read_document(value, CONTEXT)
-    assert (found.goal, found.summary, found.branch, found.status) == ("Port the importer", None, None, None)
-    assert found.began == found.updated == CONTEXT.now
-    assert "Wrote the parser" in [note.text for note in found.remarks]
+    recognised = read_document(value, CONTEXT)
+    assert (recognised.goal, recognised.summary, recognised.branch, recognised.status) == (
+        "Port the importer",
+        None,
+        None,
+        None,
+    )
+    assert recognised.began == recognised.updated == CONTEXT.now
+    assert "Wrote the parser" in [note.text for note in recognised.remarks]
     assert read_document({f"{prefix}goal": "Build a compiler"}, CONTEXT).goal == "Build a compiler"
 
 
 def test_last_save_of_the_session_is_its_own() -> None:
-    assert (
-        format_time(read_document({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, CONTEXT).updated)[
-            :10
-        ]
-        == "2024-12-01"
-    )
+    document: dict[str, Any] = {"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}
+    assert format_time(read_document(document, CONTEXT).updated)[:10] == "2024-12-01"
 
 
 @pytest.mark.parametrize("key", ["active_task", "current_task", "currentTask"])
-def test_task_at_hand_is_the_goal_by_its_id_and_by_its_words(key: str) -> None:
+def test_current_task_is_the_goal_by_id_and_by_text(key: str) -> None:
     listed: list[Any] = [
         {"id": "T1", "title": "Write the parser", "status": "pending"},
         {"id": "T2", "title": "Write the guide"},
     ]
     for name in ("T1", "Write the parser"):
-        found = read_document({key: name, "tasks": listed}, CONTEXT)
-        assert found.goal == "Write the parser"
-        assert [task.text for task in found.tasks] == ["Write the parser", "Write the guide"]
+        recognised = read_document({key: name, "tasks": listed}, CONTEXT)
+        assert recognised.goal == "Write the parser"
+        assert [task.text for task in recognised.tasks] == ["Write the parser", "Write the guide"]
     assert read_document({key: "T7", "tasks": listed}, CONTEXT).goal == "T7"
     alone = read_document({key: "impl-core-commands"}, CONTEXT)
     assert (alone.goal, alone.tasks) == ("impl-core-commands", [])
 
 
 @pytest.mark.parametrize("key", ["task_progress", "progress", "overallProgress"])
-def test_progress_is_read_from_an_object_that_tells_it(key: str) -> None:
+def test_progress_is_read_from_an_object(key: str) -> None:
     assert (
         read_document({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, CONTEXT).progress == 0.66
     )
@@ -597,7 +598,7 @@ def test_progress_of_one_phase_is_not_the_sessions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "reported"),
     [
         ("paused", "taken as the status: paused"),
         ("completed", "not taken as the status: something is left to do"),
@@ -605,20 +606,20 @@ def test_progress_of_one_phase_is_not_the_sessions() -> None:
         ("green", None),
     ],
 )
-def test_status_is_said_to_be_taken_only_where_it_is(status: str, said: str | None) -> None:
-    assert mapping({"goal": "x y", "status": status, "next_steps": ["Test it"]}).get("$.status") == said
+def test_status_is_noted_only_if_adopted(status: str, reported: str | None) -> None:
+    assert mapping({"goal": "x y", "status": status, "next_steps": ["Test it"]}).get("$.status") == reported
 
 
-def test_times_without_a_zone_are_said_to_be_taken_as_local() -> None:
-    told = mapping(
+def test_times_without_a_zone_are_noted_as_local() -> None:
+    mapped = mapping(
         {
             "goal": "x y", "started_at": "2025-01-01T10:00:00", "last_updated": "2025-01-01T12:00:00Z",
             "decisions": [{"decision": "Use SQLite", "timestamp": "2025-01-01 11:00"}],
         }
     )  # fmt: skip
-    assert "local time" in told["$.started_at"]
-    assert "local" not in told["$.last_updated"]
-    assert "local time" in told["$.decisions[0]"]
+    assert "local time" in mapped["$.started_at"]
+    assert "local" not in mapped["$.last_updated"]
+    assert "local time" in mapped["$.decisions[0]"]
 
 
 # ── shapes that people give such files ───────────────────────────────────────────────────────────────────
@@ -772,13 +773,13 @@ SHAPES: dict[str, tuple[Any, str | None, dict[str, str]]] = {
 @pytest.mark.parametrize("shape", SHAPES)
 def test_goal_and_work_are_read_from_the_shapes_people_use(shape: str) -> None:
     value, goal, work = SHAPES[shape]
-    found = read_document(value, CONTEXT)
-    assert found.goal == goal
-    assert {task.text: task.status for task in found.tasks} == work
+    recognised = read_document(value, CONTEXT)
+    assert recognised.goal == goal
+    assert {task.text: task.status for task in recognised.tasks} == work
 
 
-def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
-    found = read_document(
+def test_checkpoint_gives_files_problems_and_resume_points() -> None:
+    recognised = read_document(
         {
             "current_task": "Rewrite the importer",
             "file_changes": [{"path": "a.py", "change": "modified"}],
@@ -790,12 +791,12 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
         },
         CONTEXT,
     )
-    assert [(file.path, file.action) for file in found.files] == [
+    assert [(file.path, file.action) for file in recognised.files] == [
         ("a.py", "modified"), ("c.py", "modified"), ("b.py", "created"),
     ]  # fmt: skip
-    assert [error.message for error in found.errors] == ["an encoding"]
-    assert [note.text for note in found.remarks] == ["go on in a.py"]
-    assert format_time(found.updated)[:10] == "2024-12-30"
+    assert [error.message for error in recognised.errors] == ["an encoding"]
+    assert [note.text for note in recognised.remarks] == ["go on in a.py"]
+    assert format_time(recognised.updated)[:10] == "2024-12-30"
 
 
 @pytest.mark.parametrize(
@@ -814,7 +815,7 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
         ({"phases": [{"name": "One", "time_spent_minutes": 10}]}, 480),
     ],
 )
-def test_working_time_is_what_the_file_says_it_was(value: dict[str, Any], minutes: int) -> None:
+def test_working_time_is_that_of_the_file(value: dict[str, Any], minutes: int) -> None:
     times = {"started_at": "2025-05-01T22:00:00Z", "last_updated": "2025-05-02T06:00:00Z"}
     state = state_of({"goal": "x y", **times, **value})
     time = view.session(state, now=CONTEXT.now).time
@@ -855,30 +856,33 @@ def test_date_is_read_as_people_write_it_where_it_is_one(written: str, day: str 
     assert read_document({"goal": written}, CONTEXT).goal is None or day is None or "(" in written
 
 
-def test_error_is_told_by_its_message() -> None:
-    found = read_document(
+def test_error_is_its_message() -> None:
+    recognised = read_document(
         {"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, CONTEXT
     )
-    assert [error.message for error in found.errors] == ["3 files unreadable", "No disk"]
+    assert [error.message for error in recognised.errors] == ["3 files unreadable", "No disk"]
 
 
 def test_later_version_without_times_makes_no_pause() -> None:
-    heard = beginning(
+    events = beginning(
         read_document({"goal": "x y", "next": ["a b"]}, CONTEXT), {"goal": "x y", "next": ["a b"]}, CONTEXT
     )
     soon = CONTEXT._replace(now=CONTEXT.now + MINUTE)
-    state = folded([*heard, *additions({"goal": "x y", "done": ["a b"]}, folded(heard, "s"), soon)], "s")
+    state = folded([*events, *additions({"goal": "x y", "done": ["a b"]}, folded(events, "s"), soon)], "s")
     assert view.session(state, now=soon.now).time.pauses == []
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("reported", "status"),
     [
         ("[ ] Cut", "to do"), ("[x] Cut", "done"), ("[~] Cut", "doing"), ("[/] Cut", "doing"), ("✅ Cut", "done"),
         ("🚧 Cut", "doing"), ("⛔ Cut", "blocked"), ("Cut ✅", "done"), ("Cut — ✅ COMPLETE", "done"),
         ("[ ] ~~Cut~~", "dropped"), ("[x] ~~Cut~~", "done"), ("~~Cut~~ ✅", "dropped"), ("[ ] Cut ✅", "to do"),
     ],
 )  # fmt: skip
-def test_sign_of_an_entry_says_where_it_stands(said: str, status: str) -> None:
-    found = read_document({"goal": "x y", "todo": [said, "Sand"]}, CONTEXT)
-    assert {task.text.removesuffix(" ✅"): task.status for task in found.tasks} == {"Cut": status, "Sand": "to do"}
+def test_sign_of_an_entry_is_its_status(reported: str, status: str) -> None:
+    recognised = read_document({"goal": "x y", "todo": [reported, "Sand"]}, CONTEXT)
+    assert {task.text.removesuffix(" ✅"): task.status for task in recognised.tasks} == {
+        "Cut": status,
+        "Sand": "to do",
+    }

@@ -84,7 +84,7 @@ def imported(document: Document) -> State:
         (TIMEOUT, "180,000", "360,000", "5,580,000", "5,595,000"),
     ],
 )
-def test_the_sums_of_the_texts_examples_are_reported(
+def test_sums_of_the_texts_examples_are_reported(
     example: Document, stated: str, added: str, made: str, passed: str
 ) -> None:
     """Each of the three breaks the text's own rule about sums, and nothing else: null for an open pause is fine."""
@@ -97,7 +97,7 @@ def test_the_sums_of_the_texts_examples_are_reported(
     ]
 
 
-def test_the_texts_initial_state_is_valid() -> None:
+def test_texts_initial_state_is_valid() -> None:
     assert TIMER.problems(INITIAL, "timer") == []
     assert TIMER.is_sound(as_text(INITIAL), "timer")
 
@@ -126,7 +126,7 @@ def test_what_an_import_makes_of_the_texts_examples(
     assert TIMER.render(state)["pauses"] == example["pauses"]
 
 
-def test_the_timeout_example_waits_for_a_resume() -> None:
+def test_timeout_example_waits_for_a_resume() -> None:
     """The forced pause is the canonical timeout, and still lasts an hour later."""
     state = imported(TIMEOUT)
     later = view.worktime(state, state.updated_at + 60 * MINUTE)
@@ -162,13 +162,13 @@ def changed(place: tuple[str | int, ...], value: Json, document: Document = SOUN
     return copy
 
 
-def test_a_sound_document_is_found_sound_both_ways() -> None:
+def test_sound_document_passes_rules_and_quick_check() -> None:
     assert TIMER.problems(SOUND, "timer") == []
     assert TIMER.is_sound(as_text(SOUND), "timer")
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "found"),
+    ("place", "value", "reported"),
     [
         (("sessionId",), "20251104-domain-other", {"branchName"}),
         (("sessionId",), "20251304-domain-task", {"sessionId", "branchName"}),
@@ -196,21 +196,21 @@ def test_a_sound_document_is_found_sound_both_ways() -> None:
         (("summary",), None, {"summary"}),
     ],
 )
-def test_every_rule_is_held_and_names_its_place(place: tuple[str | int, ...], value: Json, found: set[str]) -> None:
+def test_each_rule_is_enforced_with_its_place(place: tuple[str | int, ...], value: Json, reported: set[str]) -> None:
     document = changed(place, value)
-    assert {where for where, _ in errors(document)} == found
+    assert {where for where, _ in errors(document)} == reported
     assert not TIMER.is_sound(as_text(document), "timer")
 
 
 @pytest.mark.parametrize("name", sorted(INITIAL))
-def test_every_field_is_required(name: str) -> None:
+def test_each_field_is_required(name: str) -> None:
     document = {key: value for key, value in SOUND.items() if key != name}
     assert (name, "is missing") in errors(document)
     assert not TIMER.is_sound(as_text(document), "timer")
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "found"),
+    ("place", "value", "reported"),
     [
         (("task",), "Create", "task"),
         (("task",), "Wire install command to use cases", "task"),
@@ -220,33 +220,33 @@ def test_every_field_is_required(name: str) -> None:
         (("reminders", "warning60min"), True, "reminders.warning60min"),
     ],
 )
-def test_what_is_only_preferred_is_a_warning(place: tuple[str | int, ...], value: Json, found: str) -> None:
+def test_what_is_only_preferred_is_a_warning(place: tuple[str | int, ...], value: Json, reported: str) -> None:
     document = changed(place, value)
     assert errors(document) == []
-    assert warnings(document) == [found]
+    assert warnings(document) == [reported]
     assert not TIMER.is_sound(as_text(document), "timer")
 
 
-def test_a_reminder_that_was_due_and_a_pause_that_nobody_is_in_are_warned_about() -> None:
+def test_due_reminder_and_missing_pause_are_warnings() -> None:
     late = changed(("lastMessageTime",), "2025-11-04T10:40:00Z", {**INITIAL, "actualWorkingMs": 40 * MINUTE})
     assert (errors(late), warnings(late)) == ([], ["reminders.break40min"])
     assert warnings({**INITIAL, "status": "PAUSED"}) == ["status"]
 
 
-def test_a_missing_field_does_not_hide_a_wrong_sum() -> None:
+def test_missing_field_does_not_hide_a_wrong_sum() -> None:
     document = {key: value for key, value in TYPICAL.items() if key != "summary"}
     assert {where for where, _ in errors(document)} == {"summary", "totalPausedMs", "actualWorkingMs"}
 
 
 @given(documents() | plain_documents())
-def test_the_quick_look_agrees_with_the_slow_one(document: Document) -> None:
+def test_quick_look_agrees_with_the_slow_one(document: Document) -> None:
     raw = as_text(document)
     if TIMER.is_sound(raw, "timer"):
         assert TIMER.problems(json.loads(raw), "timer") == []
 
 
 @given(plain_documents(), st.data())
-def test_the_quick_look_sees_whatever_is_spoiled(document: Document, data: st.DataObject) -> None:
+def test_quick_look_sees_whatever_is_spoiled(document: Document, data: st.DataObject) -> None:
     """A value replaced anywhere: what is then called sound has no problems, and what has problems is not sound."""
     key = data.draw(st.sampled_from(sorted(document)))
     spoiled: list[Json] = [None, True, 0, 1, -1, 1.0, 1e3, "", "PAUSED", "2025-11-04T10:00:00Z", [], {}, [{}], 2**70]
@@ -271,7 +271,7 @@ def test_it_is_recognised_by_its_own_names() -> None:
 
 
 @given(documents())
-def test_an_imported_session_has_worked_as_long_as_its_document_says(document: Document) -> None:
+def test_imported_session_has_the_working_time_of_its_document(document: Document) -> None:
     """Working, paused and elapsed time, the pauses and their kinds, to the millisecond."""
     state = state_of(document, TIMER, CONTEXT)
     work = view.worktime(state, state.updated_at)
@@ -284,7 +284,7 @@ def test_an_imported_session_has_worked_as_long_as_its_document_says(document: D
 
 def _meant(document: Document) -> list[tuple[str, int, int | None]]:
     """The pauses that have a length or last, as they were meant."""
-    found = []
+    reported = []
     pauses = document["pauses"]
     assert isinstance(pauses, list)
     for pause in pauses:
@@ -293,8 +293,8 @@ def _meant(document: Document) -> list[tuple[str, int, int | None]]:
         end = None if until is None else parse_time(str(until))
         # A session that is paused without a pause is shown with one that has just begun.
         if end != since and not (end is None and pause["reason"] == "Paused"):
-            found.append((kind, since, end))
-    return found
+            reported.append((kind, since, end))
+    return reported
 
 
 # ── Any state is shown as a valid document ───────────────────────────────────────────────────────────────
@@ -315,13 +315,13 @@ def test_what_devices_recorded_is_shown_as_a_valid_document(history: History) ->
     assert [problem for problem in TIMER.problems(shown, "timer") if problem.severity == "error"] == []
 
 
-def test_a_name_that_is_none_of_this_format_is_not_shown() -> None:
+def test_invalid_id_is_not_shown() -> None:
     device = started()
     device.record(AliasGiven(format="timer", id="my session"))
     assert TIMER.render(device.state())["sessionId"] == "20261115-shop-add-login"
 
 
-def test_an_ended_session_is_shown_as_of_its_end_with_its_clock_stopped() -> None:
+def test_ended_session_is_shown_as_of_its_end_with_its_clock_stopped() -> None:
     device = started()
     device.wait(3 * MINUTE)
     device.record(SessionCompleted())
@@ -332,13 +332,13 @@ def test_an_ended_session_is_shown_as_of_its_end_with_its_clock_stopped() -> Non
     assert shown["lastMessageTime"] == "2026-11-15T12:03:00Z"
 
 
-def test_a_failed_session_is_shown_as_paused() -> None:
+def test_failed_session_is_shown_as_paused() -> None:
     device = started()
     device.record(SessionFailed(message="no disk"))
     assert TIMER.render(device.state())["status"] == "PAUSED"
 
 
-def test_every_kind_of_pause_is_shown_in_this_formats_words() -> None:
+def test_each_kind_of_pause_is_rendered() -> None:
     device = started()
     device.wait(7 * MINUTE)
     device.record(AgentStarted(id="a1", type="coder", task="explore"))
@@ -390,7 +390,7 @@ BEGAN = parse_time("2025-11-04T10:30:00Z")
         ("AUTO_IDLE", "User idle", "idle", "in_progress"),
     ],
 )
-def test_an_open_pause_is_one_here_too_and_grows(kind: str, reason: str, canonical: str, status: str) -> None:
+def test_open_pause_stays_open_and_grows(kind: str, reason: str, canonical: str, status: str) -> None:
     """At once, three minutes later although that is below every threshold of ours, and an hour later."""
     state = imported(opened(kind, reason))
     assert view.status_of(state) == status
@@ -400,7 +400,7 @@ def test_an_open_pause_is_one_here_too_and_grows(kind: str, reason: str, canonic
         assert work.working == 30 * MINUTE
 
 
-def test_an_open_task_pause_is_an_agent_at_work() -> None:
+def test_open_task_pause_is_an_agent_at_work() -> None:
     state = imported(opened("AUTO_TASK", "Task agent: explore"))
     (agent,) = state.agents.values()
     assert (agent.task, agent.background, agent.started_at) == ("explore", False, BEGAN)
@@ -424,23 +424,23 @@ def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], D
     """The events of a change, and the file shown once they are taken in."""
     later = {**document, **more}
     state = imported(document)
-    heard = TIMER.changes(document, later, state, CONTEXT)
+    events = TIMER.changes(document, later, state, CONTEXT)
     counted = TIMER.counted(document, later, state, CONTEXT)
-    then = folded([*TIMER.changes(None, document, None, CONTEXT), *heard, *counted], state.session)
+    then = folded([*TIMER.changes(None, document, None, CONTEXT), *events, *counted], state.session)
     assert then.clashes == []
-    return [(event.at - BEGAN, event.data) for event in heard], TIMER.render(then)
+    return [(event.at - BEGAN, event.data) for event in events], TIMER.render(then)
 
 
-def test_a_later_message_is_a_sign_and_all_time_up_to_it_is_work() -> None:
+def test_later_message_is_a_sign_and_all_time_up_to_it_is_work() -> None:
     for minute in (4, 6, 27):
-        heard, shown = after(INITIAL, lastMessageTime=f"2025-11-04T10:{minute:02}:00Z")
-        assert heard == [((minute - 30) * MINUTE, MessageExchanged())]
+        events, shown = after(INITIAL, lastMessageTime=f"2025-11-04T10:{minute:02}:00Z")
+        assert events == [((minute - 30) * MINUTE, MessageExchanged())]
         assert (shown["actualWorkingMs"], shown["pauses"]) == (minute * MINUTE, [])
 
 
-def test_an_earlier_message_and_other_totals_are_no_change() -> None:
-    heard, _ = after(SOUND, lastMessageTime="2025-11-04T10:20:00Z", actualWorkingMs=1, totalPausedMs=2)
-    assert heard == []
+def test_earlier_message_and_other_totals_are_no_change() -> None:
+    events, _ = after(SOUND, lastMessageTime="2025-11-04T10:20:00Z", actualWorkingMs=1, totalPausedMs=2)
+    assert events == []
 
 
 @pytest.mark.parametrize(
@@ -451,11 +451,11 @@ def test_an_earlier_message_and_other_totals_are_no_change() -> None:
         ("AUTO_TASK", "Task agent: explore", AgentStarted(id="timer-task-1", type="task", task="explore")),
     ],
 )
-def test_a_pause_begun_elsewhere_begins_here(kind: str, reason: str, event: object) -> None:
+def test_pause_begun_elsewhere_begins_here(kind: str, reason: str, event: object) -> None:
     before = {**opened(kind, reason), "pauses": [], "status": "IN_PROGRESS"}
     now = opened(kind, reason)
-    heard, shown = after(before, pauses=now["pauses"], status="PAUSED")
-    assert (0, event) in heard
+    events, shown = after(before, pauses=now["pauses"], status="PAUSED")
+    assert (0, event) in events
     assert (shown["status"], shown["pauses"]) == ("PAUSED", now["pauses"])
 
 
@@ -472,45 +472,45 @@ def test_a_pause_begun_elsewhere_begins_here(kind: str, reason: str, event: obje
         ),
     ],
 )
-def test_a_pause_ended_elsewhere_ends_here(kind: str, reason: str, event: object) -> None:
+def test_pause_ended_elsewhere_ends_here(kind: str, reason: str, event: object) -> None:
     """However short it was: the other program said that it was one."""
     before = opened(kind, reason)
     ended: Json = {
         "type": kind, "reason": reason, "startTime": "2025-11-04T10:30:00Z", "endTime": "2025-11-04T10:34:00Z",
         "durationMs": 4 * MINUTE,
     }  # fmt: skip
-    heard, shown = after(before, pauses=[ended], status="IN_PROGRESS", lastMessageTime="2025-11-04T10:34:00Z")
-    assert (4 * MINUTE, event) in heard
+    events, shown = after(before, pauses=[ended], status="IN_PROGRESS", lastMessageTime="2025-11-04T10:34:00Z")
+    assert (4 * MINUTE, event) in events
     assert (shown["status"], shown["pauses"]) == ("IN_PROGRESS", [ended])
     assert (shown["actualWorkingMs"], shown["totalPausedMs"]) == (30 * MINUTE, 4 * MINUTE)
 
 
-def test_a_pause_that_is_over_is_recorded_with_its_kind() -> None:
+def test_pause_that_is_over_is_recorded_with_its_kind() -> None:
     over: Json = {
         "type": "AUTO_TASK", "reason": "Task agent: x", "startTime": "2025-11-04T10:01:00Z",
         "endTime": "2025-11-04T10:03:00Z", "durationMs": 2 * MINUTE,
     }  # fmt: skip
-    heard, shown = after(INITIAL, pauses=[over], lastMessageTime="2025-11-04T10:03:00Z")
-    assert isinstance(heard[0][1], AwayRecorded)
-    assert heard[0][1].kind == "task"
+    events, shown = after(INITIAL, pauses=[over], lastMessageTime="2025-11-04T10:03:00Z")
+    assert isinstance(events[0][1], AwayRecorded)
+    assert events[0][1].kind == "task"
     assert (shown["pauses"], shown["actualWorkingMs"]) == ([over], MINUTE)
 
 
-def test_words_and_reminders_changed_elsewhere_are_facts() -> None:
+def test_edited_texts_and_reminders_become_events() -> None:
     flags: Json = {"break40min": True, "warning60min": False, "timeout90min": False}
-    heard, shown = after(INITIAL, summary="Went well", scope="CLI", reminders=flags)
-    assert [data for _, data in heard] == [
+    events, shown = after(INITIAL, summary="Went well", scope="CLI", reminders=flags)
+    assert [data for _, data in events] == [
         SessionEdited(scope="CLI", summary="Went well"),
         ReminderReached(line="break_40"),
     ]
     assert (shown["summary"], shown["scope"], shown["reminders"]) == ("Went well", "CLI", flags)
 
 
-def test_the_status_alone_pauses_and_resumes() -> None:
-    heard, _ = after(INITIAL, status="PAUSED")
-    assert [data for _, data in heard] == [SessionPaused()]
-    heard, shown = after({**INITIAL, "status": "PAUSED"}, status="IN_PROGRESS")
-    assert [data for _, data in heard] == [SessionResumed()]
+def test_status_alone_pauses_and_resumes() -> None:
+    events, _ = after(INITIAL, status="PAUSED")
+    assert [data for _, data in events] == [SessionPaused()]
+    events, shown = after({**INITIAL, "status": "PAUSED"}, status="IN_PROGRESS")
+    assert [data for _, data in events] == [SessionResumed()]
     assert shown["status"] == "IN_PROGRESS"
 
 
@@ -528,7 +528,7 @@ def test_status_stays_paused_after_an_automatic_pause_when_a_later_message_leave
     assert (shown["status"], shown["pauses"], shown["actualWorkingMs"]) == ("PAUSED", [pause], 3 * MINUTE)
 
 
-def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -> None:
+def test_own_agent_is_not_ended_by_the_end_of_a_pause() -> None:
     """The file says the person is back; whether the agent is done only the agent says."""
     device = started()
     device.record(AgentStarted(id="a1", type="coder", task="explore"))
@@ -538,8 +538,8 @@ def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -
     before = TIMER.render(state)
     pauses = json.loads(json.dumps(before["pauses"]))
     pauses[0]["endTime"] = "2026-11-15T12:11:30Z"
-    heard = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, CONTEXT)
-    assert [event.data for event in heard] == [MessageExchanged()]
+    events = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, CONTEXT)
+    assert [event.data for event in events] == [MessageExchanged()]
 
 
 def test_what_cannot_have_happened_is_refused() -> None:
@@ -558,12 +558,12 @@ def test_what_cannot_have_happened_is_refused() -> None:
 
 
 @given(edits())
-def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tuple[Document, Document]) -> None:
+def test_clock_stays_as_the_other_program_left_it(pair: tuple[Document, Document]) -> None:
     """Running or stopped alike; every pause of theirs is one here, and all that is none of them is work."""
     before, later = pair
     state = state_of(before, TIMER, CONTEXT)
-    heard = [*TIMER.changes(before, later, state, CONTEXT), *TIMER.counted(before, later, state, CONTEXT)]
-    then = folded([*TIMER.changes(None, before, None, CONTEXT), *heard], state.session)
+    events = [*TIMER.changes(before, later, state, CONTEXT), *TIMER.counted(before, later, state, CONTEXT)]
+    then = folded([*TIMER.changes(None, before, None, CONTEXT), *events], state.session)
     shown = TIMER.render(then)
     assert shown["status"] == later["status"]
     work = view.worktime(then, then.updated_at)
@@ -602,12 +602,12 @@ def test_places_mean_canonical_fields() -> None:
 
 
 @given(usual_documents())
-def test_a_message_later_leaves_what_was_kept_valid(document: Document) -> None:
+def test_message_later_leaves_what_was_kept_valid(document: Document) -> None:
     """What a document says beyond the model comes back after a change too, and the whole is still valid."""
-    heard = TIMER.changes(None, document, None, CONTEXT)
+    events = TIMER.changes(None, document, None, CONTEXT)
     state = state_of(document, TIMER, CONTEXT)
     kept = remainder(TIMER.render(state), document, TIMER.identities)
-    more = folded([*heard, heard[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
+    more = folded([*events, events[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
     shown = restored(TIMER.render(more), kept, TIMER.identities)
     assert errors(shown) == []
     assert not same(shown, document)

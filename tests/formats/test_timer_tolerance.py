@@ -60,16 +60,16 @@ def without(document: Document, *names: str) -> Document:
         (INITIAL, []),
     ],
 )
-def test_the_texts_examples_keep_their_pauses_and_get_their_sums_right(
+def test_texts_examples_keep_their_pauses_and_get_their_sums_right(
     example: Document, notes: list[tuple[str, str]]
 ) -> None:
-    made, said = tidied(example)
-    assert said == notes
+    made, noted = tidied(example)
+    assert noted == notes
     assert without(made, "totalPausedMs", "actualWorkingMs") == without(example, "totalPausedMs", "actualWorkingMs")
     assert list(made) == list(example)
 
 
-def test_a_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
+def test_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
     document = {**INITIAL, "startTime": "2025-11-04T11:00:00+01:00", "started_at": "whatever", "version": "9.9"}
     made, notes = tidied(document)
     assert same(made, document)
@@ -92,7 +92,7 @@ def test_other_names_are_understood_and_keep_their_place(name: str, other: str, 
     assert notes == [(name, f"is called {other} here")]
 
 
-def test_times_without_a_zone_are_local_and_said_to_be() -> None:
+def test_times_without_a_zone_are_local_with_a_note() -> None:
     context = CONTEXT._replace(offset=lambda _: timedelta(hours=-6))
     made, notes = TIMER.tidy({**INITIAL, "startTime": "2025-11-04T04:00:00"}, context)
     assert made["startTime"] == "2025-11-04T10:00:00Z"
@@ -122,12 +122,12 @@ def test_names_that_are_missing_are_derived() -> None:
     assert (made["sessionId"], made["task"]) == ("20251104-domain-task", "Starting work on value")
 
 
-def test_an_id_without_a_day_gets_the_day_it_began() -> None:
+def test_id_without_a_day_gets_the_day_it_began() -> None:
     made, _ = tidied({**INITIAL, "sessionId": "My Session", "branchName": "feature/x"})
     assert (made["sessionId"], made["branchName"]) == ("20251104-my-session", "session/20251104-my-session")
 
 
-def test_a_branch_of_another_name_gives_way_to_the_id() -> None:
+def test_branch_of_another_name_gives_way_to_the_id() -> None:
     made, notes = tidied({**INITIAL, "branchName": "main"})
     assert made["branchName"] == "session/20251104-domain-task"
     assert notes == [("branchName", "'main' is not session/ and the id: taken as session/20251104-domain-task")]
@@ -137,7 +137,7 @@ def test_a_branch_of_another_name_gives_way_to_the_id() -> None:
     ("status", "meant"),
     [("in_progress", "IN_PROGRESS"), ("active", "IN_PROGRESS"), ("paused", "PAUSED"), ("COMPLETED", "PAUSED")],
 )
-def test_a_status_in_other_words_is_understood(status: str, meant: str) -> None:
+def test_status_synonyms_are_understood(status: str, meant: str) -> None:
     made, notes = tidied({**INITIAL, "status": status})
     assert made["status"] == meant
     assert [where for where, _ in notes] == ["status"]
@@ -182,12 +182,12 @@ def pause(since: str, until: str | None = None, **more: Json) -> Document:
 def spans(document: Document) -> list[tuple[str, str | None]]:
     pauses = document["pauses"]
     assert isinstance(pauses, list)
-    found = []
+    reported = []
     for item in pauses:
         assert isinstance(item, dict)
         end = item["endTime"]
-        found.append((str(item["startTime"])[11:16], None if end is None else str(end)[11:16]))
-    return found
+        reported.append((str(item["startTime"])[11:16], None if end is None else str(end)[11:16]))
+    return reported
 
 
 def test_lengths_that_are_missing_or_wrong_follow_from_the_times() -> None:
@@ -204,24 +204,24 @@ def test_pauses_are_put_in_order_and_minutes_claimed_twice_count_once() -> None:
     assert ("pauses", "are put in order of time") in notes
 
 
-def test_an_open_pause_before_another_ends_where_that_begins() -> None:
+def test_open_pause_before_another_ends_where_that_begins() -> None:
     made, _ = tidied(with_pauses(pause("10:05"), pause("10:10"), status="PAUSED", message="10:10"))
     assert spans(made) == [("10:05", "10:10"), ("10:10", None)]
     assert made["status"] == "PAUSED"
 
 
-def test_an_open_pause_of_a_running_session_ended_with_the_last_message() -> None:
+def test_open_pause_of_a_running_session_ended_with_the_last_message() -> None:
     made, _ = tidied(with_pauses(pause("10:05")))
     assert (spans(made), made["status"]) == ([("10:05", "10:30")], "IN_PROGRESS")
 
 
-def test_an_open_pause_that_nothing_followed_means_that_the_session_is_paused() -> None:
+def test_open_pause_at_the_end_means_paused() -> None:
     made, notes = tidied(with_pauses(pause("10:30")))
     assert (spans(made), made["status"]) == ([("10:30", None)], "PAUSED")
     assert "status" in {where for where, _ in notes}
 
 
-def test_an_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None:
+def test_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None:
     made, _ = tidied(with_pauses(pause("10:20", durationMs=0), status="PAUSED"))
     assert (made["totalPausedMs"], made["actualWorkingMs"]) == (10 * MINUTE, 20 * MINUTE)
 
@@ -237,7 +237,7 @@ def test_an_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None
         ("odd", None, ("MANUAL", "Paused")),
     ],
 )
-def test_kinds_of_pause_in_other_words_are_understood(given: Json, reason: Json, meant: tuple[str, str]) -> None:
+def test_synonyms_of_pause_types_are_understood(given: Json, reason: Json, meant: tuple[str, str]) -> None:
     made, _ = tidied(with_pauses(pause("10:05", "10:10", type=given, reason=reason)))
     pauses = made["pauses"]
     assert isinstance(pauses, list)
@@ -245,7 +245,7 @@ def test_kinds_of_pause_in_other_words_are_understood(given: Json, reason: Json,
     assert (pauses[0]["type"], pauses[0]["reason"]) == meant
 
 
-def test_a_pause_that_says_when_it_ended_and_how_long_it_was_says_when_it_began() -> None:
+def test_pause_start_follows_from_end_and_length() -> None:
     one: Json = {"type": "MANUAL", "reason": "x", "resumed_at": "2025-11-04T10:10:00Z", "duration_ms": 5 * MINUTE}
     assert spans(tidied(with_pauses(one))[0]) == [("10:05", "10:10")]
 
@@ -271,7 +271,7 @@ def test_a_pause_that_says_when_it_ended_and_how_long_it_was_says_when_it_began(
         ({**INITIAL, "reminders": [1]}, "reminders"),
     ],
 )
-def test_what_cannot_be_put_right_is_refused_by_name(document: Json, named: str) -> None:
+def test_unrepairable_document_is_refused_by_name(document: Json, named: str) -> None:
     with pytest.raises(Invalid, match=named):
         TIMER.tidy(document, CONTEXT)
 
@@ -287,7 +287,7 @@ _ODD: st.SearchStrategy[Json] = st.recursive(
 
 
 @given(documents(), st.data())
-def test_whatever_is_spoiled_is_put_right_or_refused(document: Document, data: st.DataObject) -> None:
+def test_any_damage_is_repaired_or_refused(document: Document, data: st.DataObject) -> None:
     """Never a crash, and never a document with errors: values replaced, taken away, added anywhere."""
     for _ in range(data.draw(st.integers(1, 3))):
         key = data.draw(st.sampled_from([*document, "paused_at", "started_at"]))
@@ -303,5 +303,5 @@ def test_whatever_is_spoiled_is_put_right_or_refused(document: Document, data: s
     except Invalid:
         return
     assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
-    heard = TIMER.changes(None, made, None, CONTEXT)
-    assert [event.at for event in heard] == sorted(event.at for event in heard)
+    events = TIMER.changes(None, made, None, CONTEXT)
+    assert [event.at for event in events] == sorted(event.at for event in events)

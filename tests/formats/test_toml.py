@@ -77,7 +77,7 @@ def test_toml_with_many_dots_is_read_when_they_are_in_no_key(text: str) -> None:
         ("a = " + "{a = " * 5_000, "nested too deeply"),
     ],
 )
-def test_toml_beyond_a_bound_is_refused_in_words(text: str, words: str) -> None:
+def test_toml_beyond_a_limit_is_refused_in_words(text: str, words: str) -> None:
     """A key of too many parts, a number of too many digits, too many levels."""
     with pytest.raises(ValueError, match=words):
         loads(text)

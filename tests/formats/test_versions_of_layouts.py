@@ -31,14 +31,14 @@ def document(name: str, version: Json) -> Document:
 
 @pytest.mark.parametrize("version", ["1.1", "1.0.1", "1.1.0", "2.0", "2.0.0", "v1.2", 2, 1.1])
 @pytest.mark.parametrize("name", PLACES)
-def test_a_newer_version_is_refused_by_name(name: str, version: Json) -> None:
+def test_newer_version_is_refused_by_name(name: str, version: Json) -> None:
     with pytest.raises(Invalid, match=str(version).removeprefix("v").replace(".", r"\.")):
         registry.named(name).tidy(document(name, version), CONTEXT)
 
 
 @pytest.mark.parametrize("version", ["0.9", "0.9.0"])
 @pytest.mark.parametrize("name", PLACES)
-def test_an_older_version_is_put_right_with_a_note(name: str, version: Json) -> None:
+def test_older_version_is_repaired_with_a_note(name: str, version: Json) -> None:
     rules = registry.named(name)
     made, notes = rules.tidy(document(name, version), CONTEXT)
     inner = made["state"] if name == "contract" else made
@@ -51,8 +51,8 @@ def test_an_older_version_is_put_right_with_a_note(name: str, version: Json) -> 
 def test_any_other_version_is_an_error_to_validate(version: str) -> None:
     rules = registry.named("craft")
     made = {**rules.tidy(document("craft", "1.0.0"), CONTEXT).document, "schema_version": version}
-    (found,) = rules.problems(made, "craft")
-    assert (found.place, found.severity) == (("schema_version",), "error")
+    (result,) = rules.problems(made, "craft")
+    assert (result.place, result.severity) == (("schema_version",), "error")
 
 
 def test_versions_are_compared_by_their_parts() -> None:

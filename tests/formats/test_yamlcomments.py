@@ -34,7 +34,7 @@ unknown: 1  # nobody's
 """
 
 
-def test_a_torn_text_keeps_comments_beside_their_keys_and_the_order_of_keys() -> None:
+def test_broken_text_keeps_comments_next_to_keys_and_the_order_of_keys() -> None:
     assert (
         yaml.written(DOCUMENT, over=TORN)
         == """\

@@ -41,14 +41,14 @@ def test_what_is_written_reads_back_as_the_same_data(value: Json) -> None:
     assert same(back(written(value)), value)
 
 
-def test_the_layout_is_the_one_people_know() -> None:
+def test_layout_is_the_one_people_know() -> None:
     value: Json = {"a": "x", "list": [{"b": 1, "c": []}, ["d"]], "no": None, "o": {"p": {}}, "big": 1e16}
     assert written(value) == (
         'a: "x"\nlist:\n  - b: 1\n    c: []\n  - - "d"\n"no": null\no:\n  p: {}\nbig: 1.0e+16\n'
     )
 
 
-def test_a_key_too_long_to_be_found_by_its_colon_is_announced() -> None:
+def test_too_long_key_is_written_with_a_question_mark() -> None:
     value: Json = {"k" * 2000: {"inner": 1}, "l": 2}
     assert same(back(written(value)), value)
 
@@ -137,12 +137,12 @@ def test_only_what_differs_is_touched() -> None:
     assert written(plan, over=PLAN) == expected
 
 
-def test_a_key_that_is_gone_leaves_its_comments() -> None:
+def test_removed_key_leaves_its_comments() -> None:
     over = "a: 1\n# about b\nb: 2  # beside b\nc: 3\n"
     assert written({"a": 1, "c": 4}, over=over) == "a: 1\n# about b\n# beside b\nc: 4\n"
 
 
-def test_a_value_that_was_left_out_is_filled_in() -> None:
+def test_value_that_was_left_out_is_filled_in() -> None:
     assert written({"a": "x", "b": 1}, over="a:   # nobody yet\nb: 1\n") == 'a: "x"   # nobody yet\nb: 1\n'
 
 

@@ -52,7 +52,7 @@ class FormatConformance:
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_what_is_generated_is_valid_and_already_tidy(self, data: st.DataObject) -> None:
+    def test_generated_document_is_valid_and_tidy(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         files = self.rules.files(document)
         assert not [
@@ -67,7 +67,7 @@ class FormatConformance:
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_an_import_tells_a_possible_story(self, data: st.DataObject) -> None:
+    def test_import_gives_valid_events(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         events = self.rules.changes(None, document, None, CONTEXT)
         state = state_of(document, self.rules, CONTEXT)
@@ -79,17 +79,17 @@ class FormatConformance:
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_a_round_trip_is_exact(self, data: st.DataObject) -> None:
+    def test_round_trip_is_exact(self, data: st.DataObject) -> None:
         self._round_trip(data.draw(self.documents))
 
-    def test_the_examples_of_the_text_make_the_round_trip(self) -> None:
+    def test_examples_of_the_specification_make_the_round_trip(self) -> None:
         for name, document in self.examples:
             assert same(self.rules.tidy(document, CONTEXT).document, document), name
             self._round_trip(document)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_what_is_rendered_is_valid_and_says_the_same(self, data: st.DataObject) -> None:
+    def test_rendering_is_valid_and_stable(self, data: st.DataObject) -> None:
         state = state_of(data.draw(self.documents), self.rules, CONTEXT)
         shown = self.rules.render(state)
         assert self._errors(shown) == []
@@ -101,7 +101,7 @@ class FormatConformance:
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_it_goes_to_every_other_format_and_comes_back_with_carry(self, other: str, data: st.DataObject) -> None:
+    def test_round_trip_through_another_format_is_exact_with_carry(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
         away = converted(document, self.rules, there, CONTEXT, carry=True).document
@@ -112,7 +112,7 @@ class FormatConformance:
     @pytest.mark.parametrize("other", registry.NAMES)
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_without_carry_every_loss_is_told(self, other: str, data: st.DataObject) -> None:
+    def test_without_carry_each_loss_is_reported(self, other: str, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         there = registry.named(other)
         away, losses = converted(document, self.rules, there, CONTEXT)
@@ -124,7 +124,7 @@ class FormatConformance:
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_no_difference_is_no_change(self, data: st.DataObject) -> None:
+    def test_equal_documents_give_no_events(self, data: st.DataObject) -> None:
         document = data.draw(self.documents)
         state = state_of(document, self.rules, CONTEXT)
         shown = self.rules.render(state)
@@ -135,7 +135,7 @@ class FormatConformance:
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
     @given(st.data())
-    def test_what_another_program_changed_is_taken_in(self, data: st.DataObject) -> None:
+    def test_edit_of_another_program_is_imported(self, data: st.DataObject) -> None:
         """Their version, merged and folded, is rendered again: nothing is lost, and there is no conflict."""
         before, after = data.draw(self.edits)
         started = self.rules.changes(None, before, None, CONTEXT)
