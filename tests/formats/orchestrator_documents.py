@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import format_time
+from holdfast.formats import registry
 from holdfast.formats.base import Document
+from tests.support import spec_examples
 
 Entry: TypeAlias = dict[str, Json]
 
@@ -262,3 +265,30 @@ def edits(draw: st.DrawFn) -> tuple[Document, Document]:
     if draw(st.booleans()):
         after["updated"] = draw(spelled(BEGIN + 10**12 // 1000))
     return before, after
+
+
+RULES = registry.named("orchestrator")
+
+# The schema of the specification, which is an example.
+EXAMPLE: Document = json.loads(spec_examples.ORCHESTRATOR)
+
+
+def changed(**parts: Json) -> Document:
+    """The example with parts replaced."""
+    return {**json.loads(json.dumps(EXAMPLE)), **parts}
+
+
+def with_agent(position: int, **parts: Json) -> Document:
+    document = changed()
+    agents = document["agents"]
+    assert isinstance(agents, list)
+    agent = agents[position]
+    assert isinstance(agent, dict)
+    agent.update(parts)
+    return document
+
+
+def messages(document: Document) -> list[tuple[str, str]]:
+    return [
+        (".".join(map(str, problem.place)), problem.severity) for problem in RULES.problems(document, "orchestrator")
+    ]

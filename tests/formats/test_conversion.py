@@ -1,4 +1,4 @@
-"""From format to format without the store: what is lost is told, what is carried comes back."""
+"""Conversion between formats without the store: losses are reported, carried values come back."""
 
 from __future__ import annotations
 

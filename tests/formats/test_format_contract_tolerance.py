@@ -1,4 +1,4 @@
-"""Documents of the contract as they are met in the wild: what is put right, what is said, and what is refused."""
+"""Contract documents as other programs write them: what is repaired, noted, and refused."""
 
 from __future__ import annotations
 

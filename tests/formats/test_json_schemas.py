@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import Invalid
 from holdfast.formats import published_schemas, schema, timestamps
 from holdfast.formats.document_paths import written
-from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+from tests.formats.timer_documents import COMPLEX, INITIAL, TIMED_OUT, TYPICAL
 
 KINDS = (
     "orchestrator", "timer", "craft", "craft-index", "contract-state", "contract-plan", "contract-registry",
@@ -295,7 +295,7 @@ def _references(value: Any) -> list[dict[str, Any]]:
 @given(data=st.data())
 @settings(max_examples=60)
 def test_draft_7_schema_judges_like_the_published_one(kind: str, data: st.DataObject) -> None:
-    """Without a list of formats: what is no time is found by the pattern."""
+    """Without a list of formats: an invalid time fails the pattern."""
     value = data.draw(mutated(DOCUMENTS[kind]))
     rules, older = (json.loads(published_schemas.schema_of(kind, draft)) for draft in ("2020-12", "7"))
     assert jsonschema.Draft7Validator(older).is_valid(value) is judged(value, rules)
@@ -304,6 +304,6 @@ def test_draft_7_schema_judges_like_the_published_one(kind: str, data: st.DataOb
 def test_draft_7_schema_accepts_the_texts_examples() -> None:
     """Ongoing pauses among them, whose end is null."""
     judge = jsonschema.Draft7Validator(json.loads(published_schemas.schema_of("timer", "7")))
-    for example in (TYPICAL, COMPLEX, TIMEOUT, INITIAL):
+    for example in (TYPICAL, COMPLEX, TIMED_OUT, INITIAL):
         assert judge.is_valid(example)
         assert not judge.is_valid({**example, "startTime": "yesterday"})

@@ -16,8 +16,7 @@ from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.text.json import written
-from tests.formats.orchestrator_documents import documents, edits
-from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
+from tests.formats.orchestrator_documents import EXAMPLE, RULES, changed, documents, edits, messages, with_agent
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 

@@ -42,15 +42,14 @@ from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.merge import merged
 from holdfast.formats.timestamps import in_seconds
-from tests.formats.orchestrator_documents import BEGIN, edits
-from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
+from tests.formats.orchestrator_documents import BEGIN, EXAMPLE, RULES, changed, edits, messages, with_agent
 from tests.support.histories import History, histories
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def events_between(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[EventData]:
-    """What is heard when the file of the session was changed."""
+    """The events of a changed session file."""
     known = state_of(before, RULES, CONTEXT) if state is None else state
     together = merged(before, before, after, RULES)
     assert together.clashes == []

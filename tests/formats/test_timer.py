@@ -36,8 +36,17 @@ from holdfast.formats.conformance import CONTEXT, FormatConformance
 from holdfast.formats.convert import folded, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.remainder import remainder, restored
-from tests.formats.timer_documents import as_text, documents, edits, plain_documents, usual_documents
-from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+from tests.formats.timer_documents import (
+    COMPLEX,
+    INITIAL,
+    TIMED_OUT,
+    TYPICAL,
+    as_text,
+    documents,
+    edits,
+    plain_documents,
+    usual_documents,
+)
 from tests.support.histories import MINUTE, NOON, History, histories, started
 
 TIMER = registry.named("timer")
@@ -49,7 +58,12 @@ class TestTimer(FormatConformance):
     edits = edits()
     examples = tuple(
         (name, TIMER.tidy(document, CONTEXT).document)
-        for name, document in [("typical", TYPICAL), ("complex", COMPLEX), ("timeout", TIMEOUT), ("initial", INITIAL)]
+        for name, document in [
+            ("typical", TYPICAL),
+            ("complex", COMPLEX),
+            ("timeout", TIMED_OUT),
+            ("initial", INITIAL),
+        ]
     )
 
 
@@ -81,7 +95,7 @@ def imported(document: Document) -> State:
     [
         (TYPICAL, "120,000", "720,000", "2,220,000", "2,127,000"),
         (COMPLEX, "900,000", "1,200,000", "4,500,000", "5,560,000"),
-        (TIMEOUT, "180,000", "360,000", "5,580,000", "5,595,000"),
+        (TIMED_OUT, "180,000", "360,000", "5,580,000", "5,595,000"),
     ],
 )
 def test_sums_of_the_texts_examples_are_reported(
@@ -107,14 +121,14 @@ def test_texts_initial_state_is_valid() -> None:
     [
         (TYPICAL, 1_407_000, 720_000, "in_progress", ["task"], set()),
         (COMPLEX, 4_360_000, 1_200_000, "paused", ["task", "manual", "manual"], {"break_40", "warning_60"}),
-        (TIMEOUT, 5_235_000, 360_000, "paused", ["idle", "timeout"], {"break_40", "warning_60", "timeout_90"}),
+        (TIMED_OUT, 5_235_000, 360_000, "paused", ["idle", "timeout"], {"break_40", "warning_60", "timeout_90"}),
         (INITIAL, 0, 0, "in_progress", [], set()),
     ],
 )
 def test_what_an_import_makes_of_the_texts_examples(
     example: Document, working: int, paused: int, status: str, kinds: list[PauseKind], reached: set[str]
 ) -> None:
-    """The pauses are the truth: totals follow from them, and the session is as the file said it was."""
+    """Pauses are authoritative: totals follow from them, and the session is as in the file."""
     state = imported(example)
     work = view.worktime(state, state.updated_at)
     assert (work.working, work.paused, view.status_of(state)) == (working, paused, status)
@@ -128,7 +142,7 @@ def test_what_an_import_makes_of_the_texts_examples(
 
 def test_timeout_example_waits_for_a_resume() -> None:
     """The forced pause is the canonical timeout, and still lasts an hour later."""
-    state = imported(TIMEOUT)
+    state = imported(TIMED_OUT)
     later = view.worktime(state, state.updated_at + 60 * MINUTE)
     assert (later.pauses[-1].kind, later.pauses[-1].until) == ("timeout", None)
     assert later.pauses[-1].length == 60 * MINUTE
@@ -473,7 +487,7 @@ def test_pause_begun_elsewhere_begins_here(kind: str, reason: str, event: object
     ],
 )
 def test_pause_ended_elsewhere_ends_here(kind: str, reason: str, event: object) -> None:
-    """However short it was: the other program said that it was one."""
+    """However short it was: the other program recorded it."""
     before = opened(kind, reason)
     ended: Json = {
         "type": kind, "reason": reason, "startTime": "2025-11-04T10:30:00Z", "endTime": "2025-11-04T10:34:00Z",

@@ -1,4 +1,4 @@
-"""Timer files as they are met in the wild: what is assumed, what is said about it, and what is refused."""
+"""Timer files as other programs write them: what is assumed, noted, and refused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from holdfast.formats import registry
 from holdfast.formats.base import Document
 from holdfast.formats.conformance import CONTEXT
 from holdfast.formats.entries import same
-from tests.formats.timer_documents import documents
-from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+from tests.formats.timer_documents import COMPLEX, INITIAL, TIMED_OUT, TYPICAL, documents
 
 TIMER = registry.named("timer")
 MINUTE = 60_000
@@ -51,7 +50,7 @@ def without(document: Document, *names: str) -> Document:
             ],
         ),
         (
-            TIMEOUT,
+            TIMED_OUT,
             [
                 ("totalPausedMs", "says 180,000: 360,000 by the pauses"),
                 ("actualWorkingMs", "says 5,400,000: 5,235,000 by the pauses"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from holdfast.core.canonical import Json
 from holdfast.formats.base import Document
 from holdfast.formats.timer.fields import TIMEOUT
+from tests.support import spec_examples
 
 MINUTE = 60_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -235,3 +236,9 @@ def step(draw: st.DrawFn, story: Story) -> Story:
 
 def as_text(document: Json) -> bytes:
     return json.dumps(document).encode()
+
+
+TYPICAL: Document = json.loads(spec_examples.TIMER_ONE_PAUSE)
+COMPLEX: Document = json.loads(spec_examples.TIMER_SEVERAL_PAUSES)
+TIMED_OUT: Document = json.loads(spec_examples.TIMER_TIMED_OUT)
+INITIAL: Document = json.loads(spec_examples.TIMER_JUST_STARTED)

@@ -73,17 +73,17 @@ def recover(ws: Workspace, path: str) -> list[Rescue]:
         raise NotFound(f"{display_path(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
         return [_rescue(ws, path, here)]
-    files_here = find_session_files(path)
-    files = [*(file for file, _ in files_here.placed), *files_here.loose]
-    if not files and not files_here.unreadable:
+    walked = find_session_files(path)
+    files = [*(file for file, _ in walked.placed), *walked.loose]
+    if not files and not walked.unreadable:
         raise _none_in(path)
     rescues = [_rescue_or_error(ws, file, here) for file in files]
     # Of files elsewhere, intact ones of other programs are left out.
-    placed = {file for file, _ in files_here.placed}
+    placed = {file for file, _ in walked.placed}
     rescues = [rescue for rescue in rescues if rescue.path in placed or rescue.rules is not None or not rescue.whole]
-    if not rescues and not files_here.unreadable:
+    if not rescues and not walked.unreadable:
         raise _none_in(path)
-    for folder, error in files_here.unreadable:
+    for folder, error in walked.unreadable:
         rescues.append(_unread(folder, explain(error, "read", folder)))
     return rescues
 

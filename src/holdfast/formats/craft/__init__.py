@@ -111,14 +111,14 @@ class CraftFormat(Format):
         return render(state)
 
     def with_sync(self, document: Document, travel: SyncFacts) -> Document:
-        from holdfast.formats.craft.render import travelling
+        from holdfast.formats.craft.render import with_sync
 
-        return travelling(document, travel)
+        return with_sync(document, travel)
 
     def with_path(self, document: Document, path: str) -> Document:
-        from holdfast.formats.craft.render import placed
+        from holdfast.formats.craft.render import with_path
 
-        return placed(document, path)
+        return with_path(document, path)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

@@ -267,7 +267,7 @@ def _teleportation(session: Session) -> Document:
     }
 
 
-def travelling(document: Document, travel: SyncFacts) -> Document:
+def with_sync(document: Document, travel: SyncFacts) -> Document:
     """The document of a session that has a remote."""
     sync, block = travel.sync, document.get("teleportation")
     return {
@@ -285,7 +285,7 @@ def travelling(document: Document, travel: SyncFacts) -> Document:
     }
 
 
-def placed(document: Document, path: str) -> Document:
+def with_path(document: Document, path: str) -> Document:
     """The document with the project's path on this device; the earlier path moves to the metadata."""
     here, metadata = project_path(path, ""), document.get("metadata")
     there = document.get("project")

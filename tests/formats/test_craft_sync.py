@@ -1,4 +1,4 @@
-"""The craft format's block on travelling: what the keeper tells it, and that nobody's edit is seen in it."""
+"""The sync block of the craft format: what it shows, and that it is never taken as an edit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def block(document: Document) -> dict[str, Json]:
 
 
 def test_session_with_a_remote_shows_its_sync_status() -> None:
-    """Every field of the block is told, and who wrote to the session still comes from its events."""
+    """Every field of the block is filled; the devices still come from events."""
     assert block(render_with_remainder(session(), FORMAT, SYNCED)) == {
         "enabled": True, "last_sync": "2026-01-05T08:30:00.000Z", "sync_status": "success", "sync_error": None,
         "devices": ["workbench"], "storage_backend": "s3", "encrypted": True, "shared_with": ["bea@example.org"],
@@ -60,7 +60,7 @@ def test_session_with_a_remote_shows_its_sync_status() -> None:
     ("status", "status_word"), [("pending", "pending"), ("synced", "success"), ("error", "error")]
 )
 def test_sync_status_uses_the_words_of_the_format(status: str, status_word: str) -> None:
-    """Each standing has its word in the format."""
+    """Each sync status has its word in the format."""
     sync = msgspec.convert(
         {"remote": "home", "status": status, "error": "away" if status_word == "error" else None}, Sync
     )
@@ -95,7 +95,7 @@ def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
 
 @given(documents(), TRAVELS)
 def test_sync_block_is_valid_and_not_an_edit(document: Document, travel: SyncFacts) -> None:
-    """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
+    """Any sync status gives a valid document, and reading it back gives no events."""
     state = state_of(document, FORMAT, CONTEXT)
     ours, written = FORMAT.render(state), render_with_remainder(state, FORMAT, travel)
     assert [problem for problem in FORMAT.problems(written, "craft") if problem.severity == "error"] == []
@@ -116,7 +116,7 @@ def test_edit_next_to_the_sync_block_is_still_seen(travel: SyncFacts) -> None:
 
 @pytest.mark.parametrize("name", ["orchestrator", "timer", "contract"])
 def test_formats_without_sync_fields_show_none(name: str) -> None:
-    """Only craft speaks of travelling: for the others a remote changes nothing."""
+    """Only craft has a sync block: for the other formats a remote changes nothing."""
     state = folded(
         [
             TimedEvent(START, SessionStarted(goal="Keep it", project=CONTEXT.project, device="workbench")),

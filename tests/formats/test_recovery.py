@@ -1,4 +1,4 @@
-"""Damaged documents: what is complete comes back as it was written, and what is lost is said with its place."""
+"""Damaged documents: what is complete is recovered exactly, and losses are reported with their place."""
 
 from __future__ import annotations
 
@@ -440,5 +440,5 @@ def test_duplicate_key_loses_a_value_only_if_they_differ(text: str, lost: bool) 
 
 
 def test_many_empty_lines_before_nonsense_take_no_time() -> None:
-    """Found by fuzzing: thirty empty lines once took for ever."""
+    """From fuzzing: thirty empty lines once took exponential time."""
     assert not recovered(b"\n" * 3000 + b'\0\0t": "b"}i\0 "x: ["}').whole

@@ -138,7 +138,7 @@ def test_imported_session_has_a_uuid_that_anybody_would_give_it(name: str, alias
 
 
 def test_id_of_an_import_never_changes() -> None:
-    """Held by its letters: two devices that import one file must agree for ever."""
+    """A literal example: two devices that import one file must always agree."""
     assert format_names.imported_id("orchestrator", "2025-12-27-a1b2c3", 1_766_831_400_000) == (
         "41598204-2b56-445a-8086-790702b6e93f"
     )

@@ -1,4 +1,4 @@
-"""Versions: newer in any part is refused by name, older is put right with a note, in every format that has one."""
+"""Versions: a newer one is refused by name, an older one repaired with a note, in every format with versions."""
 
 from __future__ import annotations
 

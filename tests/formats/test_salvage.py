@@ -1,4 +1,4 @@
-"""Hand-made session files: what is recognised becomes a possible story, everything is kept, the mapping is told."""
+"""Hand-made session files: what is recognised becomes valid events, everything is kept, the mapping is noted."""
 
 from __future__ import annotations
 
