@@ -54,7 +54,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
 
 def ancestors(event: Event, events: Collection[Event]) -> set[str]:
     """The hashes of all events that this one comes after, directly or not."""
-    known = {one.hash: one for one in events}
+    known = {known_event.hash: known_event for known_event in events}
     found: set[str] = set()
     waiting = [event]
     while waiting:

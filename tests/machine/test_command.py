@@ -405,14 +405,14 @@ def test_a_signal_before_the_child_exists_is_not_lost() -> None:
     class Told(list[int]):
         own_group = True
 
-        def tell(self, number: int) -> None:
+        def send(self, number: int) -> None:
             self.append(number)
 
     relay = command._Relay(None)
     child: Any = Told()
-    relay._heard(signal.SIGTERM, None)
+    relay._on_signal(signal.SIGTERM, None)
     relay.attach(child)
-    relay._heard(signal.SIGINT, None)
+    relay._on_signal(signal.SIGINT, None)
     assert child == [signal.SIGTERM, signal.SIGINT]
 
 

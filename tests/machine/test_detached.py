@@ -17,9 +17,9 @@ def test_whoever_begins_many_keeps_none_that_has_ended(tmp_path: Path) -> None:
     for number in range(3):
         assert background_process.start("os", "mkdir", str(tmp_path / str(number)))
     end = time.monotonic() + 30
-    while background_process._begun:
+    while background_process._started:
         assert time.monotonic() < end
-        background_process._bury()
+        background_process._reap()
         time.sleep(0.01)
     assert sorted(os.listdir(tmp_path)) == ["0", "1", "2"]
 

@@ -1267,7 +1267,7 @@ def test_windows_hints_at_the_program_that_holds_the_file(monkeypatch: pytest.Mo
         ("ENOTDIR", Invalid, "not a directory"),
         ("EISDIR", Invalid, "a directory"),
         ("ENOENT", NotFound, "does not exist"),
-        ("EEXIST", Conflict, "exists already"),
+        ("EEXIST", Conflict, "already exists"),
     ],
 )
 def test_every_usual_trouble_has_a_sentence_and_a_hint(name: str, kind: type[HoldfastError], words: str) -> None:

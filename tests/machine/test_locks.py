@@ -65,7 +65,7 @@ def lock(tmp_path: Path) -> str:
 def test_a_second_writer_is_told_who_holds_it(lock: str) -> None:
     with Other(lock) as other, pytest.raises(Busy) as caught, locked(lock, patience=0.05):
         pass
-    assert f"held by process {other.process.pid} (holdfast task done)" in caught.value.message
+    assert f"locked by process {other.process.pid} (holdfast task done)" in caught.value.message
     assert (caught.value.operation, caught.value.file) == ("lock", lock)
     assert caught.value.retry_helps
 
@@ -73,7 +73,7 @@ def test_a_second_writer_is_told_who_holds_it(lock: str) -> None:
 def test_a_reader_waits_for_a_writer_and_a_writer_for_a_reader(lock: str) -> None:
     with Other(lock), pytest.raises(Busy), locked(lock, shared=True, patience=0.05):
         pass
-    with Other(lock, "shared"), pytest.raises(Busy, match="held by another process"), locked(lock, patience=0.05):
+    with Other(lock, "shared"), pytest.raises(Busy, match="locked by another process"), locked(lock, patience=0.05):
         pass
 
 

@@ -166,7 +166,7 @@ def test_a_store_from_the_future_is_reported() -> None:
     """A clock days behind what was already recorded: one of the two is wrong."""
     wall = Clocks(LATER).make()
     wall.note_time(LATER + 3 * DAY)
-    assert "the store already holds events of" in (wall.problem() or "")
+    assert "the store already has events of" in (wall.problem() or "")
 
 
 # --- zones -------------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_made_up_git_file_does_not_join_another_repository(
     git(repo, "worktree", "add", "-q", "../tree")
     git(repo, "worktree", "add", "-q", "../removed")
     shutil.rmtree(tmp_path / "removed")
-    monkeypatch.setattr(worktree, "_MADE_TOGETHER", 0.01)
+    monkeypatch.setattr(worktree, "_MAX_CTIME_DIFFERENCE", 0.01)
     time.sleep(0.05)
     evil = tmp_path / "evil"
     (evil / "g").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What events do to the agents of a session."""
+"""Apply events to the agents of a session."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGES = (
 
 
 def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | None:
-    """By the event that created it; by id alone, the one created last."""
+    """An agent by the event that created it; by id alone, the one created last."""
     if ref is not None and ref in state.agents:
         return state.agents[ref]
     refs = state.agent_refs.get(agent_id)
@@ -43,8 +43,8 @@ def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | No
 
 
 def status_of(agent: AgentState) -> str:
-    stands = current_write("agent", agent.status)
-    return "pending" if stands is None else str(stands.value)
+    current = current_write("agent", agent.status)
+    return "pending" if current is None else str(current.value)
 
 
 def running(state: State) -> list[AgentState]:
@@ -52,12 +52,12 @@ def running(state: State) -> list[AgentState]:
 
 
 class FailedAgents(NamedTuple):
-    """The ids of agents that failed or were interrupted, as far as the person has not written since."""
+    """The ids of agents that failed or were interrupted, unless the person has written since."""
 
     lately: frozenset[str] = frozenset()
-    # Nobody went on after these: what a conversation interrupted itself is settled by it.
+    # Of these, those that nobody followed up: what a conversation interrupted, it settles itself.
     unattended: frozenset[str] = frozenset()
-    # Of the unattended, those that no conversation asked for: whoever started them may try them again.
+    # Of the unattended, those that no conversation started: they may be tried again.
     retry: frozenset[str] = frozenset()
 
 
@@ -82,16 +82,16 @@ def failed(state: State) -> FailedAgents:
 
 
 def _concluded_at(agent: AgentState) -> int:
-    stands = current_write("agent", agent.status)
-    return agent.touched_at if stands is None else stands.at
+    current = current_write("agent", agent.status)
+    return agent.touched_at if current is None else current.at
 
 
 def started(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, AgentStarted)
-    twin = find(state, data.id)
+    existing = find(state, data.id)
     made = Write(data.task or data.type, event.writer, event.seq, event.hash, event.at)
-    if twin is not None:
-        add_contradiction(state, f"agents.{data.id}", twin.made, made.value, event)
+    if existing is not None:
+        add_contradiction(state, f"agents.{data.id}", existing.made, made.value, event)
     agent = AgentState(
         ref=event.hash, id=data.id, type=data.type, writer=event.writer, made=made, task=data.task,
         blocking_on=data.blocking_on, background=data.background, pid=data.pid, process=data.process,
@@ -114,11 +114,11 @@ def changed(state: State, event: Event, data: EventData) -> None:
     if not isinstance(data, AgentInterrupted):
         agent.touched_at = max(agent.touched_at, event.at)
     if isinstance(data, AgentProgressed):
-        # A measurement, not a move: the later one counts, and two devices measuring is no conflict.
+        # A measurement and no change of status: the later one counts, without a conflict.
         if status_of(agent) not in FINISHED:
             agent.progress = min(max(data.progress, 0.0), 1.0)
         return
-    if isinstance(data, AgentEdited):  # likewise a correction
+    if isinstance(data, AgentEdited):  # a correction: the same
         agent.type = data.type if data.type is not None else agent.type
         agent.task = data.task if data.task is not None else agent.task
         agent.blocking_on = data.blocking_on if data.blocking_on is not None else agent.blocking_on
@@ -154,10 +154,10 @@ def changed(state: State, event: Event, data: EventData) -> None:
             if isinstance(data, AgentRetried):
                 agent.retries += 1
                 agent.last_retry_at = event.at
-                agent.pid, agent.process = None, None  # the process of the last attempt is none of this one's
+                agent.pid, agent.process = None, None  # those of the last attempt
             agent.started_at = event.at if agent.started_at is None else agent.started_at
             agent.ended_at = None
-            if not agent.runs or agent.runs[-1].until is not None:  # two devices may have set it going at once
+            if not agent.runs or agent.runs[-1].until is not None:  # two devices may have started it at once
                 agent.runs.append(AgentRun(event.at))
             if data.pid is not None:
                 agent.pid = data.pid
@@ -166,9 +166,9 @@ def changed(state: State, event: Event, data: EventData) -> None:
 
 
 def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
-    """An agent reports its end after it was concluded that it had ended: it ran until now.
+    """Extend the last run of an agent that reports its end after it was taken for dead: it ran until now.
 
-    Not where the person was at work since: their time goes on as it did, whatever ran meanwhile.
+    Not where the person has been at work since: working time does not change then.
     """
     attended = state.time.attended
     if agent.runs and not (attended and (attended[-1].until or attended[-1].since) >= concluded_at):
@@ -176,7 +176,7 @@ def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
 
 
 def settle(agent: AgentState, at: int) -> None:
-    """After a choice between statuses: who has ended by it is at work no longer."""
+    """Close the run of an agent that has ended by a choice between statuses."""
     if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
         _end(agent, at)
 

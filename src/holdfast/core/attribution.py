@@ -1,8 +1,8 @@
 """Decide who changed a work tree, from when it happened and who was working then.
 
-A turn is the time from a prompt to the end of the agent's answer. Outside of every turn the person is at work; within
-one, the agent is. Where two conversations, or an agent and the person, could both have made a change, it is unknown,
-and every conversation that comes into question is named. Times are milliseconds.
+A turn is the time from a prompt to the end of the agent's answer. Within a turn the agent is at work, otherwise the
+person. Where two conversations, or an agent and the person, could both have made a change, it is unknown, and every
+possible conversation is named. Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.model import Certainty, ChangedBy
 
 
 class RanCommand(msgspec.Struct, array_like=True, gc=False):
-    """A shell command of a turn: from when to when it may have run, and whether it makes commits."""
+    """A shell command of a turn: when it may have run, and whether it makes commits."""
 
     since: int
     until: int
@@ -29,10 +29,10 @@ class AgentTurn(msgspec.Struct, array_like=True, gc=False):
     conversation: str
     session: str
     began: int
-    # The last that was reported of it.
+    # When it was last reported on.
     last_report: int
     ended: int | None = None
-    # It ended without an answer: what came after the last report may be the person's.
+    # It ended without an answer: changes after the last report may be the person's.
     broken_off: bool = False
     commands: list[RanCommand] = []
 
@@ -42,26 +42,27 @@ class AgentTurn(msgspec.Struct, array_like=True, gc=False):
 
 class Attribution(msgspec.Struct, frozen=True, gc=False):
     by: ChangedBy
-    # The turn it is certain to belong to.
+    # The turn that certainly made it.
     turn: AgentTurn | None = None
-    # The turns that come into question.
+    # The turns that may have made it.
     among: tuple[AgentTurn, ...] = ()
 
     @property
     def conversations(self) -> tuple[str, ...]:
-        """Those that come into question: none, where a person made it."""
+        """The possible conversations: none, where a person made it."""
         return tuple(dict.fromkeys(turn.conversation for turn in self.among))
 
 
 def attribute(turns: Sequence[AgentTurn], since: int, until: int) -> Attribution:
-    """Who made a change that happened at some moment from `since` to `until`; often both are the same moment."""
-    found = [_at(turns, moment) for moment in _moments(turns, since, until)]
+    """Who made a change at some moment from `since` to `until`, often the same moment."""
+    attributions = [_at(turns, moment) for moment in _moments(turns, since, until)]
     kinds = {
-        (attribution.by, None if attribution.turn is None else attribution.turn.conversation) for attribution in found
+        (attribution.by, None if attribution.turn is None else attribution.turn.conversation)
+        for attribution in attributions
     }
     if len(kinds) == 1:
-        return found[0]
-    among = tuple({id(turn): turn for attribution in found for turn in attribution.among}.values())
+        return attributions[0]
+    among = tuple({id(turn): turn for attribution in attributions for turn in attribution.among}.values())
     return Attribution("unknown", None, among)
 
 
@@ -80,7 +81,7 @@ def _at(turns: Sequence[AgentTurn], at: int) -> Attribution:
 
 
 def _moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
-    """Moments that stand for all of a span: its ends, every boundary of a turn within it, and those in between."""
+    """Moments that represent a span: its ends, every boundary of a turn within it, and one between each two."""
     if since >= until:
         return [until]
     edges = {since, until}
@@ -89,7 +90,7 @@ def _moments(turns: Iterable[AgentTurn], since: int, until: int) -> list[int]:
             edge for edge in (turn.began, turn.ended, turn.last_report) if edge is not None and since < edge < until
         )
     ordered = sorted(edges)
-    return sorted({*ordered, *((number + two) // 2 for number, two in pairwise(ordered))})
+    return sorted({*ordered, *((left + right) // 2 for left, right in pairwise(ordered))})
 
 
 class CommitMaker(msgspec.Struct, frozen=True, gc=False):
@@ -99,10 +100,10 @@ class CommitMaker(msgspec.Struct, frozen=True, gc=False):
 
 
 def maker_of(turns: Sequence[AgentTurn], since: int, until: int) -> CommitMaker:
-    """Which conversation made a commit at some moment from `since` to `until`: git counts seconds.
+    """Which conversation made a commit at some moment from `since` to `until`, as git's times are in seconds.
 
-    Certain where one conversation was at work all that time, and ran a command that makes commits; where none was at
-    work, a person made it. A command is reported when it has ended, and its beginning is not always known.
+    Certain where one conversation was at work all that time and ran a command that makes commits. Where none was at
+    work, a person made it. A command is reported when it has ended, and its start is not always known.
     """
     near = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= since)]
     names = tuple(dict.fromkeys(turn.conversation for turn in near))

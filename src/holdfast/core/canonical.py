@@ -1,7 +1,7 @@
-"""One spelling for data, so that equal data has equal hashes in every program: RFC 8785 (JCS).
+"""Canonical JSON, so that equal data has equal hashes in every program: RFC 8785 (JCS).
 
-Almost everything we hash has ASCII keys and no fractions; `msgspec` writes that in the right form at once.
-The rest takes the careful way. Both give the same bytes, which the tests hold by literal examples.
+Almost everything that is hashed has ASCII keys and no fractions; `msgspec` encodes that canonically. The rest takes a
+slower path. Both give the same bytes, which tests check by literal examples.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 else:  # msgspec reads annotations at run time and has no recursive types
     Json = Any
 
-MAX_SAFE_INTEGER = 2**53 - 1  # beyond it, programs that read JSON numbers as doubles would hash another number
-MAX_DEPTH = 100  # lists and objects within each other; beyond it, programs run out of stack at different depths
+MAX_SAFE_INTEGER = 2**53 - 1  # programs that read JSON numbers as doubles would hash a larger one differently
+MAX_DEPTH = 100  # of nested lists and objects: beyond it, programs run out of stack at different depths
 
 _plain = msgspec.json.Encoder(order="sorted")
 
 
 def canonical_json(value: Json) -> bytes:
     try:
-        written = _plain.encode(value) if _is_plain(value) else _careful(value).encode()
+        written = _plain.encode(value) if _is_plain(value) else _encode_carefully(value).encode()
     except UnicodeEncodeError:
-        raise Invalid("text holds a lone surrogate and cannot be stored as UTF-8") from None
+        raise Invalid("text contains a lone surrogate and cannot be stored as UTF-8") from None
     except RecursionError:
         written = None
     if written is None or is_too_deep(written):
@@ -39,7 +39,7 @@ def canonical_json(value: Json) -> bytes:
 
 
 def is_too_deep(written: bytes) -> bool:
-    """Is this JSON nested more deeply than every program can read? Decided by counting, the same everywhere."""
+    """Whether this JSON is nested too deeply for some programs. Decided by counting, the same everywhere."""
     if written.count(b"[") + written.count(b"{") <= MAX_DEPTH:
         return False
     depth = deepest = 0
@@ -59,7 +59,7 @@ def is_too_deep(written: bytes) -> bool:
 
 
 def with_json_numbers(value: Json) -> Json:
-    """Decoded JSON with its numbers as RFC 8785 means them: whole numbers beyond `LARGEST` are doubles."""
+    """Decoded JSON with numbers as RFC 8785 defines them: whole numbers beyond `MAX_SAFE_INTEGER` are doubles."""
     if type(value) is int and not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
         try:
             return float(value)
@@ -74,7 +74,7 @@ _sha256: Callable[[bytes], hashlib._Hash] | None = None
 
 
 def digest(*parts: bytes) -> str:
-    """SHA-256 of the parts put together, in hex."""
+    """SHA-256 of the joined parts, in hex."""
     global _sha256  # noqa: PLW0603
     if _sha256 is None:
         _sha256 = _light_sha256()
@@ -82,15 +82,15 @@ def digest(*parts: bytes) -> str:
 
 
 def _light_sha256() -> Callable[[bytes], hashlib._Hash]:
-    """Python's own SHA-256: for what is short it is as quick as OpenSSL's, whose loading takes three milliseconds."""
+    """Python's own SHA-256: as fast as OpenSSL's for short data, and without its three milliseconds of loading."""
     from importlib import import_module  # noqa: PLC0415
 
     for name in ("_sha2", "_sha256", "hashlib"):  # since 3.12, before, and where neither was built
         try:
-            found: Callable[[bytes], hashlib._Hash] = import_module(name).sha256
+            sha256: Callable[[bytes], hashlib._Hash] = import_module(name).sha256
         except ImportError:
             continue
-        return found
+        return sha256
     raise ImportError("hashlib")
 
 
@@ -107,7 +107,7 @@ def _is_plain(value: Json) -> bool:
     return False
 
 
-def _careful(value: Json) -> str:
+def _encode_carefully(value: Json) -> str:
     match value:
         case bool() | None | str():
             return _plain.encode(value).decode()
@@ -116,12 +116,12 @@ def _careful(value: Json) -> str:
         case float():
             return _number(value)
         case list() | tuple():
-            return "[" + ",".join(_careful(item) for item in value) + "]"
+            return "[" + ",".join(_encode_carefully(item) for item in value) + "]"
         case dict():
             if not all(isinstance(key, str) for key in value):
-                raise Invalid("the keys of an object are text")
+                raise Invalid("keys of an object must be text")
             keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
-            return "{" + ",".join(f"{_careful(key)}:{_careful(value[key])}" for key in keys) + "}"
+            return "{" + ",".join(f"{_encode_carefully(key)}:{_encode_carefully(value[key])}" for key in keys) + "}"
     raise Invalid(f"{type(value).__name__} is not JSON data")
 
 
@@ -130,8 +130,8 @@ def _too_large(value: object) -> bool:
 
 
 def _number(value: float) -> str:
-    """As ECMAScript writes it: the shortest digits that read back as the same double."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is the number unlike itself)
+    """A number as ECMAScript writes it: the shortest digits that read back as the same double."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is not equal to itself)
         raise Invalid("NaN and infinity are not JSON numbers")
     if value == int(value) and abs(value) <= MAX_SAFE_INTEGER:
         return str(int(value))

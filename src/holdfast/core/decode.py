@@ -1,27 +1,26 @@
-"""Prepare types for decoding one at a time: two threads that decode into one new type at once crash the
-interpreter.
+"""Prepare types for decoding under a lock.
 
-The first time msgspec meets a struct it collects its fields, running Python; another thread that decodes into that
-struct meanwhile crashes the interpreter. So whoever decodes into a type asks for it here.
+The first time msgspec sees a struct it collects its fields, running Python code; another thread that decodes into
+that struct meanwhile crashes the interpreter. So every decoder asks for its type here.
 """
 
 from __future__ import annotations
 
-from _thread import RLock  # `threading` is more than a hook needs
+from _thread import RLock  # a hook has no time to load `threading`
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-_Kind = TypeVar("_Kind")
+_T = TypeVar("_T")
 
 _preparing: Final = RLock()
 _prepared: Final[set[Any]] = set()
 
 
-def decodable(kind: _Kind) -> _Kind:
-    """The type itself, once msgspec knows all of it."""
-    if kind not in _prepared:
+def decodable(type_: _T) -> _T:
+    """The type itself, after msgspec has collected its fields."""
+    if type_ not in _prepared:
         with _preparing:
-            msgspec.msgpack.Decoder(kind)
-            _prepared.add(kind)
-    return kind
+            msgspec.msgpack.Decoder(type_)
+            _prepared.add(type_)
+    return type_

@@ -1,8 +1,8 @@
-"""The event: a fact that happened, immutable, and how it is bound to what came before.
+"""The event: an immutable fact, and its link to the events before it.
 
-The envelope is frozen. `hash` covers the envelope with `body`, the salted digest of the data, and never the
-data itself: so data and salt can be erased, and the chain still verifies. `v` is the version of what the event
-says (its type's data); the layout of the envelope itself is named in what is hashed.
+The envelope is frozen. `hash` covers the envelope with `body`, the salted digest of the data, and never the data
+itself: so data and salt can be erased, and the chain still verifies. `v` is the version of the event's data; `LAYOUT`
+names the layout of the envelope and is part of what is hashed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _in_order = msgspec.json.Encoder()
 
 
 class StreamHead(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """The last event of a stream: which writer's, its number, its hash."""
+    """The last event of a stream: its writer, number and hash."""
 
     writer: str
-    # Snapshots have no room for larger numbers: a head that says one is not read.
+    # Snapshots cannot store larger numbers.
     seq: Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
     hash: str
 
@@ -51,7 +51,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def written(self) -> Position:
-        """Where its own clock puts it. Where it stands in the log, `clock.place` tells."""
+        """Its position by the written clock. `clock.log_position` gives its position in the log."""
         return (self.clock, self.writer, self.seq, self.hash)
 
     @property
@@ -60,7 +60,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Envelope(msgspec.Struct, gc=False):
-    # Fields in the order of their names: written as they stand, this is canonical JSON.
+    # Fields are sorted by name: encoded in this order, they are canonical JSON.
     actor: str
     at: str
     body: str
@@ -105,7 +105,7 @@ def seal(
     key: str | None = None,
 ) -> Event:
     """Make the next event of a stream. `data` is canonical JSON, `salt` fresh random bytes."""
-    at = min(max(at, times.EARLIEST), times.LATEST)  # what can be written is what is hashed
+    at = min(max(at, times.EARLIEST), times.LATEST)  # hash only a time that can be written
     return event_with_hash(
         version, session, writer, seq, clock, at, seen, key, actor, type, body_of(data, salt), prev, data, salt
     )
@@ -127,32 +127,32 @@ def event_with_hash(
     data: bytes | None,
     salt: bytes | None,
 ) -> Event:
-    """An event with the hash that follows from everything else it says."""
+    """An event with the hash of all its other fields."""
     envelope = _Envelope(actor, times.format_time(at), body, clock, key, prev, seen, seq, session, type, v, writer)
     sealed = digest(LAYOUT, _in_order.encode(envelope))
     return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
 
 
 def find_problem(event: Event) -> str | None:
-    """What is wrong with this event by itself, or None: its hash, and its data while that is there."""
+    """What is wrong with this event by itself, or None. Checks the hash, and the data unless it is erased."""
     if not times.EARLIEST <= event.at <= times.LATEST:
         return "its time is not within the years 1 to 9999"
     if hash_of(event) != event.hash:
         return "its hash does not match its content"
     if event.data is not None and (
         event.salt is None or len(event.salt) != SALT_BYTES or body_of(event.data, event.salt) != event.body
-    ):  # the salt has one length, or bytes could wander between it and the data unnoticed
+    ):  # a fixed length, or bytes could move between salt and data unnoticed
         return "its data does not match its digest"
     return None
 
 
 def hash_matches(event: Event) -> bool:
-    """Whether its hash is the one that follows from its envelope: otherwise another event may have that hash."""
+    """Whether its hash matches its envelope; if not, another event may have that hash."""
     return times.EARLIEST <= event.at <= times.LATEST and hash_of(event) == event.hash
 
 
 def event_document(event: Event) -> dict[str, Json]:
-    """Every field, as `log --json` shows it and other programs read it."""
+    """Every field, as in `log --json`."""
     return {
         "v": event.v, "session": event.session, "writer": event.writer, "seq": event.seq,
         "clock": event.clock, "at": times.format_time(event.at),
@@ -165,7 +165,7 @@ def event_document(event: Event) -> dict[str, Json]:
 
 
 def _shown(data: bytes | None) -> Json:
-    """The data decoded; bytes that are no JSON (no program of ours wrote them) as the text they come nearest to."""
+    """The decoded data; bytes that are not JSON, from another program, as text."""
     if data is None:
         return None
     try:

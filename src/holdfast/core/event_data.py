@@ -1,7 +1,7 @@
-"""What an event says, and what it may still say when its own data is erased.
+"""Read the data of an event, or what replaces it after an erasure.
 
-An erasure may bring, for some of the events it names, the data as it may stand: the same without the secret. It then
-counts in the erased event's place. What of several erasures counts is a function of the log, the same everywhere.
+An erasure can contain replacements for some of the events it names: the same data without the secret. Which of
+several erasures counts is a function of the log, the same everywhere.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _decoders: dict[str, msgspec.json.Decoder[EventData]] = {}
 
 
 def read_data(event: Event) -> EventData | None:
-    """What the event says; None when it was erased, or is of a type or version this program does not know."""
+    """The event's data; None if it was erased, or its type or version is unknown to this program."""
     kind = EVENT_TYPES.get(event.type)
     if kind is None or event.data is None or event.v > kind.version or is_too_deep(event.data):
         return None
@@ -34,35 +34,37 @@ def read_data(event: Event) -> EventData | None:
 
 
 class Erasures(NamedTuple):
-    """What the erasures of a session come to."""
+    """The combined effect of a session's erasures."""
 
     # The events whose data is erased.
     hashes: frozenset[str]
-    # Of some of them: the data that stands instead.
+    # Replacements for the data of some of them.
     instead: Mapping[str, bytes]
 
 
 def collect_erasures(events: Iterable[Event]) -> Erasures:
-    """Of the events that count, in log order; only the erasures among them matter.
+    """Combine the erasures among the given events, which are in log order and count.
 
-    Of several that name one event the strictest counts: one that puts nothing in its place. Otherwise the earliest.
-    An erasure that was itself erased says what a later one says in its place.
+    Of several erasures of one event, one without a replacement wins, otherwise the earliest. An erasure that was
+    itself erased counts as what replaced it.
     """
-    stands: dict[str, bytes | None] = {}
+    replacements: dict[str, bytes | None] = {}
     for event in reversed([event for event in events if event.type == "event.erased"]):
-        data = read_data(_with(event, stands))
+        data = read_data(_with(event, replacements))
         if not isinstance(data, EventErased):
             continue
-        for name in data.hashes:
-            if name not in data.instead:
-                stands[name] = None
-            elif stands.get(name, b"") is not None:
-                stands[name] = _written(data.instead[name])
-    return Erasures(frozenset(stands), {name: data for name, data in stands.items() if data is not None})
+        for hash_ in data.hashes:
+            if hash_ not in data.instead:
+                replacements[hash_] = None
+            elif replacements.get(hash_, b"") is not None:
+                replacements[hash_] = _written(data.instead[hash_])
+    return Erasures(
+        frozenset(replacements), {hash_: data for hash_, data in replacements.items() if data is not None}
+    )
 
 
 def erased_hashes(erasure: EventErased) -> Iterator[str]:
-    """Every event that an erasure names, also in what it puts in the place of another erasure, at any depth."""
+    """The hash of every event that an erasure names, also within its replacements of other erasures."""
     yield from erasure.hashes
     for data in erasure.instead.values():
         inner = parse_erasure(data)
@@ -71,7 +73,7 @@ def erased_hashes(erasure: EventErased) -> Iterator[str]:
 
 
 def parse_erasure(data: Json) -> EventErased | None:
-    """What stands in the place of an erasure, as an erasure; None when it is none."""
+    """A replacement as an erasure; None if it is no erasure."""
     try:
         return msgspec.convert(data, decodable(EventErased))
     except msgspec.MsgspecError:
@@ -79,13 +81,13 @@ def parse_erasure(data: Json) -> EventErased | None:
 
 
 def with_remaining_data(event: Event, instead: Mapping[str, bytes]) -> Event:
-    """The event as it counts: with its own data, or what may stand in its place where that can be read."""
-    found = _with(event, instead)
-    return found if found is event or read_data(found) is not None else event
+    """The event with its own data, or with its replacement if that is readable."""
+    replaced = _with(event, instead)
+    return replaced if replaced is event or read_data(replaced) is not None else event
 
 
-def _with(event: Event, instead: Mapping[str, bytes | None]) -> Event:
-    data = instead.get(event.hash) if event.data is None else None
+def _with(event: Event, replacements: Mapping[str, bytes | None]) -> Event:
+    data = replacements.get(event.hash) if event.data is None else None
     return event if data is None else msgspec.structs.replace(event, data=data)
 
 

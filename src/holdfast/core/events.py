@@ -1,8 +1,8 @@
-"""The events: everything that can be recorded of a session, and what each one says.
+"""The event types: everything that can be recorded in a session.
 
-This is the smallest vocabulary that carries the session of the public contract. Each type has a version, stored
-in the event's `v`; a type or version this program does not know is kept and passed on, and folded by one that
-does. The reference page is generated from this file.
+This is the smallest vocabulary for the session of the public contract. Each type has a version, stored in the event's
+`v`; a type or version this program does not know is kept and passed on, and folded by a program that does. The
+reference page is generated from this file.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 from holdfast.core.canonical import MAX_SAFE_INTEGER, Json
 
-# Numbers that every program reads alike; an event with another one is kept and not applied.
+# Whole numbers that every program reads alike; an event with a larger one is kept and not applied.
 SafeInteger: TypeAlias = Annotated[int, msgspec.Meta(ge=-MAX_SAFE_INTEGER, le=MAX_SAFE_INTEGER)]
 
 
 class EventData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What an event says. Absent fields are left out, so adding one changes no hash of the past."""
+    """The data of an event. Fields at their default are left out, so adding a field changes no earlier hash."""
 
     redacted: dict[str, SafeInteger] = {}
 
@@ -28,17 +28,17 @@ class EventType(NamedTuple):
     name: str
     version: int
     data: type[EventData]
-    # Does it count as a sign of activity for work time?
+    # Whether it counts as a sign of activity for work time.
     is_activity: bool
-    # Text of it that a search looks at.
+    # The fields whose text is searched.
     searched_fields: tuple[str, ...]
 
 
 EVENT_TYPES: dict[str, EventType] = {}
 TYPE_OF: dict[type[EventData], EventType] = {}
 
-# Raise it when more is taken for a secret than before, or more fields are looked at: what is stored already is then
-# looked through once more before it leaves the device.
+# Raise it when more patterns count as secrets, or more fields are scanned: stored events are then scanned once more
+# before they leave the device.
 SECRET_RULES = 1
 
 # Free text: scanned for secrets before it is stored. Ids, paths and hashes are not in it.
@@ -83,7 +83,7 @@ def _event(name: str, *, is_activity: bool = True, searched: str = "", version: 
 
 
 class ProjectFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The project as it was found: a random id, and the evidence that finds it again elsewhere."""
+    """The project as observed: a random id, and the evidence by which other devices recognize it."""
 
     id: str
     name: str
@@ -96,7 +96,7 @@ class ProjectFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class TimerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The thresholds of work time, recorded so that every device computes the same. Milliseconds."""
+    """The thresholds of work time in milliseconds, recorded so that every device computes the same."""
 
     idle: SafeInteger = 5 * 60_000
     task: SafeInteger = 10 * 60_000
@@ -107,9 +107,9 @@ class TimerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 @_event("session.started", searched="goal task")
 class SessionStarted(EventData, frozen=True, kw_only=True):
-    """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names.
+    """A session begins. `status` is `created` only for imports; `devices` are those that an import names.
 
-    Not `gathers`: conversations that begin in its work tree do not join it.
+    Without `gathers`, conversations that begin in its work tree do not join it.
     """
 
     goal: str
@@ -134,9 +134,9 @@ class SessionStarted(EventData, frozen=True, kw_only=True):
 
 @_event("session.edited", searched="goal summary task")
 class SessionEdited(EventData, frozen=True, kw_only=True):
-    """Facts about the session changed. Only what is named changes; tags are added.
+    """Facts about the session changed. Only the given fields change; tags are added.
 
-    `continues` is for a session of which it was learned late what it goes on from.
+    `continues` is for a session whose predecessor became known late.
     """
 
     goal: str | None = None
@@ -155,26 +155,26 @@ class SessionEdited(EventData, frozen=True, kw_only=True):
 
 @_event("session.paused")
 class SessionPaused(EventData, frozen=True, kw_only=True):
-    """The person paused; ends only by `session.resumed`."""
+    """The person paused the session; only `session.resumed` ends the pause."""
 
     reason: str | None = None
 
 
 @_event("session.resumed")
 class SessionResumed(EventData, frozen=True, kw_only=True):
-    """Work goes on, here. Not `gathers`: nobody took the session up to gather what begins in its work tree."""
+    """Work goes on in this work tree. Without `gathers`, conversations that begin there do not join the session."""
 
     gathers: bool = True
 
 
 @_event("session.saved")
 class SessionSaved(EventData, frozen=True, kw_only=True):
-    """The person asked for everything to be saved (it already was): a mark in the log."""
+    """The person asked to save everything. It was saved already: this is a mark in the log."""
 
 
 @_event("session.completed", searched="summary")
 class SessionCompleted(EventData, frozen=True, kw_only=True):
-    """The work is done. `outcome` says what became of the session's branch: `kept` or `discarded`."""
+    """The work is done. `outcome` is what happened to the session's branch: `kept` or `discarded`."""
 
     summary: str | None = None
     outcome: str | None = None
@@ -183,7 +183,7 @@ class SessionCompleted(EventData, frozen=True, kw_only=True):
 
 @_event("session.failed")
 class SessionFailed(EventData, frozen=True, kw_only=True):
-    """The work cannot go on until someone resumes it."""
+    """The work failed, and cannot go on until someone resumes the session."""
 
     message: str
     category: str | None = None
@@ -198,29 +198,29 @@ class SessionAborted(EventData, frozen=True, kw_only=True):
 
 @_event("session.timed_out", is_activity=False)
 class SessionTimedOut(EventData, frozen=True, kw_only=True):
-    """The working-time limit was reached: a pause that needs an explicit resume. Once per session."""
+    """The working-time limit paused the session. Once per session."""
 
 
 @_event("session.archived", is_activity=False)
 class SessionArchived(EventData, frozen=True, kw_only=True):
-    """Put away: hidden from listings of current work."""
+    """The session is hidden from listings of current work."""
 
 
 @_event("session.unarchived", is_activity=False)
 class SessionUnarchived(EventData, frozen=True, kw_only=True):
-    """Taken out again."""
+    """The session is listed again."""
 
 
 @_event("session.deleted", is_activity=False)
 class SessionDeleted(EventData, frozen=True, kw_only=True):
-    """All data of the session is erased, on every device; only the envelopes stay."""
+    """All data of the session is erased on every device; only the envelopes stay."""
 
 
 @_event("event.erased", is_activity=False)
 class EventErased(EventData, frozen=True, kw_only=True):
-    """The data of these events is erased, for instance because it held a secret.
+    """The data of these events is erased, for instance because it contained a secret.
 
-    `instead` has, for some of the hashes, the data as it may stand: of the same type, and without the secret.
+    `instead` has replacement data for some of the hashes: of the same type, without the secret.
     """
 
     hashes: tuple[str, ...]
@@ -229,14 +229,14 @@ class EventErased(EventData, frozen=True, kw_only=True):
 
 @_event("device.joined", is_activity=False)
 class DeviceJoined(EventData, frozen=True, kw_only=True):
-    """The first word of a writer that did not start the session: which device it is."""
+    """The first event of a writer that did not start the session: the name of its device."""
 
     device: str
 
 
 @_event("alias.given", is_activity=False)
 class AliasGiven(EventData, frozen=True, kw_only=True):
-    """The id under which one of the four formats knows the session."""
+    """The id of the session in one of the four formats."""
 
     format: str
     id: str
@@ -244,14 +244,14 @@ class AliasGiven(EventData, frozen=True, kw_only=True):
 
 @_event("extra.kept", is_activity=False)
 class ExtraKept(EventData, frozen=True, kw_only=True):
-    """Something the model has no place for, kept for whoever wrote it."""
+    """A value that the model has no place for, kept for whoever wrote it. null removes it."""
 
     name: str
     value: Json = None
 
 
 class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which process an agent or a conversation is, so that its end can be noticed: a pid alone is used again."""
+    """The process of an agent or a conversation, so that its end can be noticed: pids alone are reused."""
 
     pid: SafeInteger
     started: str
@@ -262,7 +262,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @_event("native.linked", is_activity=False)
 class NativeLinked(EventData, frozen=True, kw_only=True):
-    """The agent program's own id of the conversation, the command that reopens it, and the process it runs in."""
+    """A conversation belongs to the session: the agent program's own id, its process, the command to reopen it."""
 
     agent: str
     id: str
@@ -272,7 +272,7 @@ class NativeLinked(EventData, frozen=True, kw_only=True):
 
 @_event("native.closed", is_activity=False)
 class NativeClosed(EventData, frozen=True, kw_only=True):
-    """The agent program said that the conversation was closed. A hint: a crash says nothing, and it may go on."""
+    """The agent program reported that the conversation was closed. A crash reports nothing; it may be reopened."""
 
     agent: str
     id: str
@@ -281,7 +281,7 @@ class NativeClosed(EventData, frozen=True, kw_only=True):
 
 @_event("native.moved", is_activity=False)
 class NativeMoved(EventData, frozen=True, kw_only=True):
-    """The conversation belongs to another session from now on. What was recorded of it here stays here."""
+    """The conversation belongs to another session from now on. What it recorded here stays here."""
 
     agent: str
     id: str
@@ -290,10 +290,10 @@ class NativeMoved(EventData, frozen=True, kw_only=True):
 
 @_event("conversation.updated", is_activity=False, searched="name")
 class ConversationUpdated(EventData, frozen=True, kw_only=True):
-    """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
+    """Totals of a conversation from its transcript; the latest event counts. `name` is its title.
 
-    Of a conversation that went on after its session had ended, each session has its own share of prompts, tokens
-    and cost. `began` and `ended` are the times of its first and last message, in milliseconds.
+    If a conversation went on after its session had ended, each session has its own share of prompts, tokens and cost.
+    `began` and `ended` are the times of its first and last message, in milliseconds.
     """
 
     agent: str
@@ -312,9 +312,9 @@ class ConversationUpdated(EventData, frozen=True, kw_only=True):
 
 @_event("ground.noted", is_activity=False)
 class GitPositionNoted(EventData, frozen=True, kw_only=True):
-    """Where the work is in git, when that is another place than the log knew: whoever follows looks for it there.
+    """The branch and commit of the work, recorded when they have changed, for whoever continues elsewhere.
 
-    Without a `branch`, the commit is checked out by itself; without a `commit`, the branch has none yet.
+    Without a `branch`, HEAD is detached; without a `commit`, the branch has none yet.
     """
 
     branch: str | None = None
@@ -326,7 +326,7 @@ class GitPositionNoted(EventData, frozen=True, kw_only=True):
 
 @_event("message.exchanged")
 class MessageExchanged(EventData, frozen=True, kw_only=True):
-    """A person or an agent said something. What was said is not kept."""
+    """A message of the person or an agent. Its text is not kept."""
 
     role: str = "user"
 
@@ -338,10 +338,10 @@ class NoteAdded(EventData, frozen=True, kw_only=True):
 
 @_event("away.recorded")
 class AwayRecorded(EventData, frozen=True, kw_only=True):
-    """A pause nobody recorded at the time. Milliseconds since 1970.
+    """A pause that nobody recorded at the time. Milliseconds since 1970.
 
-    `kind` is another than `manual` only for pauses that another program counted (`idle`, `task`, `timeout`).
-    `activity` is false where it corrects hours: then it is no sign that anybody is at work when it is recorded.
+    `kind` is not `manual` only for pauses that another program counted (`idle`, `task`, `timeout`). `activity` is
+    false for a correction of hours: recording it is no sign of activity.
     """
 
     since: SafeInteger
@@ -353,9 +353,9 @@ class AwayRecorded(EventData, frozen=True, kw_only=True):
 
 @_event("worked.recorded")
 class WorkedRecorded(EventData, frozen=True, kw_only=True):
-    """Work that was counted as a pause: no pause is left in this span. Milliseconds since 1970.
+    """Work that was counted as a pause: this span contains no pause. Milliseconds since 1970.
 
-    `activity` is false unless an early version recorded it, which took it for a sign of activity.
+    `activity` is true only in events of an early version, which counted it as a sign of activity.
     """
 
     since: SafeInteger
@@ -366,9 +366,9 @@ class WorkedRecorded(EventData, frozen=True, kw_only=True):
 
 @_event("work.recorded")
 class WorkRecorded(EventData, frozen=True, kw_only=True):
-    """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970.
+    """A span that another program observed: no gap in it is idle. Milliseconds since 1970.
 
-    `counted` says that the program counted it as working time: then no agent's run makes a pause of it either.
+    `counted`: that program counted it as working time, so no agent's run in it is a pause either.
     """
 
     since: SafeInteger
@@ -378,7 +378,7 @@ class WorkRecorded(EventData, frozen=True, kw_only=True):
 
 @_event("error.noted", searched="message")
 class ErrorNoted(EventData, frozen=True, kw_only=True):
-    """Something went wrong that changed no status: an entry in the list of errors."""
+    """An error that changed no status."""
 
     message: str
     category: str | None = None
@@ -387,14 +387,14 @@ class ErrorNoted(EventData, frozen=True, kw_only=True):
 
 @_event("reminder.reached", is_activity=False)
 class ReminderReached(EventData, frozen=True, kw_only=True):
-    """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Stays true whatever is learned later."""
+    """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Later corrections do not revoke it."""
 
     line: str
 
 
 @_event("waiting.started")
 class WaitingStarted(EventData, frozen=True, kw_only=True):
-    """An agent waits for the person: `for` what (permission, input)."""
+    """An agent waits for the person: `for` is what it needs (permission, input)."""
 
     id: str
     for_: str = msgspec.field(name="for")
@@ -411,9 +411,9 @@ class WaitingEnded(EventData, frozen=True, kw_only=True):
 
 @_event("agent.started")
 class AgentStarted(EventData, frozen=True, kw_only=True):
-    """An agent begins. `pending` while it waits for its turn; starting it later is `agent.resumed`.
+    """An agent begins. A `pending` one waits for its turn, and `agent.resumed` starts it.
 
-    `conversation` is the one that asked for it, as `agent:id`, where an agent program reported it.
+    `conversation` is the one that started it, as `agent:id`, if an agent program reported it.
     """
 
     id: str
@@ -428,7 +428,7 @@ class AgentStarted(EventData, frozen=True, kw_only=True):
 
 
 class AgentEvent(EventData, frozen=True, kw_only=True):
-    """Which agent: by the event that created it (`ref`), and by id for people who read the log."""
+    """An event about an agent, named by the event that created it (`ref`) and, for readers of the log, by id."""
 
     id: str
     ref: str | None = None
@@ -458,7 +458,7 @@ class AgentTimedOut(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.retried")
 class AgentRetried(AgentEvent, frozen=True, kw_only=True):
-    """Tried again after a failure, a timeout or an interruption."""
+    """The agent is retried after a failure, a timeout or an interruption."""
 
     pid: SafeInteger | None = None
     process: Process | None = None
@@ -471,7 +471,7 @@ class AgentPaused(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.resumed")
 class AgentResumed(AgentEvent, frozen=True, kw_only=True):
-    """Goes on after a pause, or begins after waiting for its turn."""
+    """The agent goes on after a pause, or begins after waiting for its turn."""
 
     pid: SafeInteger | None = None
     process: Process | None = None
@@ -484,9 +484,9 @@ class AgentAborted(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.interrupted", is_activity=False)
 class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
-    """It ended without saying so: its process is gone, or its conversation went on without it.
+    """The agent ended without reporting it: its process is dead, or its conversation went on without it.
 
-    `last_seen` is the last moment it was known to run.
+    `last_seen` is the last time it was known to run.
     """
 
     last_seen: SafeInteger
@@ -494,9 +494,9 @@ class AgentInterrupted(AgentEvent, frozen=True, kw_only=True):
 
 @_event("agent.edited", searched="summary")
 class AgentEdited(AgentEvent, frozen=True, kw_only=True):
-    """Facts about an agent changed. Only what is named changes; its status does not.
+    """Facts about an agent changed. Only the given fields change; its status does not.
 
-    `tokens` is what it has spent in all; how full its context is, is another matter.
+    `tokens` is what it has used in total, not how full its context is.
     """
 
     type: str | None = None
@@ -525,9 +525,9 @@ class TaskAdded(EventData, frozen=True, kw_only=True):
 
 
 class TaskEvent(EventData, frozen=True, kw_only=True):
-    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it.
+    """An event about a task, named by the event that created it (`ref`) and, for readers of the log, by id.
 
-    The times are those that a plan gives where they are not when the event happened: milliseconds.
+    The times, in milliseconds, are those of a plan, if they differ from the time of the event.
     """
 
     id: str
@@ -565,7 +565,7 @@ class TaskDropped(TaskEvent, frozen=True, kw_only=True):
 
 @_event("task.edited", searched="text outcome")
 class TaskEdited(TaskEvent, frozen=True, kw_only=True):
-    """Facts about a task changed. Only what is named changes, artifacts are added; its status does not change."""
+    """Facts about a task changed. Only the given fields change, artifacts are added; its status does not change."""
 
     text: str | None = None
     phase: str | None = None
@@ -587,8 +587,8 @@ class DecisionMade(EventData, frozen=True, kw_only=True):
 class FileChanged(EventData, frozen=True, kw_only=True):
     """A file of the project was changed. Contents are never kept; hashes are.
 
-    `by` says how: an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. `among`
-    names the conversations that may have done it, as `agent:id`; where there is one, and it is known how, it did.
+    `by` is an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. `among` are the
+    conversations that may have done it, as `agent:id`; if there is one, and `by` is known, it did.
     """
 
     path: str
@@ -606,10 +606,10 @@ class FileChanged(EventData, frozen=True, kw_only=True):
 class CommitRecorded(EventData, frozen=True, kw_only=True):
     """A commit was made in the work tree of the session, at the time of the event; `message` is its first line.
 
-    `conversation` is the one that made it, as `agent:id`; without one, a person did, or nobody knows. `certainty`
-    says how sure that is: `certain`, `likely` or `uncertain`; `among` names the conversations that come into
-    question. `replaces` is the commit that an amend or a rebase made this one of; `folded` are those that a rebase
-    folded into it (`squash`, `fixup`). `authored` is in milliseconds.
+    `conversation` is the one that made it, as `agent:id`; without one, a person did, or it is unknown. `certainty` is
+    `certain`, `likely` or `uncertain`; `among` are the conversations that may have made it. `replaces` is the commit
+    that an amend or a rebase turned into this one; `folded` are those that a rebase folded into it (`squash`,
+    `fixup`). `authored` is in milliseconds.
     """
 
     sha: str
@@ -627,7 +627,7 @@ class CommitRecorded(EventData, frozen=True, kw_only=True):
 
 @_event("command.ran")
 class CommandRan(EventData, frozen=True, kw_only=True):
-    """A shell command was executed. Without a `code`, nobody told how it ended."""
+    """A shell command was executed. Without a `code`, it is unknown how it ended."""
 
     command: str
     code: SafeInteger | None = None
@@ -637,7 +637,7 @@ class CommandRan(EventData, frozen=True, kw_only=True):
 
 @_event("context.measured")
 class ContextMeasured(EventData, frozen=True, kw_only=True):
-    """How many tokens the context holds, in all or of one agent."""
+    """The number of tokens in the context, of the session or of one agent."""
 
     tokens: SafeInteger
     window: SafeInteger | None = None
@@ -646,7 +646,7 @@ class ContextMeasured(EventData, frozen=True, kw_only=True):
 
 @_event("context.compressed")
 class ContextCompressed(EventData, frozen=True, kw_only=True):
-    """The context was compressed; `tokens` is what is left."""
+    """The context was compressed to `tokens`."""
 
     tokens: SafeInteger | None = None
 
@@ -661,9 +661,9 @@ class HillMoved(EventData, frozen=True, kw_only=True):
 
 @_event("conflict.resolved")
 class ConflictResolved(EventData, frozen=True, kw_only=True):
-    """A person chose between concurrent values: the hash of the event that stands, and those overruled.
+    """A person chose between concurrent values: the hashes of the chosen event and of those overruled.
 
-    `value` is what was chosen: it stands even where another device has meanwhile replaced all of them.
+    `value` is the chosen value: it counts even if another device has replaced all of them meanwhile.
     """
 
     field: str
@@ -674,9 +674,9 @@ class ConflictResolved(EventData, frozen=True, kw_only=True):
 
 @_event("conflict.found", is_activity=False)
 class ConflictDetected(EventData, frozen=True, kw_only=True):
-    """Someone set a field in a file without having seen its latest value: both stand until a person chooses.
+    """A field was set in a file by someone who had not seen its latest value: both count until a person chooses.
 
-    `value` is what they wrote. `stood` is what stood then, told for fields that are no registers.
+    `value` is what was written; `stood` the value at that time, for fields that are no registers.
     """
 
     field: str
@@ -690,7 +690,7 @@ def is_activity(kind: EventType, data: EventData | None) -> bool:
 
 
 def searched_text(kind: EventType, data: EventData) -> str:
-    """The text of an event that a search looks at."""
+    """The text of an event that is searched."""
     parts: list[str] = []
     for name in kind.searched_fields:
         value = getattr(data, name)

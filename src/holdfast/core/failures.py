@@ -1,4 +1,4 @@
-"""How agents fail: categories, how long to wait before trying again, and when to stop trying."""
+"""Failures of agents: categories, delays before a retry, and when to stop retrying."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WAITS = (0, 2 * SECOND, 4 * SECOND, 8 * SECOND, 16 * SECOND)
 
 OPENS_AFTER = 3  # consecutive failures of one agent type
 STAYS_OPEN = 60 * SECOND
-CLOSES_AFTER = 2  # successes once it was tried again
+CLOSES_AFTER = 2  # successes after it was open
 
 
 def delay_before(attempt: int) -> int:
@@ -43,7 +43,7 @@ class Attempt(NamedTuple):
 
 
 class Circuit(NamedTuple):
-    """Whether agents of one type may run: `closed` yes, `open` not before `until`, `half-open` one try."""
+    """Whether agents of one type may run: `closed` yes, `open` not before `until`, `half-open` once."""
 
     state: Literal["closed", "open", "half-open"]
     until: int | None = None
@@ -57,7 +57,7 @@ def circuit(attempts: Sequence[Attempt], now: int) -> Circuit:
         if attempt.succeeded:
             failures = 0
             if tripped_at is None or attempt.ended_at >= tripped_at + STAYS_OPEN:
-                successes += 1  # one that ended while the circuit was open was no try
+                successes += 1  # an attempt that ended while the circuit was open does not count
             if tripped_at is not None and successes >= CLOSES_AFTER:
                 tripped_at = None
         else:

@@ -1,9 +1,9 @@
-"""The fold: what the events of a session add up to.
+"""Fold the events of a session into its state.
 
-Total (any events, in any order, once or many times), deterministic, and independent of arrival: events are put
-into log order first, equal keys count once, and what cannot both be true becomes a conflict, never an exception
-and never a silent loss. `apply` adds one event to a state in place, so that appending costs the same however
-long the log is; `fold` is `apply` over the whole log.
+The fold accepts any events in any order, any number of times, and does not depend on the order of arrival: events are
+sorted into log order first, equal keys count once, and a contradiction becomes a conflict, never an exception and
+never a silent loss. `apply` adds one event to a state in place, so appending costs the same however long the log is;
+`fold` is `apply` over the whole log.
 """
 
 from __future__ import annotations
@@ -106,14 +106,14 @@ __all__ = ["apply", "fold", "in_log_order", "read_data", "skip_duplicate"]
 Rule = Callable[[State, Event, EventData], None]
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
-# Keys of what agents reported: before changes said by what they were made, these were the edits of their tools.
+# Keys of what agents reported: in events without `by`, these are edits by their tools.
 _CAPTURED = ("hook:", "story:", "live:")
 
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
 
 
 def fold(events: Iterable[Event], session: str | None = None) -> State:
-    """The state after these events. `session` is needed only to fold no events at all."""
+    """The state after these events. `session` is needed only if there may be none."""
     ordered, clocks = _sorted(events)
     counting = {event.hash: event for event in _counting(ordered)}
     state = State(session=session or (ordered[0].session if ordered else ""))
@@ -127,38 +127,37 @@ def fold(events: Iterable[Event], session: str | None = None) -> State:
 
 
 def in_log_order(events: Iterable[Event]) -> list[Event]:
-    """Sorted as every device sorts them, each event once, each key once.
-
-    Erased ones come with the data that stands instead, where there is any.
-    """
+    """Events as every device orders them, each event and each key once; erased data is replaced where possible."""
     return _counting(_sorted(events)[0])
 
 
 def _counting(ordered: list[Event]) -> list[Event]:
-    """Of those with one key, the first by its written clock counts: they say the same, and an index can tell."""
+    """The events that count: of those with the same key, the first by written clock, which an index can find."""
     keys: dict[str, Event] = {}
     for event in ordered:
         if event.key is not None and event.written <= keys.setdefault(event.key, event).written:
             keys[event.key] = event
-    found = [event for event in ordered if event.key is None or keys[event.key] is event]
-    if all(event.data is not None for event in found):
-        return found
-    instead = collect_erasures(found).instead
-    return [with_remaining_data(event, instead) for event in found]
+    counting = [event for event in ordered if event.key is None or keys[event.key] is event]
+    if all(event.data is not None for event in counting):
+        return counting
+    instead = collect_erasures(counting).instead
+    return [with_remaining_data(event, instead) for event in counting]
 
 
 def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
     unique: dict[str, Event] = {}
     for event in events:
-        if event.hash not in unique or event.data is None:  # of two copies, the erased one: erasing is for ever
+        if event.hash not in unique or event.data is None:  # an erased copy wins: erasing is for ever
             unique[event.hash] = event
     clocks = adjusted_clocks(unique.values())
     return sorted(unique.values(), key=lambda event: log_position(event, clocks)), clocks
 
 
 def apply(state: State, event: Event, data: EventData | None = None, *, clock: int | None = None) -> None:
-    """Add one event, the latest in log order, to the state. `data` saves reading it where it is at hand; `clock` is
-    its effective clock where that is not the one it was written with.
+    """Add one event, the latest in log order, to the state.
+
+    `data` is the event's data if the caller has it already; `clock` its effective clock where that is not the written
+    one.
     """
     _note_position(state, event, clock)
     kind = EVENT_TYPES.get(event.type)
@@ -174,7 +173,7 @@ def apply(state: State, event: Event, data: EventData | None = None, *, clock: i
         record_work(state, event)
         _reconnect(state, event)
     if data is None:
-        # Erased: what it did to the lifecycle is in the envelope and stays; what it said is gone.
+        # Erased: its effect on the lifecycle follows from the envelope and stays; its data is lost.
         bare = _BARE.get(event.type)
         if event.data is not None or bare is None:
             state.not_applied += 1
@@ -182,13 +181,13 @@ def apply(state: State, event: Event, data: EventData | None = None, *, clock: i
                 _begin(state, event, "in_progress")
             return
         data = bare
-    for found, count in data.redacted.items():
-        state.redacted[found] = min(max(state.redacted.get(found, 0) + count, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
+    for secret, count in data.redacted.items():
+        state.redacted[secret] = min(max(state.redacted.get(secret, 0) + count, -MAX_SAFE_INTEGER), MAX_SAFE_INTEGER)
     _RULES[event.type](state, event, data)
 
 
 def skip_duplicate(state: State, event: Event, clock: int | None = None) -> None:
-    """Note an event whose key an earlier one has: it says nothing new, but its stream goes on from it."""
+    """Record the position of an event without applying it: an earlier event has its key, but its stream continues."""
     if clock is not None:
         state.moved[event.hash] = clock
     state.last = log_position(event, state.moved)
@@ -219,19 +218,19 @@ def _note_position(state: State, event: Event, clock: int | None) -> None:
 def _started(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, SessionStarted)
     if state.created_at is not None:
-        # Ids are random, so a second start is damage or malice: say so, keep the first.
+        # Ids are random, so a second start is damage or malice: report a conflict, keep the first.
         first = Write(current_value(state.registers.get("goal", ())), "", 0, "", state.created_at)
         add_contradiction(state, "started", first, data.goal, event)
         return
     state.project = data.project
     state.devices[event.writer] = data.device
-    # No writer of ours: whoever imported the session writes under a name of its own.
+    # Devices that an import names have no writer id: they get one of their own here.
     state.devices.update({f"{event.writer}/{name}": name for name in data.devices})
     state.came_from = data.came_from
     state.came_commit = data.came_commit
     state.continues = data.continues
     for name, alias in data.aliases.items():
-        _named_as(state, event, name, alias)
+        _set_alias(state, event, name, alias)
     state.tags.update(dict.fromkeys(data.tags))
     state.time.timer = data.timer
     for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
@@ -244,7 +243,7 @@ def _started(state: State, event: Event, data: EventData) -> None:
 
 
 def _begin(state: State, event: Event, status: str) -> None:
-    """What the envelope alone says of a start."""
+    """Apply what the envelope alone says about a start."""
     if state.created_at is None:
         state.created_at = state.time.start = event.at
         write_register(state, "status", status, event)
@@ -255,15 +254,15 @@ def _is_captured(event: Event) -> bool:
 
 
 def _taken_up(state: State, event: Event, *, gathers: bool) -> None:
-    """Note that a person took the session up: what hooks, transcripts, imports and mirrors say has a key."""
+    """Record that a person took the session up: events from hooks, transcripts, imports and mirrors have a key."""
     if gathers and event.key is None:
         state.taken_up[event.writer] = max(event.at, state.taken_up.get(event.writer, event.at))
-        _put_away(state, event, said=False)
+        _put_away(state, event, archived=False)
 
 
-def _put_away(state: State, event: Event, *, said: bool) -> None:
+def _put_away(state: State, event: Event, *, archived: bool) -> None:
     state.put_away.pop(event.writer, None)
-    state.put_away[event.writer] = said
+    state.put_away[event.writer] = archived
 
 
 def _edited(state: State, event: Event, data: EventData) -> None:
@@ -355,7 +354,7 @@ def _noted(state: State, event: Event, data: EventData) -> None:
 
 
 def _see_agent(state: State, agent_id: str | None, at: int) -> None:
-    """What an agent does shows that it runs."""
+    """Record that an agent was active: what it does shows that it runs."""
     agent = None if agent_id is None else agents.find(state, agent_id)
     if agent is not None and agents.status_of(agent) == "running":
         agent.touched_at = max(agent.touched_at, at)
@@ -403,7 +402,7 @@ def _compressed(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, ContextCompressed)
     state.compressions += 1
     state.last_compression = event.at
-    # How much was left nobody said: what was measured before is no longer true, and nothing else is known.
+    # Without a number, the earlier measurement is outdated and nothing else is known.
     state.outdated = data.tokens is None
     if data.tokens is not None:
         state.tokens = data.tokens
@@ -435,9 +434,9 @@ def _named(state: State, event: Event, data: EventData) -> None:
         case DeviceJoined():
             state.devices[event.writer] = data.device
         case AliasGiven():
-            _named_as(state, event, data.format, data.id)
+            _set_alias(state, event, data.format, data.id)
         case ExtraKept(value=None):
-            state.extra.pop(data.name, None)  # nothing is kept any more
+            state.extra.pop(data.name, None)
         case ExtraKept():
             try:
                 state.extra[data.name] = with_json_numbers(data.value)
@@ -447,20 +446,20 @@ def _named(state: State, event: Event, data: EventData) -> None:
             state.open_natives += not _is_open(state.native.get(f"{data.agent}\n{data.id}"))
             _linked(state, event, data)
         case NativeClosed():
-            found = state.native.get(f"{data.agent}\n{data.id}")
-            if found is not None:
-                state.open_natives -= _is_open(found)
-                found.closed_at = event.at
+            native = state.native.get(f"{data.agent}\n{data.id}")
+            if native is not None:
+                state.open_natives -= _is_open(native)
+                native.closed_at = event.at
                 _disconnect(state, event)
         case NativeMoved():
-            found = state.native.get(f"{data.agent}\n{data.id}")
-            if found is not None:
-                state.open_natives -= _is_open(found)
-                found.moved_to = data.to
-                found.writers = _with_last(found.writers, event.writer)
-                found.moved_by = _with_last(found.moved_by, event.writer)
-                found.moved_here.pop(event.writer, None)
-                found.closed_at = found.closed_at or event.at
+            native = state.native.get(f"{data.agent}\n{data.id}")
+            if native is not None:
+                state.open_natives -= _is_open(native)
+                native.moved_to = data.to
+                native.writers = _with_last(native.writers, event.writer)
+                native.moved_by = _with_last(native.moved_by, event.writer)
+                native.moved_here.pop(event.writer, None)
+                native.closed_at = native.closed_at or event.at
                 _disconnect(state, event)
         case ConversationUpdated():
             state.conversations[f"{data.agent}\n{data.id}"] = ConversationState(
@@ -472,17 +471,17 @@ def _named(state: State, event: Event, data: EventData) -> None:
             state.noted_by = event.writer
 
 
-def _named_as(state: State, event: Event, name: str, alias: str) -> None:
-    """The name of the session in a format, which its files have: whoever gave it first can give another one."""
+def _set_alias(state: State, event: Event, name: str, alias: str) -> None:
+    """Set the session's id in a format, which its files use. Only the writer that set it first can change it."""
     if state.aliased_by.setdefault(name, event.writer) == event.writer:
         state.aliases[name] = alias
 
 
 def _linked(state: State, event: Event, data: NativeLinked) -> None:
-    """Opened for the first time, or again: then perhaps by another process, and whatever closed it is over."""
+    """A conversation was opened, or reopened, perhaps by another process."""
     name = f"{data.agent}\n{data.id}"
     known = state.native.get(name)
-    # Hooks record as the agent; anybody else who links a conversation moves it here.
+    # Hooks record under the agent's name; anybody else who links a conversation moves it here.
     moved_here = {event.writer: event.at} if event.actor != data.agent else {}
     state.native[name] = NativeState(
         data.agent, data.id, data.resume or (known.resume if known else None), data.process,
@@ -503,15 +502,15 @@ def _is_open(native: NativeState | None) -> bool:
 
 
 def _disconnect(state: State, event: Event) -> None:
-    """Note that no conversation is open any more, on any device."""
+    """Record that no conversation is open on any device."""
     if not state.open_natives and event.at >= last_activity(state.time, event.at):
         state.disconnected_at, state.disconnected_by = event.at, event.writer
 
 
 def _reconnect(state: State, event: Event) -> None:
-    """A sign of activity: somebody is at work again.
+    """Record that somebody is at work again.
 
-    Not so what the same writer records late (a hook of before the end), nor an agent's end: nothing goes on by it.
+    Not for what the same writer records late (a hook from before the end), nor for an agent's end.
     """
     since = state.disconnected_at
     late = since is not None and event.writer == state.disconnected_by and event.at <= since
@@ -523,10 +522,10 @@ def _filed(state: State, event: Event, data: EventData) -> None:
     match data:
         case SessionArchived():
             state.archived = True
-            _put_away(state, event, said=True)
+            _put_away(state, event, archived=True)
         case SessionUnarchived():
             state.archived = False
-            _put_away(state, event, said=False)
+            _put_away(state, event, archived=False)
         case SessionDeleted():
             state.deleted = True
 
@@ -549,7 +548,7 @@ def _disputed(state: State, event: Event, data: EventData) -> None:
 
 
 def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
-    """Where a status stands that no event of its own led to, what follows from it is made true."""
+    """Apply the consequences of a status that a choice set, not an event of its own."""
     for entry in entries:
         if isinstance(entry, AgentState):
             agents.settle(entry, event.at)
@@ -558,7 +557,7 @@ def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
 
 
 def _nothing(state: State, event: Event, data: EventData) -> None:
-    """Recorded for its own sake: a sign of activity, or an instruction to stores."""
+    """No effect on the state: a sign of activity, or an instruction to stores."""
 
 
 _RULES: dict[str, Rule] = {}
@@ -612,7 +611,7 @@ for _rule, _datas in _BY_DATA:
         if _kind.data in _datas:
             _RULES[_kind.name] = _rule
 
-# What an erased event still says by its type alone.
+# The data of an erased event that follows from its type alone.
 _BARE: dict[str, EventData] = {
     "session.paused": SessionPaused(), "session.resumed": SessionResumed(), "session.aborted": SessionAborted(),
     "session.completed": SessionCompleted(), "session.timed_out": SessionTimedOut(),

@@ -1,7 +1,7 @@
-"""What may follow what: one table each for sessions, agents and tasks.
+"""The lifecycles of sessions, agents and tasks, as one table each.
 
-`(status, event) -> status`, or a refusal where the table has no entry. Appending obeys the tables strictly;
-folding uses them to notice what cannot both be true. The diagrams in the docs are generated from here.
+A table maps status and event to the next status; an event without an entry is refused. Appending obeys the tables
+strictly; folding uses them to detect contradictions. The diagrams in the docs are generated from here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ AGENT: Table = _rows(
     ("agent.progressed", "running", "running"),
     ("agent.paused", "running", "paused"),
     ("agent.resumed", "paused pending", "running"),
-    # An interruption is what we concluded, an ending what the agent says: the latter is believed.
+    # An interruption is our conclusion, an ending the agent's own report: the report wins.
     ("agent.completed", "running paused interrupted", "completed"),
     ("agent.failed", "pending running paused interrupted", "error"),
     ("agent.timed_out", "running paused", "timeout"),
@@ -58,7 +58,7 @@ FIRST = {"session": ("in_progress", "created"), "agent": ("running", "pending"),
 FINISHED = frozenset({"completed", "aborted"})  # of a session: nothing follows
 FINAL = {"session": FINISHED, "agent": FINISHED, "task": frozenset({"completed", "dropped"})}
 
-# What may still be said of a session that has ended.
+# What may still be recorded in a session that has ended.
 _AFTER_THE_END = frozenset(
     {"session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
      "conflict.found", "away.recorded", "worked.recorded", "alias.given", "native.linked", "native.closed",
@@ -67,13 +67,13 @@ _AFTER_THE_END = frozenset(
 
 
 class Move(NamedTuple):
-    """An event that changes a status: which table, and what the status becomes."""
+    """An event that changes a status: its table, and the new status."""
 
     table: str
     status: str
 
 
-# Every event leads to one status, whatever came before: concurrent events can be compared by it.
+# Each event leads to the same status from every other, so concurrent events can be compared by it.
 MOVES: dict[str, Move] = {
     event: Move(name, after)
     for name, table in TABLES.items()
@@ -87,7 +87,7 @@ def allows(table: Table, status: str, event: str) -> bool:
 
 
 def session_allows(status: str, event: str) -> bool:
-    """May this event be appended to a session of this status?"""
+    """Whether this event may be appended to a session of this status."""
     move = MOVES.get(event)
     if move is not None and move.table == "session":
         return allows(SESSION, status, event)
@@ -101,7 +101,7 @@ _DONE = {
 
 
 def refusal(what: str, status: str, event: str, session: str | None = None) -> Refused:
-    """The sentence for an event the table has no entry for."""
+    """The error for an event that the table does not allow."""
     words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
     if status in FINISHED and what == "the session":
         return Refused(

@@ -1,7 +1,7 @@
-"""How much is read of what others wrote: files that come with a repository, and files of other programs.
+"""Limits on reading what others wrote: files that come with a repository, and files of other programs.
 
-A file within these bounds costs its reader less than 300 MiB of memory, whatever stands in it. One beyond them is
-refused in words, never cut short in silence.
+A file within these limits costs its reader less than 300 MiB of memory, whatever it contains. A larger one is refused
+with an error, never truncated silently.
 """
 
 from __future__ import annotations

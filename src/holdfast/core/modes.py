@@ -1,4 +1,4 @@
-"""Modes and what they allow; how full the context is and what that calls for."""
+"""The limits of each mode, and how full a context is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Registers: facts that hold one value at a time, and what happens when two writers set one at once.
+"""Registers: facts with one value at a time, and conflicts between writers that set one at once.
 
 A register keeps every write that no later write has seen. Usually that is one. Several mean that writers acted
-without knowing of each other: the later in log order stands (for a status, an ending stands before work that
-goes on), all of them are shown as a conflict, and a person can choose another.
+without knowing of each other: the later in log order counts (for a status, an ending counts before ongoing work), all
+of them are shown as a conflict, and a person can choose another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Entry = TypeVar("_Entry", AgentState, TaskState)
 
 
 def has_seen(state: State, event: Event, earlier: Write) -> bool:
-    """Had the writer of this event seen that write?"""
+    """Whether the writer of this event had seen that write."""
     if event.writer == earlier.writer:
         return event.seq > earlier.seq
     return state.seen.get(event.writer, {}).get(earlier.writer, 0) >= earlier.seq
@@ -38,75 +38,75 @@ def current_value(writes: Sequence[Write]) -> Json:
 
 
 def current_write(table: str, writes: Sequence[Write]) -> Write | None:
-    """The status that stands: endings win over concurrent work, otherwise the later write."""
+    """The write that counts: an ending wins over concurrent work, otherwise the later write."""
     final = [item for item in writes if item.value in FINAL[table]]
     ranked = final or writes
     return ranked[-1] if ranked else None
 
 
 def write_status(state: State, table: str, writes: list[Write], field: str, event: Event) -> bool:
-    """Move a status as the event says; False when the event changes nothing because the table refuses it."""
+    """Change a status as the event says; False if the event changes nothing because the table refuses it."""
     after = MOVES[event.type].status
-    stands = blocking_write(state, table, writes, event)
-    if stands is not None:
-        add_contradiction(state, field, stands, after, event)
+    blocking = blocking_write(state, table, writes, event)
+    if blocking is not None:
+        add_contradiction(state, field, blocking, after, event)
         return False
     unseen = [earlier for earlier in writes if not has_seen(state, event, earlier)]
     if table == "session" and after in FINISHED:
         for work in state.worked.values():
             if not has_seen(state, event, work):
-                _beside(unseen, work)
+                _add_concurrent_work(unseen, work)
     writes[:] = [*unseen, Write(after, event.writer, event.seq, event.hash, event.at)]
     return current_write(table, writes) is writes[-1]
 
 
 def record_work(state: State, event: Event) -> None:
-    """Somebody was at work. If the session had ended meanwhile and they had not heard of it, both are shown."""
+    """Record that somebody was at work. If the session had ended without their knowing, both become a conflict."""
     if event.type.startswith(_NO_WORK):
         return
     work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
     writes = state.registers.get("status")
-    stands = current_write("session", writes) if writes else None
-    if writes and stands is not None and stands.value in FINISHED and not has_seen(state, event, stands):
-        _beside(writes, work)
+    current = current_write("session", writes) if writes else None
+    if writes and current is not None and current.value in FINISHED and not has_seen(state, event, current):
+        _add_concurrent_work(writes, work)
 
 
-def _beside(writes: list[Write], work: Write) -> None:
-    """Put work beside an ending: of each writer the first, so that who chooses knows what they chose between."""
+def _add_concurrent_work(writes: list[Write], work: Write) -> None:
+    """Keep work next to an ending: each writer's first, so that the values to choose from do not change."""
     if all(item.writer != work.writer for item in writes):
         writes.append(work)
 
 
 def blocking_write(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
-    """The status that forbids this event although its writer knew it: only a damaged or foreign program does that.
+    """The status that forbids this event although its writer knew it: only a damaged or foreign program records that.
 
-    A write that its writer had not seen may have replaced the one it went by. Then only an ending forbids anything,
-    because nothing replaces an ending.
+    A write that its writer had not seen may have replaced that status. Then only an ending forbids anything, because
+    nothing replaces an ending.
     """
     seen = [earlier for earlier in writes if has_seen(state, event, earlier)]
-    known = current_write(table, seen)
-    if known is None or allows(TABLES[table], str(known.value), event.type):
+    current = current_write(table, seen)
+    if current is None or allows(TABLES[table], str(current.value), event.type):
         return None
-    return known if len(seen) == len(writes) or known.value in FINAL[table] else None
+    return current if len(seen) == len(writes) or current.value in FINAL[table] else None
 
 
-def add_contradiction(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
-    """Record two things that cannot both be true; the first stands."""
-    _add_clash(state, FieldConflict(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
+def add_contradiction(state: State, field: str, first: Write, other: Json, event: Event) -> None:
+    """Record two values that cannot both be true; the first counts."""
+    _add_clash(state, FieldConflict(field, [first, Write(other, event.writer, event.seq, event.hash, event.at)]))
 
 
 def _add_clash(state: State, clash: FieldConflict) -> None:
     hashes = {item.hash for item in clash.writes}
-    for name in (*(_having(clash.field, item) for item in hashes), _exactly(clash.field, hashes)):
+    for name in (*(_clash_key(clash.field, item) for item in hashes), _exact_clash_key(clash.field, hashes)):
         state.clash_places[name] = len(state.clashes)
     state.clashes.append(clash)
 
 
-def _having(field: str, event: str) -> str:
-    return repr((field, event))  # two texts that anybody may have written: no others have this form
+def _clash_key(field: str, event: str) -> str:
+    return repr((field, event))  # unambiguous, although others may have written both
 
 
-def _exactly(field: str, events: set[str]) -> str:
+def _exact_clash_key(field: str, events: set[str]) -> str:
     return repr((field, sorted(events)))
 
 
@@ -116,16 +116,16 @@ def _last_clash(state: State, names: Iterable[str]) -> FieldConflict | None:
 
 
 def status_registers(state: State) -> dict[str, tuple[str | None, list[Write]]]:
-    """Every register by its public name, with the lifecycle table that ranks it, if one does."""
-    found: dict[str, tuple[str | None, list[Write]]] = {
+    """Every register by its public name, with the lifecycle table of those that are a status."""
+    registers: dict[str, tuple[str | None, list[Write]]] = {
         name: ("session" if name == "status" else None, writes) for name, writes in state.registers.items()
     }
     for table, entries in _entries(state):
-        alike = Counter(entry.id for entry in entries.values())
+        same_id = Counter(entry.id for entry in entries.values())
         for entry in entries.values():
-            name = entry.id if alike[entry.id] == 1 else entry.ref
-            found[f"{table}s.{name}.status"] = (table, entry.status)
-    return found
+            name = entry.id if same_id[entry.id] == 1 else entry.ref
+            registers[f"{table}s.{name}.status"] = (table, entry.status)
+    return registers
 
 
 def _entries(state: State) -> tuple[tuple[str, Mapping[str, AgentState | TaskState]], ...]:
@@ -133,19 +133,19 @@ def _entries(state: State) -> tuple[tuple[str, Mapping[str, AgentState | TaskSta
 
 
 def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
-    """The registers a field can mean, and all its names: whoever chose may not have known of a twin."""
+    """All names of a field and the registers it can mean: whoever chose may not have known of another of this id."""
     if field in state.registers:
         return {field}, [state.registers[field]]
-    names, found = {field}, []
+    names, registers = {field}, []
     for entry in entries_of_field(state, field):
         table = "agent" if isinstance(entry, AgentState) else "task"
         names |= {f"{table}s.{entry.id}.status", f"{table}s.{entry.ref}.status"}
-        found.append(entry.status)
-    return names, found[::-1]
+        registers.append(entry.status)
+    return names, registers[::-1]
 
 
 def entries_of_field(state: State, field: str) -> Iterator[AgentState | TaskState]:
-    """The agents or tasks whose status a field is, by their id or the event that created one; the last one first."""
+    """The agents or tasks whose status a field means, by id or by the event that created one; the latest first."""
     table, _, rest = field.partition(".")
     name = rest.removesuffix(".status")
     if name == rest or table not in ("agents", "tasks"):
@@ -153,7 +153,7 @@ def entries_of_field(state: State, field: str) -> Iterator[AgentState | TaskStat
     entries, refs = (state.agents, state.agent_refs) if table == "agents" else (state.tasks, state.task_refs)
     for ref in reversed(refs.get(name, ())):
         yield entries[ref]
-    if name in entries:  # whoever took its hash for an id did so later
+    if name in entries:  # an id that equals its hash was chosen later
         yield entries[name]
 
 
@@ -161,44 +161,46 @@ def is_disputed(writes: Sequence[Write]) -> bool:
     return len(writes) > 1 and any(item.value != writes[0].value for item in writes)
 
 
-_NO_WORK: Final = ("session.", "conflict.")  # told by their own rules
+_NO_WORK: Final = ("session.", "conflict.")  # these have rules of their own
 
 
 class Dispute(NamedTuple):
-    """Values of one field that cannot all be true. Both numbers count from 1, in the order of the values."""
+    """Values of one field that cannot all be true. `chosen` and `stands` count from 1, in the order of the values."""
 
     field: str
     writes: tuple[Write, ...]
-    # The one a person chose; without it, the dispute is open.
+    # The one a person chose; None while the dispute is open.
     chosen: int | None
-    # The one that stands, by choice or until there is one.
+    # The one that counts, by choice or until there is one.
     stands: int
 
     @property
     def id(self) -> str:
-        """Short, and the same on every device, before and after somebody chose."""
+        """Short, and the same on every device, before and after a choice."""
         return digest(self.field.encode(), *sorted(item.hash.encode() for item in self.writes))[:8]
 
 
 def disputes(state: State) -> list[Dispute]:
-    """Concurrent values of one register, and what could not be true: the same on every device."""
-    found = []
+    """All disputes, settled ones too: the same on every device."""
+    open_disputes = []
     for name, (table, writes) in status_registers(state).items():
         if is_disputed(writes):
-            stands = writes[-1] if table is None else current_write(table, writes)
-            place = next(number for number, item in enumerate(writes, start=1) if item is stands)
-            found.append(Dispute(name, tuple(writes), None, place))
-    found += [Dispute(clash.field, tuple(clash.writes), clash.chosen, clash.chosen or 1) for clash in state.clashes]
-    return found
+            current = writes[-1] if table is None else current_write(table, writes)
+            position = next(number for number, item in enumerate(writes, start=1) if item is current)
+            open_disputes.append(Dispute(name, tuple(writes), None, position))
+    open_disputes += [
+        Dispute(clash.field, tuple(clash.writes), clash.chosen, clash.chosen or 1) for clash in state.clashes
+    ]
+    return open_disputes
 
 
 def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
-    """A person chose: the chosen value stands as if written now, the overruled ones are settled."""
+    """Apply a person's choice: the chosen value counts as if written now, the overruled ones are settled."""
     names, registers = _meant(state, choice.field)
     settled = {choice.chosen, *choice.overruled}
-    # Noticed, or chosen before: by the same person, or by two at once.
-    known = _last_clash(state, (_having(name, choice.chosen) for name in names))
-    exact = _last_clash(state, (_exactly(name, settled) for name in names))
+    # Recorded as a contradiction, or chosen before: by the same person, or by two at once.
+    known = _last_clash(state, (_clash_key(name, choice.chosen) for name in names))
+    exact = _last_clash(state, (_exact_clash_key(name, settled) for name in names))
     for writes in registers if exact is None else ():
         shown = [item for item in writes if item.hash in settled]
         place = _place(shown, choice.chosen)
@@ -221,31 +223,31 @@ def _settle(
     assert place is not None
     chosen = clash.writes[place]
     settled = {choice.chosen, *choice.overruled}
-    # Of twins under one id, the one that the values are of.
+    # Of several under one id, the one that the values belong to.
     writes = next((register for register in registers if any(write.hash in settled for write in register)), None)
     if writes is None and registers:
         writes = registers[0]
     if writes is not None and _can_stand(choice.field, writes, chosen.value):
         alone = _choose(state, writes, chosen, event, settled)
         if not alone and clash.chosen is not None:
-            return  # somebody else chose meanwhile: both choices are shown, and this one has its own entry
+            return  # somebody else chose meanwhile: both choices are shown, each with an entry
     clash.chosen = place + 1
 
 
-def add_dispute(state: State, event: Event, found: ConflictDetected) -> None:
-    """Someone wrote a field without having seen what stands there: both values are kept side by side."""
-    entry = next(entries_of_field(state, found.field), None)
-    register = state.registers.get(found.field) if entry is None else entry.status
-    written = Write(found.value, event.writer, event.seq, event.hash, event.at)
-    if register is not None and len(register) < _WIDEST and _can_stand(found.field, register, found.value):
-        # Beside what stands, not over it: whoever wrote it had not seen that.
-        register.insert(max(len(register) - 1, 0), written)
+def add_dispute(state: State, event: Event, data: ConflictDetected) -> None:
+    """Keep a value that was written without knowledge of the current one, next to that."""
+    entry = next(entries_of_field(state, data.field), None)
+    register = state.registers.get(data.field) if entry is None else entry.status
+    claimed = Write(data.value, event.writer, event.seq, event.hash, event.at)
+    if register is not None and len(register) < _MAX_VALUES and _can_stand(data.field, register, data.value):
+        # Next to the current value and not in its place: its writer had not seen that.
+        register.insert(max(len(register) - 1, 0), claimed)
     else:
-        stands = Write(current_value(register) if register is not None else found.stood, "", 0, "", event.at)
-        _add_clash(state, FieldConflict(found.field, [stands, written]))
+        current = Write(current_value(register) if register is not None else data.stood, "", 0, "", event.at)
+        _add_clash(state, FieldConflict(data.field, [current, claimed]))
 
 
-_WIDEST: Final = 32  # values side by side: each is looked at by many events; what comes beyond is kept by itself
+_MAX_VALUES: Final = 32  # many events look at each value; further ones are kept separately
 _OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}
 _STATUSES: Final = {
     name: {*table, *(move.status for move in MOVES.values() if move.table == name)} for name, table in TABLES.items()
@@ -253,7 +255,7 @@ _STATUSES: Final = {
 
 
 def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
-    """Files and other programs say anything; a register holds only what its own events could have written."""
+    """Whether a register's own events could have written the value: files and other programs write anything."""
     table = _OF.get(field.partition(".")[0])
     if table is not None:
         return isinstance(value, str) and value in _STATUSES[table]
@@ -267,9 +269,9 @@ def _place(writes: Sequence[Write], chosen: str) -> int | None:
 
 
 def _choose(state: State, writes: list[Write], chosen: Write, event: Event, settled: set[str]) -> bool:
-    """Write the chosen value; False when others remain that the person who chose had not seen."""
+    """Write the chosen value; False if values remain that the person who chose had not seen."""
     rest = [item for item in writes if item.hash not in settled and not has_seen(state, event, item)]
-    # What ended has ended when it did, not when somebody said that this is what counts.
+    # A session that ended did so at the time of that event, not of the choice.
     ended = writes is state.registers.get("status") and chosen.value in FINISHED
     at = chosen.at if ended else event.at
     writes[:] = [*rest, Write(chosen.value, event.writer, event.seq, event.hash, at)]

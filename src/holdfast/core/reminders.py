@@ -1,8 +1,8 @@
-"""Limits of working time: which of the three lines (break, warning, timeout) are crossed, and by which count.
+"""Limits of working time: which of the three lines (break, warning, timeout) have been crossed.
 
-Where a limit pauses the session, as the timer's text has it, the session's whole working time counts, and each line
-once per session. Everywhere else the lines only remind: working time since the last break counts, each line once
-after each break. Every surface asks here, so that all of them say the same at the same moment.
+Where a limit pauses the session, as the timer format specifies, the whole working time of the session counts, and
+each line is crossed once per session. Otherwise lines only remind: working time since the last break counts, and each
+line is crossed once after each break. Every surface uses this module, so that all agree.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from holdfast.core.worktime import WorkTime
 
 Line = Literal["break_40", "warning_60", "timeout_90"]
 LINES: Final[tuple[Line, ...]] = get_args(Line)
-ANNOUNCED: Final = ".reminded"  # in a session's `extra`: what the person was told of
-NEVER: Final = MAX_SAFE_INTEGER  # ms: a line that nobody crosses, also not by the count of an earlier version
+ANNOUNCED: Final = ".reminded"  # in a session's `extra`: the crossings that were announced
+NEVER: Final = MAX_SAFE_INTEGER  # ms: a line that nobody crosses
 
 
 class LimitRule(NamedTuple):
-    """What the person chose: whether the last line pauses the session, which lines are switched off by now, and
-    whether only `resume` ends the pause.
+    """The person's settings: whether the last line pauses the session, which lines are off, and whether only `resume`
+    ends the pause.
     """
 
     pauses: bool = False
@@ -32,13 +32,13 @@ class LimitRule(NamedTuple):
 
 
 class CountedTime(NamedTuple):
-    """The working time that counts towards the lines, and since when: the end of the last break, or the start."""
+    """The working time that counts towards the lines, and since when: the last break's end, or the start."""
 
     since: int
     working: int
 
 
-# Asked only once a line can be crossed at all: it may have to be looked up in files.
+# Called only when a line can have been crossed: it may have to read files.
 GetLimitRule = Callable[[], LimitRule]
 
 
@@ -51,7 +51,7 @@ def counted_time(state: State, at: int, rule: LimitRule) -> CountedTime:
 def _since_break(work: WorkTime, start: int, idle: int) -> CountedTime:
     """A break is a pause of any kind, or several in a row, at least as long as the idle threshold."""
     stop = start + work.elapsed
-    since, paused = start, 0  # paused since then, but for the pauses that are looked at
+    since, paused = start, 0  # paused since then, before the current run of pauses
     begun = ended = start
     for rest in work.pauses:
         if rest.since > ended:
@@ -63,7 +63,7 @@ def _since_break(work: WorkTime, start: int, idle: int) -> CountedTime:
 
 
 def due_lines(state: State, at: int, chosen: GetLimitRule) -> list[Line]:
-    """Lines that are crossed as of `at`, and whose crossing is still to be recorded; in order."""
+    """Lines crossed as of `at` whose crossing has not been recorded, in order."""
     if _is_out_of_reach(state, at):
         return []
     rule = chosen()
@@ -78,12 +78,12 @@ def due_lines(state: State, at: int, chosen: GetLimitRule) -> list[Line]:
 
 
 def is_recorded(state: State, line: str, rule: LimitRule, since: int) -> bool:
-    """Whether it is on record that the line was crossed: ever, or after the last break, which ended then."""
+    """Whether the crossing is recorded: ever, or since the last break, which ended at `since`."""
     return line in state.time.reached and (rule.pauses or state.time.crossed.get(line, 0) >= since)
 
 
 def crossed_limits(state: State, at: int, chosen: GetLimitRule) -> Line | None:
-    """The farthest line that is crossed at this moment, for whoever looks; None during and after a break."""
+    """The last line that is crossed at this moment; None during and after a break."""
     if not state.time.reached and _is_out_of_reach(state, at):
         return None
     rule = chosen()
@@ -103,12 +103,12 @@ def limit_of(state: State, line: Line) -> int:
 
 
 def _is_out_of_reach(state: State, at: int) -> bool:
-    """Working time never exceeds elapsed time: most events need no computation at all."""
+    """Whether no line can be crossed yet, since working time never exceeds elapsed time."""
     return at - state.time.start < min(limit_of(state, line) for line in LINES)
 
 
 def announced_marks(state: State) -> list[str]:
-    """Marks of what the person was told of: crossings of limits, and an ended pause."""
+    """Marks of what was announced to the person: crossings of limits, and an ended pause."""
     known = state.extra.get(ANNOUNCED)
     return [mark for mark in known if isinstance(mark, str)] if isinstance(known, list) else []
 
@@ -118,14 +118,14 @@ def announcement_mark(state: State, line: str) -> str:
 
 
 def was_announced(state: State, line: str) -> bool:
-    """Whether the person was told of the line's latest crossing. Earlier versions noted the line alone, once."""
-    told, time = announced_marks(state), state.time
-    return announcement_mark(state, line) in told or (
-        line in told and time.crossed.get(line) == time.reached.get(line)
+    """Whether the line's latest crossing was announced. Earlier versions recorded only the line, once."""
+    announced, time = announced_marks(state), state.time
+    return announcement_mark(state, line) in announced or (
+        line in announced and time.crossed.get(line) == time.reached.get(line)
     )
 
 
 def message_ends_pause(state: State, *, message_resumes: bool, limit_holds: bool) -> bool:
-    """Whether the person's message ends the pause that lasts: not the limit's own where that must hold."""
+    """Whether a message of the person ends the current pause, which may be the limit's own."""
     mark = view.latest_mark(state)
     return message_resumes and not (limit_holds and mark is not None and mark.kind == "timeout")

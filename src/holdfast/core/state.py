@@ -1,6 +1,6 @@
-"""What the events of a session add up to, with what is needed to go on adding: the state that snapshots hold.
+"""The state that the events of a session fold into, as snapshots store it.
 
-People never see this; `view` turns it into the session of the public contract. Times are milliseconds.
+People never see it; `view` turns it into the session of the public contract. Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.core.decode import decodable
 from holdfast.core.envelope import Position, StreamHead
 from holdfast.core.events import Process, ProjectFacts, TimerRules
 
-# Raise it when folding the same events gives another state: snapshots of other versions are ignored.
+# Raise it when the same events fold into another state: snapshots of other versions are ignored.
 FOLD_VERSION = 10
 
 
@@ -29,7 +29,7 @@ class Write(msgspec.Struct, array_like=True, gc=False):
 
 
 class FieldConflict(msgspec.Struct, array_like=True, gc=False):
-    """Things said of one field that cannot both be true; `chosen` counts from 1 once a person chose."""
+    """Values of one field that cannot all be true; `chosen` counts from 1 once a person has chosen."""
 
     field: str
     writes: list[Write]
@@ -44,7 +44,7 @@ class AgentFailure(msgspec.Struct, array_like=True, gc=False):
 
 
 class AgentRun(msgspec.Struct, array_like=True, gc=False):
-    """One stretch of an agent at work; `until` is open while it runs."""
+    """One run of an agent, or a span of activity; `until` is None while it lasts."""
 
     since: int
     until: int | None = None
@@ -61,7 +61,7 @@ class AgentState(msgspec.Struct, gc=False):
     background: bool = False
     pid: int | None = None
     process: Process | None = None
-    # The conversation that asked for it, `agent:id`.
+    # The conversation that started it, `agent:id`.
     conversation: str | None = None
     status: list[Write] = []
     progress: float | None = None
@@ -148,18 +148,18 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     process: Process | None
     linked_at: int
     closed_at: int | None = None
-    # Who said where it belongs, the latest last.
+    # The writers that linked or moved it, the latest last.
     writers: tuple[str, ...] = ()
-    # The session that it belongs to by now, if that is another one, as the latest of them said.
+    # The session that it was moved to, by the latest of them.
     moved_to: str | None = None
-    # Those of the writers whose last word is that it moved to another session.
+    # Those of the writers that moved it to another session last.
     moved_by: tuple[str, ...] = ()
     # By writer, when a person moved it to this session.
     moved_here: dict[str, int] = {}
 
 
 class ConversationState(msgspec.Struct, array_like=True, gc=False):
-    """What the transcript of a conversation says of it: its share in this session."""
+    """What the transcript of a conversation says about its share in this session."""
 
     name: str | None = None
     model: str | None = None
@@ -174,50 +174,51 @@ class ConversationState(msgspec.Struct, array_like=True, gc=False):
 
 
 class PauseMark(msgspec.Struct, array_like=True, gc=False):
-    """Something that opens or ends a pause: `manual`, `timeout`, `resumed`; or, of a time that is past, a whole one
-    (`away`) or work in the place of any (`worked`).
+    """Something that opens or ends a pause (`manual`, `timeout`, `resumed`), or that was entered afterwards: a whole
+    pause (`away`), or work instead of any (`worked`).
     """
 
     at: int
     kind: str
     reason: str | None = None
     until: int | None = None
-    # Of an `away`: what kind of pause it was.
+    # Of an `away`: the kind of pause.
     pause: str = "manual"
-    # Of a pause and its end: who said so. Of a pause: by which event, and how far that writer had seen other streams.
+    # Of a pause and its end: the writer. Of a pause: the event's number, and how far its writer had seen other
+    # streams.
     writer: str = ""
     seq: int = 0
     saw: dict[str, int] = {}
-    # Of a pause: other writers that learned of it, each with the number and the time of its first event that knew.
+    # Of a pause: other writers that learned of it, each with the number and time of its first event that had seen it.
     learned: dict[str, tuple[int, int]] = {}
 
 
 class ActivitySpan(msgspec.Struct, array_like=True, gc=False):
-    """Signs of one writer, close together: from which to which event, and when."""
+    """Signs of activity of one writer, close together: the range of events, and of times."""
 
     first: int
     last: int
     since: int
     until: int
-    # How many marks there were: what comes after another mark is kept apart.
+    # The number of marks at that time: signs after another mark are kept separately.
     marks: int
 
 
 class TimeState(msgspec.Struct, gc=False):
     timer: TimerRules = TimerRules()
     start: int = 0
-    # Signs of activity, joined into stretches with no gap longer than the idle threshold between two signs.
+    # Signs of activity, joined into spans without a gap longer than the idle threshold.
     active: list[AgentRun] = []
-    # Where the person wrote, resumed, or worked by another program's count: joined by the task threshold.
+    # When the person wrote, resumed, or worked by another program's count: joined by the task threshold.
     attended: list[AgentRun] = []
-    # Signs by writer: a pause does not stop the clock of who did not know of it.
+    # Signs by writer: a pause does not stop the clock of writers that did not know of it.
     signs: dict[str, list[ActivitySpan]] = {}
     marks: list[PauseMark] = []
     # When each line of working time was crossed for the first time, and for the last time.
     reached: dict[str, int] = {}
     crossed: dict[str, int] = {}
-    # Of the marks: where another program said that an agent's pause had begun, sorted; and by writer, the number of
-    # each event that paused, sorted, with the place of its mark.
+    # Sorted: when another program recorded the beginning of an agent's pause; and by writer, the number of each event
+    # that paused, with the index of its mark.
     task_begins: list[int] = []
     pauses: dict[str, list[tuple[int, int]]] = {}
 
@@ -229,18 +230,18 @@ class State(msgspec.Struct, gc=False):
     # The effective clocks of events that were written with another one, by hash.
     moved: dict[str, int] = {}
     heads: dict[str, StreamHead] = {}
-    # writer -> (other writer -> how far it has seen that one's stream)
+    # writer -> other writer -> how far it has seen that stream
     seen: dict[str, dict[str, int]] = {}
-    # writer -> the latest time it gave an event
+    # writer -> the latest time of its events
     latest: dict[str, int] = {}
     devices: dict[str, str] = {}
     last_writer: str = ""
-    # Whether anything was ever erased: then what comes late may have to come without its data.
+    # Whether anything was ever erased: then late events may have to be stored without their data.
     erasing: bool = False
-    # writer -> the last work it did in the session
+    # writer -> its last work in the session
     worked: dict[str, Write] = {}
 
-    # As it was found, but for branch and commit: those are where the work was last, as this writer noted.
+    # As observed at the start, except for branch and commit: those of the last position, which this writer noted.
     project: ProjectFacts | None = None
     noted_by: str = ""
     created_at: int | None = None
@@ -254,7 +255,7 @@ class State(msgspec.Struct, gc=False):
     # By format: the id in it, and the writer that gave one first.
     aliases: dict[str, str] = {}
     aliased_by: dict[str, str] = {}
-    # Somebody's word; None when nobody said anything, and age decides.
+    # None: nobody archived or unarchived it, and age decides.
     archived: bool | None = None
     deleted: bool = False
     outcome: str | None = None
@@ -264,7 +265,7 @@ class State(msgspec.Struct, gc=False):
     tasks: dict[str, TaskState] = {}
     decisions: list[DecisionState] = []
     files: list[FileState] = []
-    # By name, in the order in which they were made.
+    # By SHA, in log order.
     commits: dict[str, CommitState] = {}
     notes: list[NoteState] = []
     failures: list[AgentFailure] = []
@@ -287,26 +288,26 @@ class State(msgspec.Struct, gc=False):
     time: TimeState = msgspec.field(default_factory=TimeState)
     redacted: dict[str, int] = {}
     extra: dict[str, Json] = {}
-    # Events this program could not apply: of a later version, or about something it has not heard of.
+    # Events that this program could not apply: of a later version, or about something unknown.
     not_applied: int = 0
     # When the last open conversation was closed, and by which writer; None after the next sign of activity.
     disconnected_at: int | None = None
     disconnected_by: str = ""
-    # By writer, when a person there last began the session or took it up: then conversations that begin here join it.
+    # By writer, when a person there last began the session or took it up: conversations that begin there join it.
     taken_up: dict[str, int] = {}
-    # By writer, the latest last: whether their last word is that it is put away. Who takes it up says that it is not.
+    # By writer, the latest last: whether it archived the session, and has not reopened it since.
     put_away: dict[str, bool] = {}
-    # Whether a conversation began it, heard by hooks or read in a transcript.
+    # Whether a conversation began it, reported by hooks or read in a transcript.
     captured: bool = False
-    # Whether somebody said another goal than the one that hooks or a transcript gave it.
+    # Whether somebody replaced the goal that hooks or a transcript gave it.
     renamed: bool = False
-    # What transcripts say of conversations, under the same names as `native`.
+    # What transcripts say about conversations, by the keys of `native`.
     conversations: dict[str, ConversationState] = {}
-    # Of `native`: how many are open. Of `agents` and `tasks`: those of each id, in the order they were created.
+    # How many of `native` are open; the `agents` and `tasks` of each id, in order of creation.
     open_natives: int = 0
     agent_refs: dict[str, list[str]] = {}
     task_refs: dict[str, list[str]] = {}
-    # Of `clashes`: the last about a field with an event among its values, and the last with exactly these events.
+    # Indexes into `clashes`: the last one of a field with a given event, and the last with exactly given events.
     clash_places: dict[str, int] = {}
 
 
@@ -315,15 +316,15 @@ _decoders: list[msgspec.msgpack.Decoder[State]] = []
 
 
 def freeze(state: State) -> bytes:
-    """The state as bytes, with a checksum before them: a flipped bit must not become somebody's history."""
+    """The state as bytes after a checksum: a flipped bit must not corrupt a history."""
     packed = _encoder.encode(state)
     return crc32(packed).to_bytes(4, "big") + packed
 
 
 def thaw(frozen: bytes) -> State:
-    """The inverse of `freeze`. Raises `msgspec.MsgspecError` when the bytes are no state."""
+    """The inverse of `freeze`. Raises `msgspec.MsgspecError` for anything else."""
     if not _decoders:  # built on first use: describing the type costs a millisecond
         _decoders.append(msgspec.msgpack.Decoder(decodable(State)))
     if frozen[:4] != crc32(frozen[4:]).to_bytes(4, "big"):
-        raise msgspec.DecodeError("the checksum does not fit")
+        raise msgspec.DecodeError("the checksum does not match")
     return _decoders[0].decode(frozen[4:])

@@ -1,4 +1,4 @@
-"""What events do to the tasks of a session's plan."""
+"""Apply events to the tasks of a session's plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped, T
 
 
 def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None:
-    """By the event that created it; by id alone, the one created last."""
+    """A task by the event that created it; by id alone, the one created last."""
     if ref is not None and ref in state.tasks:
         return state.tasks[ref]
     refs = state.task_refs.get(task_id)
@@ -31,25 +31,25 @@ def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None
 
 
 def status_of(task: TaskState) -> str:
-    stands = current_write("task", task.status)
-    return "pending" if stands is None else str(stands.value)
+    current = current_write("task", task.status)
+    return "pending" if current is None else str(current.value)
 
 
 def next_id(state: State) -> str:
-    """`t1`, `t2`, …: the first that is free."""
-    taken = {task.id for task in state.tasks.values()}
-    number = len(taken) + 1
-    while f"t{number}" in taken:
+    """The first unused id of `t1`, `t2`, …"""
+    used = {task.id for task in state.tasks.values()}
+    number = len(used) + 1
+    while f"t{number}" in used:
         number += 1
     return f"t{number}"
 
 
 def added(state: State, event: Event, data: EventData) -> None:
     assert isinstance(data, TaskAdded)
-    twin = find(state, data.id)
+    existing = find(state, data.id)
     made = Write(data.text, event.writer, event.seq, event.hash, event.at)
-    if twin is not None:
-        add_contradiction(state, f"tasks.{data.id}", twin.made, data.text, event)
+    if existing is not None:
+        add_contradiction(state, f"tasks.{data.id}", existing.made, data.text, event)
     task = TaskState(
         ref=event.hash, id=data.id, text=data.text, made=made, phase=data.phase, agent=data.agent,
         created_at=event.at,
@@ -60,7 +60,7 @@ def added(state: State, event: Event, data: EventData) -> None:
 
 
 def settle(task: TaskState, at: int) -> None:
-    """After a choice between statuses: what is done by it was done then, unless it says when."""
+    """Set when a task was completed that a choice between statuses completed."""
     if status_of(task) == "completed" and task.completed_at is None:
         task.completed_at = at
 
@@ -72,7 +72,7 @@ def changed(state: State, event: Event, data: EventData) -> None:
         state.not_applied += 1
         return
     if isinstance(data, TaskEdited):
-        # A correction, not a move: the later one counts.
+        # A correction and no change of status: the later one counts.
         task.text = data.text if data.text is not None else task.text
         task.phase = data.phase if data.phase is not None else task.phase
         task.agent = data.agent if data.agent is not None else task.agent
@@ -89,7 +89,7 @@ def changed(state: State, event: Event, data: EventData) -> None:
             task.completed_at = event.at if data.completed_at is None else data.completed_at
         case TaskReopened():
             task.completed_at = None
-            task.outcome = data.outcome  # what came of it before no longer holds
+            task.outcome = data.outcome  # the earlier outcome is no longer true
 
 
 def open_count(state: State) -> int:

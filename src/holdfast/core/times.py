@@ -1,4 +1,4 @@
-"""Times as people and files write them, and as we compute with them: whole milliseconds since 1970, UTC."""
+"""Times as text, and as whole milliseconds since 1970, UTC."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _dates: dict[int, str] = {}
 
 
 def format_time(ms: int) -> str:
-    """`2026-11-15T09:52:11.123Z`, the one spelling Holdfast writes."""
+    """A time as Holdfast writes it: `2026-11-15T09:52:11.123Z`."""
     seconds, milli = divmod(min(max(ms, EARLIEST), LATEST), SECOND)
     day, rest = divmod(seconds, 86_400)
     date = _dates.get(day)
-    if date is None:  # the same few days are written again and again
+    if date is None:  # the same few days recur
         if len(_dates) > 1000:
             _dates.clear()
         date = _dates[day] = (_EPOCH + timedelta(days=day)).date().isoformat()
@@ -45,7 +45,7 @@ def file_stamp(ms: int) -> str:
 
 
 def parse_time(written: str) -> int:
-    """The inverse of `text`; also reads any RFC 3339 time. Raises `Invalid` for anything else."""
+    """The milliseconds of any RFC 3339 time. Raises `Invalid` for anything else."""
     match = _RFC3339.match(written)
     if match is None or match[3] is None:
         raise Invalid(
@@ -53,7 +53,7 @@ def parse_time(written: str) -> int:
             hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z; in commands also in local time, as "
             "2026-11-15 09:30 or as HH:MM of today.",
         )
-    # A leap second (":60") is the last moment of its minute: no clock we meet can tell it apart.
+    # A leap second (":60") counts as the last moment of its minute.
     plain = written[:17] + "59" + written[19:] if match[1] == "60" else written
     try:
         moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
@@ -66,9 +66,9 @@ def parse_time(written: str) -> int:
 
 
 def parse_typed_time(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
-    """A time as a person types it: RFC 3339; in their own zone the same without an offset, or `HH:MM` of today.
+    """A time as a person types it: RFC 3339; without an offset in their own zone; or `HH:MM` of today.
 
-    `local` tells how far their zone is from UTC at a moment; the core has no clock and no zone of its own.
+    `local` gives the offset of their zone at a moment: the core has neither a clock nor a zone.
     """
     clock = _CLOCK.match(written)
     if clock is not None:
@@ -79,9 +79,10 @@ def parse_typed_time(written: str, *, now: int, local: Callable[[int], timedelta
 
 
 def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
-    """The moment at which clocks of a zone show what clocks in UTC show at `as_utc`.
+    """The moment of a local time, which is given as if it were UTC.
 
-    The first of two where clocks were set back; where they were set forward over it, as much later as they were.
+    Where clocks were set back, the first of the two moments; where they were set forward over the time, that much
+    later.
     """
     offsets = {local(as_utc + day) // _MILLISECOND for day in (-DAY, 0, DAY)}
     moments = sorted(as_utc - offset for offset in offsets)
@@ -90,7 +91,7 @@ def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
 
 
 def format_duration(ms: int) -> str:
-    """A length of time for people: `0s`, `42s`, `12 min`, `1 h 05 min`, `3 d 4 h`."""
+    """A duration for people: `0s`, `42s`, `12 min`, `1 h 05 min`, `3 d 4 h`."""
     seconds = max(ms, 0) // SECOND
     if seconds < 60:
         return f"{seconds}s"

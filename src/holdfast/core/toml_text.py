@@ -1,7 +1,7 @@
-"""TOML that other people wrote, read with bounds.
+"""Read TOML that other people wrote, within limits.
 
-Python's reader takes memory in the square of the parts of one dotted key: 100 KB of `a.a.a…` took 9.5 GB. So keys
-are measured before it sees them. Everything it raises for what a file says becomes a `ValueError`.
+Python's reader needs memory quadratic in the parts of one dotted key: 100 KB of `a.a.a…` took 9.5 GB. So keys are
+measured first. Whatever it raises because of a file's content becomes a `ValueError`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.core.limits import MAX_KEY_PARTS
 
-# Never gives back what it took, and takes what is not closed up to where tomllib gives up: linear for any input.
+# Possessive, so linear for any input; text that is not closed extends to where tomllib gives up.
 _TEXT: Final = re.compile(
     r'"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*+(?:"{3,5})?'
     r"|'''[^']*+(?:'(?!'')[^']*+)*+(?:'{3,5})?"
@@ -27,8 +27,8 @@ _LONG_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ 
 
 def loads(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     """The data in a TOML text. Raises `ValueError`, whatever is wrong with it."""
-    # A quoted part of a key counts as a part; what stands in strings and comments does not.
-    bare = _TEXT.sub(lambda found: "" if found[0][0] == "#" else "q", text)
+    # A quoted part of a key counts as a part; dots in strings and comments do not.
+    bare = _TEXT.sub(lambda match: "" if match[0][0] == "#" else "q", text)
     if _LONG_KEY.search(bare):
         raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
     try:
@@ -38,5 +38,5 @@ def loads(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[str, 
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except (ValueError, OverflowError):
-        # What Python says of a number with thousands of digits names its own settings.
+        # Python's message about a number with thousands of digits mentions its own settings.
         raise ValueError("a number in it is too large") from None

@@ -1,4 +1,4 @@
-"""From the state to the session of the public contract, as of a given moment."""
+"""Turn a state into the session of the public contract, as of a given moment."""
 
 from __future__ import annotations
 
@@ -46,57 +46,57 @@ from holdfast.core.state import AgentState, CommitState, ConversationState, Nati
 from holdfast.core.times import HOUR, format_time
 from holdfast.core.worktime import ForegroundRun, WorkTime, measure
 
-MAX_LOOKUP_NAME_LENGTH = 1_200  # bytes
+MAX_LOOKUP_NAME_LENGTH = 1_200  # characters and bytes: indexes on a server have no room for longer names
 # The command that reopens a conversation, by agent.
-_REOPENING = {
+_REOPEN_COMMANDS = {
     "claude": "claude --resume {}", "cline": "cline --id {}", "codex": "codex resume {}",
     "copilot": "copilot --resume={}", "cursor": "cursor-agent --resume={}", "gemini": "gemini --resume {}",
     "goose": "goose session --resume --session-id {}", "opencode": "opencode --session {}",
 }  # fmt: skip
-# An id that every shell takes for one word, and no program for an option.
+# An id that every shell reads as one word, and no program as an option.
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
-# What another program may have written, in the words of the contract.
+# Another program may have written anything: only the contract's words are shown.
 _CHANGED_BY: dict[str, ChangedBy] = {"tool": "tool", "command": "command", "person": "person", "unknown": "unknown"}
 _CERTAINTY: dict[str, Certainty] = {"certain": "certain", "likely": "likely", "uncertain": "uncertain"}
 _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
 
 
 def status_of(state: State) -> str:
-    stands = current_write("session", state.registers.get("status", []))
-    return "created" if stands is None else str(stands.value)
+    current = current_write("session", state.registers.get("status", []))
+    return "created" if current is None else str(current.value)
 
 
 def shown_status(state: State) -> str:
-    """The status as people and files are shown it. What the lifecycle allows goes by `status_of`.
+    """The status that people and files see. The lifecycle goes by `status_of`.
 
-    Nobody says "paused" when a conversation is closed: a session that is in progress counts as paused while it is
-    disconnected. That follows from the log, so it is the same on every device and conflicts with nothing.
+    Closing a conversation records no pause: a session in progress counts as paused while it is disconnected. That
+    follows from the log, so it is the same on every device and conflicts with nothing.
     """
     status = status_of(state)
     return "paused" if status == "in_progress" and is_disconnected(state) else status
 
 
 def status_at(state: State, now: int) -> str:
-    """The status as it is shown at a moment: nobody says "paused" who is idle, and it counts as that."""
+    """The status as shown at a moment: an idle session counts as paused."""
     status = shown_status(state)
     return "paused" if status == "in_progress" and worktime(state, now).idle_since is not None else status
 
 
 def is_disconnected(state: State) -> bool:
-    """Whether all its conversations are closed, nothing was done since, and no agent runs."""
+    """Whether all its conversations are closed, nothing has happened since, and no agent runs."""
     return state.disconnected_at is not None and not agents_of.running(state)
 
 
 def began_by_itself(state: State) -> bool:
-    """Whether the first prompt of a conversation began the session, and no person's `start`."""
+    """Whether the first prompt of a conversation began the session, not a person's `start`."""
     return state.captured
 
 
 def is_over(state: State, now: int, join_hours: float) -> bool:
-    """Whether a session that began by itself was left: nothing in it is open, and it lies disconnected for so long.
+    """Whether a session that began by itself was left: nothing in it is open, and it has been disconnected so long.
 
-    Computed and never recorded, so that the next sign of activity takes the session up again.
+    Computed and never recorded, so that the next sign of activity reopens the session.
     """
     since = state.disconnected_at
     return (
@@ -110,8 +110,8 @@ def is_over(state: State, now: int, join_hours: float) -> bool:
 
 
 def ended_at(state: State) -> int | None:
-    stands = current_write("session", state.registers.get("status", []))
-    return stands.at if stands is not None and stands.value in FINISHED else None
+    current = current_write("session", state.registers.get("status", []))
+    return current.at if current is not None and current.value in FINISHED else None
 
 
 def worktime(state: State, now: int) -> WorkTime:
@@ -133,14 +133,14 @@ def worktime(state: State, now: int) -> WorkTime:
 
 
 def counted_from(state: State) -> int:
-    """When its time begins: where its beginning has not arrived yet, with the first sign of it."""
+    """When its time begins: with the first sign of activity, if its first event has not arrived yet."""
     if state.created_at is not None:
         return state.time.start
     return state.time.active[0].since if state.time.active else state.updated_at
 
 
 def _unbroken(state: State, stop: int) -> bool:
-    """No pause of any kind: so it is with most sessions at most times, and it is seen at once."""
+    """Whether there is no pause of any kind: true of most sessions, and cheap to decide."""
     time = state.time
     if time.marks or len(time.active) != 1 or state.created_at is None:
         return False
@@ -156,7 +156,7 @@ def _unbroken(state: State, stop: int) -> bool:
 
 
 def progress_of(state: State) -> float:
-    """What was set explicitly; else tasks done of all; else the mean of the agents; else nothing."""
+    """The progress that was set; else the share of completed tasks; else the agents' mean; else 0."""
     explicit = current_value(state.registers.get("progress", ()))
     if isinstance(explicit, (int, float)):
         return fraction(explicit)
@@ -170,7 +170,7 @@ def progress_of(state: State) -> float:
 
 
 def fraction(value: float) -> float:
-    """How far something is, from 0 to 1, whatever somebody else's row or snapshot says: NaN counts as nothing."""
+    """A progress from 0 to 1, whatever another program's row or snapshot says: NaN counts as 0."""
     return 1.0 if value >= 1 else float(value) if value > 0 else 0.0
 
 
@@ -185,7 +185,7 @@ def aliases_of(state: State) -> Aliases:
 
 
 def other_names(state: State) -> tuple[str, ...]:
-    """The ids and files by which no format knows the session, but somebody who kept it by hand does."""
+    """Aliases that belong to no format: ids and files of people who kept sessions by hand."""
     return tuple(alias for name, alias in state.aliases.items() if name not in Aliases.__struct_fields__)
 
 
@@ -201,7 +201,7 @@ def session(state: State, now: int) -> Session:
     conversations = [
         _conversation(state, native)
         for name, native in state.native.items()
-        if native.moved_to is None or name in state.conversations  # what it used here stays here
+        if native.moved_to is None or name in state.conversations  # what it used here still counts here
     ]
     return Session(
         id=state.session,
@@ -226,7 +226,7 @@ def session(state: State, now: int) -> Session:
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
         cost_usd=_cost(state, conversations),
-        # Of what has ended, nobody waits for an answer.
+        # In an ended session, nobody waits for an answer.
         waiting=[
             Waiting(at=format_time(wait.at), for_=wait.for_, text=wait.text)
             for wait in state.waiting.values() if end is None
@@ -275,31 +275,31 @@ def session(state: State, now: int) -> Session:
 
 
 def _conversation(state: State, native: NativeState) -> Conversation:
-    said = state.conversations.get(f"{native.agent}\n{native.id}") or ConversationState()
+    update = state.conversations.get(f"{native.agent}\n{native.id}") or ConversationState()
     models = state.extra.get("models")
     chosen = models.get(native.agent) if isinstance(models, dict) else None
     costs = state.extra.get("costs")
     counted = costs.get(native_name(native.agent, native.id)) if isinstance(costs, dict) else None
-    known = [] if said.cost_usd is None else [said.cost_usd]
-    # While it is open, nobody knows which message is the last, and a status line may be ahead of the transcript.
+    known = [] if update.cost_usd is None else [update.cost_usd]
+    # While it is open, there is no last message yet, and a status line may be ahead of the transcript.
     is_over = native.closed_at is not None or status_of(state) in FINISHED
     if isinstance(counted, (int, float)) and not (known and is_over):
         known.append(float(counted))
     return Conversation(
-        id=native.id, agent=native.agent, title=said.name,
-        model=said.model or (chosen if isinstance(chosen, str) else None),
-        started_at=_when(native.linked_at if said.began is None else said.began),
-        ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
-        prompts=said.prompts or None, kept=False, resume=reopen_command(native),
+        id=native.id, agent=native.agent, title=update.name,
+        model=update.model or (chosen if isinstance(chosen, str) else None),
+        started_at=_when(native.linked_at if update.began is None else update.began),
+        ended_at=_when(native.closed_at if update.ended is None else update.ended) if is_over else None,
+        prompts=update.prompts or None, kept=False, resume=reopen_command(native),
         cost_usd=max(known, default=None),
         tokens=Tokens(
-            input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write
+            input=update.input, output=update.output, cache_read=update.cache_read, cache_write=update.cache_write
         ),
     )  # fmt: skip
 
 
 def _cost(state: State, conversations: list[Conversation]) -> float | None:
-    """What its conversations have cost; where none says, what was recorded of the session."""
+    """The cost of its conversations; if none is known, the cost recorded for the session."""
     known = [conversation.cost_usd for conversation in conversations if conversation.cost_usd is not None]
     if known:
         return round(sum(known), 6)
@@ -308,9 +308,9 @@ def _cost(state: State, conversations: list[Conversation]) -> float | None:
 
 
 def _commits(state: State) -> list[Commit]:
-    """Those that an amend or a rebase made others of are not shown: those others are.
+    """The commits that no amend or rebase has replaced.
 
-    Whoever amends or rebases does not become the author of what was there: the first of them says who that is.
+    Whoever amends or rebases a commit does not become its author: its first version says who made it.
     """
     replaced = {sha for commit in state.commits.values() for sha in (commit.replaces, *commit.folded)}
     shown = [commit for commit in state.commits.values() if commit.sha not in replaced]
@@ -327,7 +327,7 @@ def _commits(state: State) -> list[Commit]:
 
 
 def _first(state: State, commit: CommitState) -> CommitState:
-    """The commit that this one goes back to, by amends and rebases."""
+    """The first version of this commit, before amends and rebases."""
     seen = {commit.sha}
     while (earlier := state.commits.get(commit.replaces or "")) is not None and earlier.sha not in seen:
         seen.add(earlier.sha)
@@ -336,8 +336,8 @@ def _first(state: State, commit: CommitState) -> CommitState:
 
 
 def _extra(state: State) -> dict[str, Json]:
-    """What the model has no place for. A format's own is kept as text, for the sake of its spelling."""
-    # What begins with a dot is bookkeeping of whoever wrote it.
+    """What the model has no place for. A format's own values are kept as text, to preserve their spelling."""
+    # Names that begin with a dot are internal bookkeeping.
     shown = {name: value for name, value in state.extra.items() if not name.startswith(".")}
     for name in Aliases.__struct_fields__:
         kept = shown.get(name)
@@ -350,7 +350,7 @@ def _extra(state: State) -> dict[str, Json]:
 
 
 def conflicts(state: State) -> list[Conflict]:
-    """Concurrent values of one register, and what could not be true: the same on every device."""
+    """All conflicts, settled ones too: the same on every device."""
     return [conflict(state, dispute) for dispute in disputes(state)]
 
 
@@ -371,12 +371,12 @@ def _when(ms: int | None) -> str | None:
 
 
 def _project(state: State) -> Project:
-    found = state.project
-    if found is None:
+    project = state.project
+    if project is None:
         return Project(name="", path=None, git_branch=None, git_commit=None, remote=None)
     return Project(
-        name=found.name, path=found.path, git_branch=found.git_branch, git_commit=found.git_commit,
-        remote=found.remote,
+        name=project.name, path=project.path, git_branch=project.git_branch, git_commit=project.git_commit,
+        remote=project.remote,
     )  # fmt: skip
 
 
@@ -412,12 +412,12 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
 
 
 def measured_tokens(state: State) -> int | None:
-    """The tokens in use by the last measurement, though the context may have been compressed since."""
+    """The tokens in use by the last measurement, even if the context has been compressed since."""
     return state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
 
 
 def window_of(state: State) -> int:
-    """The context window: as the agent said, or that of the model."""
+    """The context window: as the agent reported it, else that of the model."""
     if state.window is not None and state.window > 0:
         return state.window
     return modes.window(text_value(state, "model"), measured_tokens(state) or 0)
@@ -454,27 +454,28 @@ def _time(state: State, work: WorkTime) -> Time:
 
 
 def reopen_command(native: NativeState) -> str | None:
-    """The command that reopens a conversation, if it was recorded that there is one.
+    """The command that reopens a conversation, if one was recorded.
 
-    People paste it, and anybody who may write in the session could have recorded another: it is made from the id.
+    It is built from the id and not the recorded text: people paste it, and anybody who may write in the session could
+    have recorded another command.
     """
-    command = None if native.resume is None else _REOPENING.get(native.agent)
+    command = None if native.resume is None else _REOPEN_COMMANDS.get(native.agent)
     return command.format(native.id) if command is not None and _PLAIN_ID.fullmatch(native.id) else None
 
 
 def lookup_names(state: State) -> list[str]:
-    """What a session is found by besides its own id: its aliases, and its conversations as `agent:id`."""
-    found = [*state.aliases.values(), *(native_name(native.agent, native.id) for native in state.native.values())]
-    return [name for name in found if is_lookup_name(name)]
+    """The names that find a session besides its id: its aliases, and its conversations as `agent:id`."""
+    names = [*state.aliases.values(), *(native_name(native.agent, native.id) for native in state.native.values())]
+    return [name for name in names if is_lookup_name(name)]
 
 
 def is_lookup_name(name: str) -> bool:
-    """Whether every store can look this up: indexes on a server have no room for longer texts."""
+    """Whether every store can look this name up."""
     return len(name) <= MAX_LOOKUP_NAME_LENGTH and len(name.encode(errors="surrogatepass")) <= MAX_LOOKUP_NAME_LENGTH
 
 
 def last_activity(state: State) -> int:
-    """When something was last done in the session, by a person or an agent."""
+    """The time of the last activity of a person or an agent in the session."""
     if not state.time.active:
         return state.time.start
     last = state.time.active[-1]
@@ -486,11 +487,11 @@ def native_name(agent: str, conversation: str) -> str:
 
 
 def latest_mark(state: State) -> PauseMark | None:
-    """What opened or ended a pause last; pauses entered afterwards do not count."""
+    """The mark that last opened or ended a pause; pauses entered afterwards do not count."""
     return next((mark for mark in reversed(state.time.marks) if mark.kind not in ("away", "worked")), None)
 
 
 def pause_reason(state: State) -> str:
-    """Why somebody paused the session, if that was the last thing said about pauses."""
+    """The reason of the last explicit pause, unless it was resumed since."""
     mark = latest_mark(state)
     return (mark.reason if mark is not None and mark.kind == "manual" else None) or ""

@@ -1,18 +1,18 @@
 """Working time, computed from events and never accumulated: working + paused = elapsed, exactly, always.
 
-A pause is manual (ended by resuming, as a message of the person does), the timeout, a foreground agent's run longer
-than its threshold, or a gap between two signs of activity longer than the idle threshold. Messages of the person and
-`resume` cut an agent's run, and each piece is judged by the threshold alone: an agent whose end nobody recorded
-neither stops the clock for ever nor makes a night working time. Where another program counted working time, no
-agent's run is a pause either. Where causes overlap the order is manual or timeout, then task, then idle; what one
-cause covers is taken out of the next, so pauses never overlap.
+A pause is manual (a message of the person or `resume` ends it), the timeout, a foreground agent's run longer than the
+task threshold, or a gap between two signs of activity longer than the idle threshold. Messages of the person and
+`resume` cut an agent's run, and each piece is compared with the threshold by itself: an agent whose end nobody
+recorded neither stops the clock for ever nor turns a night into working time. Where another program counted working
+time, no agent's run is a pause either. Where causes overlap, manual and timeout come first, then task, then idle;
+each covers only what no earlier cause covers, so pauses never overlap.
 
-Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
-of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
-there, or from the end of the idle pause that begins there, until the next sign.
+Another program may have recorded the beginning of a pause without its end, as an `away` of no length. For kind task,
+the agent's run that begins there is a pause however short. For kind idle, the person was away from there, or from the
+end of the idle pause that begins there, until the next sign.
 
-A pause stops the clock only as far as others knew of it. What a writer did that had not heard of the pause, and that
-whoever paused had not heard of, is work: from its first such sign within the pause to its last, less the gaps longer
+A pause stops the clock only for writers that knew of it. Where another writer and the one who paused did not know of
+each other's events, the other's activity within the pause is work: from its first sign to its last, less gaps longer
 than the idle threshold.
 """
 
@@ -35,7 +35,7 @@ _STOPPING_KINDS: Final = frozenset(_PAUSED)
 
 
 class ForegroundRun(NamedTuple):
-    """One foreground run of an agent, what to call it, and whose agent it is."""
+    """One foreground run of an agent, the reason to show for it, and its writer."""
 
     since: int
     until: int | None
@@ -44,7 +44,7 @@ class ForegroundRun(NamedTuple):
 
 
 class WorkPause(NamedTuple):
-    """One pause. `until` is None while it lasts; `length` counts what has passed."""
+    """One pause. `until` is None while it lasts; `length` is how long it has lasted."""
 
     kind: PauseKind
     reason: str | None
@@ -62,7 +62,7 @@ class WorkTime(NamedTuple):
 
 
 def add_activity(time: TimeState, at: int) -> None:
-    """Note a sign of activity: usually the newest, but a late one may fall anywhere."""
+    """Add a sign of activity: usually the newest, but a late one may fall anywhere."""
     idle, active = time.timer.idle, time.active
     if active and active[-1].since <= at:
         last = active[-1]
@@ -79,16 +79,16 @@ def add_activity(time: TimeState, at: int) -> None:
     if before is not None and at <= _end(before):
         return
     active.insert(place, AgentRun(at, at))
-    for left in (place, place - 1):  # join with the neighbours it now reaches
+    for left in (place, place - 1):  # join the neighbours it connects
         if left >= 0 and left + 1 < len(active):
-            one, two = active[left], active[left + 1]
-            if two.since - _end(one) <= idle:
-                one.until = max(_end(one), _end(two))
+            earlier, later = active[left], active[left + 1]
+            if later.since - _end(earlier) <= idle:
+                earlier.until = max(_end(earlier), _end(later))
                 del active[left + 1]
 
 
 def add_watched_span(time: TimeState, since: int, until: int) -> None:
-    """Note a stretch of activity that another program watched: there is no gap in it."""
+    """Add a span of activity that another program observed, without gaps."""
     add_activity(time, since)
     add_activity(time, until)
     idle, active = max(time.timer.idle, 0), time.active
@@ -98,22 +98,22 @@ def add_watched_span(time: TimeState, since: int, until: int) -> None:
 
 
 def last_activity(time: TimeState, otherwise: int) -> int:
-    """When the last sign of activity was: the stretches are apart from each other, and the last one ends last."""
+    """The time of the last sign of activity: spans do not overlap, so the last one ends last."""
     return _end(time.active[-1]) if time.active else otherwise
 
 
 def last_message(time: TimeState) -> int | None:
-    """When the person wrote last, or earlier where a `resume` soon after hides the exact moment."""
+    """When the person wrote last, or a little earlier where a `resume` soon after hides the exact time."""
     resumed = {mark.at for mark in time.marks if mark.kind == "resumed"}
     moments = (moment for run in reversed(time.attended) for moment in (_end(run), run.since))
     return next((moment for moment in moments if moment not in resumed), None)
 
 
 def add_attended(time: TimeState, since: int, until: int) -> None:
-    """Note that the person was at work from `since` to `until`, whatever agent ran: no piece of its run is there.
+    """Record that the person was at work from `since` to `until`, whatever agent ran.
 
-    Moments no further apart than the task threshold are joined, since the pieces between them are working time. They
-    stay apart where another program said that an agent's pause had begun: that one counts however short it is.
+    Spans no further apart than the task threshold are joined, since the time between them is working time. They stay
+    separate where another program recorded the beginning of an agent's pause, which counts however short it is.
     """
     attended = time.attended
     if not attended or _end(attended[-1]) <= since:
@@ -142,7 +142,7 @@ def _are_joined(time: TimeState, end: int, since: int) -> bool:
 
 
 def add_mark(time: TimeState, mark: PauseMark) -> None:
-    """Note what opens, ends or corrects a pause."""
+    """Record what opens, ends or corrects a pause."""
     if mark.kind in _STOPPING_KINDS:
         insort(time.pauses.setdefault(mark.writer, []), (mark.seq, len(time.marks)))
     if mark.pause == "task" and mark.until == mark.at:
@@ -151,7 +151,7 @@ def add_mark(time: TimeState, mark: PauseMark) -> None:
 
 
 def add_writer_activity(time: TimeState, event: Event, since: int, until: int) -> None:
-    """Note whose sign it was. What falls into one minute is kept as one, unless a pause lies between."""
+    """Record whose sign it was. Signs within one minute are kept as one, unless a pause lies between."""
     own = time.signs.setdefault(event.writer, [])
     last = own[-1] if own else None
     near = min(MINUTE, time.timer.idle)
@@ -168,7 +168,7 @@ def add_writer_activity(time: TimeState, event: Event, since: int, until: int) -
 
 
 def pause_mark(state: State, event: Event, kind: str, reason: str | None) -> PauseMark:
-    """A pause, with what its writer had seen; who claims to have seen it before it was there knew of it always."""
+    """A pause, with what its writer had seen, and the writers that claim to have seen it already."""
     learned = {
         writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq
     }
@@ -177,9 +177,9 @@ def pause_mark(state: State, event: Event, kind: str, reason: str | None) -> Pau
 
 
 def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
-    """The writer of this event has heard of another's pauses: what it does from here on, it does knowing of them.
+    """Record which pauses of another writer the writer of this event has learned of.
 
-    How far it had seen the other's stream `before`, and how far `now`: of pauses up to `before`, it has heard.
+    It had seen the other's stream up to `before`, and has seen it up to `now`.
     """
     pauses = time.pauses.get(other, ())
     for place in range(bisect_right(pauses, before, key=_first), bisect_right(pauses, now, key=_first)):
@@ -188,7 +188,7 @@ def note_seen_pauses(time: TimeState, event: Event, other: str, before: int, now
             mark.learned[event.writer] = (event.seq, event.at)
             own = time.signs.get(event.writer)
             if own:
-                own[-1].marks = -1  # nothing is added to what it did before it knew
+                own[-1].marks = -1  # later signs must not join those from before it knew
 
 
 def _since(run: AgentRun) -> int:
@@ -207,7 +207,7 @@ def _second(pair: tuple[int, int]) -> int:
     return pair[1]
 
 
-def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | None, now: int) -> WorkTime:
+def measure(time: TimeState, foreground_runs: Iterable[ForegroundRun], *, end: int | None, now: int) -> WorkTime:
     """Work time of a session as of `now`; `end` is when it was completed or aborted."""
     start = time.start
     stop = max(start, now if end is None else end)
@@ -215,7 +215,7 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
     begun = _begun(time, "task")
     runs = [
         run
-        for run in stretches
+        for run in foreground_runs
         if (run.since < stop and (run.until is None or run.until > start))
         or (run.since == stop and run.until is None and run.since in begun)
     ]
@@ -224,12 +224,12 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
     covered: list[Span] = []
     is_open = False
 
-    def take(kind: PauseKind, reason: str | None, since: int, until: int | None) -> None:
-        """Add what of this pause no stronger one covers."""
+    def add_pause(kind: PauseKind, reason: str | None, since: int, until: int | None) -> None:
+        """Add the parts of this pause that no earlier cause covers."""
         nonlocal is_open
         lasts = until is None and live and not is_open
         low, high = max(since, start), stop if until is None else min(until, stop)
-        if lasts and low == high:  # it begins this very moment, and has no length yet
+        if lasts and low == high:  # it begins at this moment, and has no length yet
             pauses.append(WorkPause(kind, reason, low, None, 0))
             is_open = True
         for a, b in _without((low, high), covered):
@@ -237,21 +237,21 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
             is_open = is_open or (lasts and b == stop)
 
     for kind, reason, since, until in _marked(time, runs):
-        take(kind, reason, since, until)
+        add_pause(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
     cuts = [(run.since, _end(run)) for run in time.attended]
     following = list(range(len(cuts) + 1))
     for run in runs:
         for low, high, lasts in _pieces(cuts, following, run, stop):
             if high - low > time.timer.task or (low == run.since and low in begun):
-                take("task", begun.get(run.since) or run.reason, low, None if lasts else high)
+                add_pause("task", begun.get(run.since) or run.reason, low, None if lasts else high)
                 _cover(covered, (max(low, start), high))
     foreground = _union((max(r.since, start), stop if r.until is None else min(r.until, stop)) for r in runs)
     away = _begun(time, "idle")
     for a, b, lasts in _gaps(time, start, stop, away):
         for c, d in [(a, b)] if a == b else _without((a, b), foreground):
             if d - c > time.timer.idle or c in away:
-                take("idle", away.get(c), c, None if lasts and d == stop else d)
+                add_pause("idle", away.get(c), c, None if lasts and d == stop else d)
 
     corrections = _corrections(time)
     pauses = [rest for pause in pauses for rest in _corrected(corrections, pause, stop)]
@@ -262,7 +262,7 @@ def measure(time: TimeState, stretches: Iterable[ForegroundRun], *, end: int | N
 
 
 def _corrections(time: TimeState) -> list[Span]:
-    """Where somebody said later that it was work; of two corrections the later one counts."""
+    """The spans that were corrected to work; of two corrections the later one counts."""
     worked: list[Span] = []
     later: list[Span] = []
     for mark in reversed(time.marks):
@@ -275,7 +275,7 @@ def _corrections(time: TimeState) -> list[Span]:
 
 
 def _corrected(worked: list[Span], rest: WorkPause, stop: int) -> Iterable[WorkPause]:
-    """What is left of a pause after corrections."""
+    """The parts of a pause that remain after corrections."""
     if not worked or not rest.length:
         yield rest
         return
@@ -283,39 +283,39 @@ def _corrected(worked: list[Span], rest: WorkPause, stop: int) -> Iterable[WorkP
     for low, high in _without((rest.since, rest.since + rest.length), worked):
         lasts = rest.until is None and high == stop
         yield WorkPause(rest.kind, rest.reason, low, None if lasts else high, high - low)
-    # What somebody paused stays paused after the work that they entered, also at the very moment that it ends.
+    # After entered work, an explicit pause goes on, even at the moment at which the work ends.
     if rest.until is None and rest.kind != "idle" and not lasts:
         yield WorkPause(rest.kind, rest.reason, stop, None, 0)
 
 
 def _marked(
-    time: TimeState, stretches: Sequence[ForegroundRun]
+    time: TimeState, foreground_runs: Sequence[ForegroundRun]
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
-    """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed` in log order.
+    """Explicit pauses and those of the limit: opened by a mark, ended by the next `resumed` in log order.
 
-    Log order, because two devices' clocks may differ: who resumed had seen the pause, whatever the time said. (Or
-    had not, and then the session goes on as its status says.) The latest comes first, so that an open pause is never
-    hidden; what was entered afterwards comes last.
+    Log order and not time, because devices' clocks differ: whoever resumed had seen the pause. (Or had not; then the
+    session goes on, as its status says.) The latest comes first, so that an open pause is never hidden; pauses that
+    were entered afterwards come last.
     """
-    found: list[tuple[list[PauseMark], int | None]] = []
+    pauses: list[tuple[list[PauseMark], int | None]] = []
     is_open = False
     for mark in time.marks:
         if mark.kind == "resumed" and is_open:
-            paused, _ = found.pop()
-            found.append((paused, max(mark.at, paused[0].at)))
+            paused, _ = pauses.pop()
+            pauses.append((paused, max(mark.at, paused[0].at)))
             is_open = False
-        elif mark.kind in _STOPPING_KINDS and is_open:  # two devices paused at once: it is one pause
-            found[-1][0].append(mark)
+        elif mark.kind in _STOPPING_KINDS and is_open:  # two devices paused at once: one pause
+            pauses[-1][0].append(mark)
         elif mark.kind in _STOPPING_KINDS:
-            found.append(([mark], None))
+            pauses.append(([mark], None))
             is_open = True
-    for paused, until in reversed(found):
-        yield from _held(time, paused, until, stretches)
+    for paused, until in reversed(pauses):
+        yield from _effective_parts(time, paused, until, foreground_runs)
     away, last = _begun(time, "idle"), _end(time.active[-1]) if time.active else time.start
     entered: dict[tuple[str, int], tuple[str | None, int]] = {}
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None:
-            # Entered again from the same moment, it is the same pause, and may have become longer.
+            # Entered again with the same beginning, it is the same pause, perhaps with a later end.
             _, until = entered.get((mark.pause, mark.at), (None, mark.at + 1))
             if mark.until >= until:
                 entered[mark.pause, mark.at] = mark.reason, mark.until
@@ -324,49 +324,50 @@ def _marked(
         yield (_KINDS.get(pause, "manual"), reason, since, None if goes_on else until)
 
 
-def _held(
-    time: TimeState, paused: Sequence[PauseMark], until: int | None, stretches: Sequence[ForegroundRun]
+def _effective_parts(
+    time: TimeState, paused: Sequence[PauseMark], until: int | None, foreground_runs: Sequence[ForegroundRun]
 ) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
-    """What of one pause holds: where at least one of those who paused stopped the clock of everybody at work."""
+    """The parts of one pause during which at least one of those who paused stopped everybody's clock."""
     begin = paused[0].at
-    worked = [_unaware(time, mark, stretches) for mark in paused]
+    worked = [_unaware(time, mark, foreground_runs) for mark in paused]
     if not worked[0]:
         yield _PAUSED[paused[0].kind], paused[0].reason, begin, until
         return
     end = until if until is not None else 1 + max(high for spans in worked for _, high in [(begin, begin), *spans])
-    held: list[Span] = []
+    paused_spans: list[Span] = []
     for mark, spans in zip(paused, worked, strict=True):
         for span in _without((max(mark.at, begin), end), spans):
-            _cover(held, span)
-    for low, high in reversed(held):
+            _cover(paused_spans, span)
+    for low, high in reversed(paused_spans):
         mark = max((mark for mark in paused if mark.at <= low), key=lambda mark: mark.at)
         yield _PAUSED[mark.kind], mark.reason, low, None if until is None and high == end else high
 
 
-def _unaware(time: TimeState, mark: PauseMark, stretches: Sequence[ForegroundRun]) -> list[Span]:
-    """Where others were at work after this pause began, neither they nor who paused knowing of the other."""
-    found: list[Span] = []
+def _unaware(time: TimeState, mark: PauseMark, foreground_runs: Sequence[ForegroundRun]) -> list[Span]:
+    """Where others worked after this pause began, unknown to who paused and without knowing of the pause."""
+    unaware: list[Span] = []
     for writer, signs in time.signs.items():
         if writer == mark.writer or not mark.writer:
             continue
         number, when = mark.learned.get(writer, (None, None))
         own: list[Span] = []
-        for place in range(bisect_right(signs, mark.saw.get(writer, 0), key=lambda one: one.last), len(signs)):
-            one = signs[place]
-            if number is not None and one.first >= number:
+        seen = bisect_right(signs, mark.saw.get(writer, 0), key=lambda activity: activity.last)
+        for index in range(seen, len(signs)):
+            activity = signs[index]
+            if number is not None and activity.first >= number:
                 break
-            if one.until >= mark.at:
-                own.append((max(one.since, mark.at), one.until))
+            if activity.until >= mark.at:
+                own.append((max(activity.since, mark.at), activity.until))
         if not own:
             continue
         low, high = min(own)[0], max(until for _, until in own)
-        for run in stretches:  # while its agent ran, nobody was idle there
+        for run in foreground_runs:  # while its agent ran, that writer was not idle
             if run.writer == writer and run.since <= high:
                 ended = high if run.until is None else run.until
                 own.append((max(run.since, low), ended if when is None else min(ended, max(high, when))))
-        found += own
+        unaware += own
     joined: list[Span] = []
-    for low, high in sorted(span for span in found if span[0] <= span[1]):
+    for low, high in sorted(span for span in unaware if span[0] <= span[1]):
         if joined and low - joined[-1][1] <= time.timer.idle:
             joined[-1] = (joined[-1][0], max(joined[-1][1], high))
         else:
@@ -377,10 +378,10 @@ def _unaware(time: TimeState, mark: PauseMark, stretches: Sequence[ForegroundRun
 def _pieces(
     cuts: Sequence[Span], following: list[int], run: ForegroundRun, stop: int
 ) -> Iterable[tuple[int, int, bool]]:
-    """An agent's run, cut wherever the person was at work meanwhile; and whether the piece lasts.
+    """An agent's run, cut wherever the person was at work meanwhile, and whether each piece lasts.
 
-    The whole piece between two cuts is the same of every run, and comes once: `following` has for each cut the next
-    one, itself included, before which it has not come yet.
+    The piece between two cuts is the same for every run, and is yielded once: `following` maps each cut to the first
+    one, itself included, before which the piece has not been yielded yet.
     """
     high = stop if run.until is None else min(run.until, stop)
     if run.since == high:
@@ -410,23 +411,23 @@ def _next(following: list[int], place: int) -> int:
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
-    """Where another program said that a pause had begun, with its reason, and has not told its end since."""
-    found: dict[int, str | None] = {}
+    """Where another program recorded the beginning of a pause, with its reason, and no end since."""
+    begun: dict[int, str | None] = {}
     for mark in time.marks:
         if mark.kind == "resumed" and pause == "idle":
-            found.clear()
+            begun.clear()
         elif mark.kind == "away" and mark.pause == pause:
             if mark.until == mark.at:
-                found[mark.at] = mark.reason
+                begun[mark.at] = mark.reason
             else:
-                found.pop(mark.at, None)
-    return found
+                begun.pop(mark.at, None)
+    return begun
 
 
 def _gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Iterable[tuple[int, int, bool]]:
-    """Gaps between signs of activity longer than the threshold, and whether one lasts. The start is a sign.
+    """Gaps between signs of activity longer than the threshold, and whether each lasts. The start is a sign.
 
-    The last one counts however short, when it is known that the person was away from there.
+    The last one counts however short if the person is known to have been away from there.
     """
     idle, previous = time.timer.idle, start
     for run in time.active:

@@ -1,8 +1,8 @@
 """Start processes that outlive their caller, for work nobody waits for.
 
-Such a process has no terminal, hears nothing, says nothing and shares no pipe with us: an agent that waits for the
-end of our output does not wait for it. Loaded by status lines, which have a few milliseconds: `subprocess` alone
-would cost more than they do.
+Such a process has no terminal, input or output and shares no pipe with us, so an agent that waits for the end of our
+output does not wait for it. Status lines load this module and have only a few milliseconds: importing `subprocess`
+alone takes longer.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Final
 
-# No directory but those given is looked at for modules: certainly not the one we happen to be in.
+# Modules are loaded only from the given directories, never from the working directory.
 _START: Final = (
     "import sys; sys.path[:] = sys.argv[{count}:]; from {module} import {function}; {function}(*sys.argv[1:{count}])"
 )
 
 
-_begun: list[int] = []
+_started: list[int] = []
 
 
 def start(module: str, function: str, *words: str, around: Mapping[str, str] | None = None) -> bool:
-    """Let a function of ours run with these words in a process of its own; says whether it was begun.
+    """Run one of our functions with these arguments in a new process; return whether it was started.
 
-    `around` is added to its environment, which other users cannot read as they can its words.
+    `around` is added to its environment, which other users cannot read, unlike its arguments.
     """
     program = sys.executable
     if not program or any("\0" in word for word in words):
@@ -42,24 +42,24 @@ def start(module: str, function: str, *words: str, around: Mapping[str, str] | N
         nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         try:
             pid = os.posix_spawn(program, command, environ, file_actions=nothing, setsid=True)
-        except NotImplementedError:  # a system whose library cannot begin a new session this way
+        except NotImplementedError:  # this system's library cannot start a new session here
             pid = os.posix_spawn(program, command, environ, file_actions=nothing, setpgroup=0)
     except (OSError, ValueError):
         return False
-    _bury()
-    _begun.append(pid)
+    _reap()
+    _started.append(pid)
     return pid > 0
 
 
-def _bury() -> None:
-    """Whoever lives long and begins many is asked by the system for each that has ended: nobody else waits for it."""
-    for pid in list(_begun):
+def _reap() -> None:
+    """Wait for processes that have ended: otherwise a long-running program would collect zombies."""
+    for pid in list(_started):
         try:
             ended, _ = os.waitpid(pid, os.WNOHANG)
-        except OSError:  # somebody has waited for it
+        except OSError:  # it was already waited for
             ended = pid
         if ended:
-            _begun.remove(pid)
+            _started.remove(pid)
 
 
 def _on_windows(command: list[str], environ: Mapping[str, str]) -> bool:

@@ -1,7 +1,7 @@
-"""Runs a command for `holdfast run` as if Holdfast were not there: same terminal, same signals, same code.
+"""Run a command for `holdfast run` as if Holdfast were not there: same terminal, same signals, same exit code.
 
-Imported only when a command is run, so it may import what it needs. Whether the child gets a process group
-of its own is decided by `_own_group`; the reasons stand there.
+Imported only when a command is run, so it may import what it needs. `StopSignals` covers the time between two
+attempts.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def run_command(
     env: Mapping[str, str] | None = None,
     started: Callable[[int], None] | None = None,
 ) -> CommandOutcome:
-    """Run `argv` without a shell and wait for its end; `started` hears its process number.
+    """Run `argv` without a shell and wait for its end; `started` is called with its pid.
 
-    After `timeout` seconds it is interrupted, and killed with all it started after `grace` more.
+    After `timeout` seconds it is interrupted, and after `grace` more killed with all it started.
     """
     if not argv or not argv[0]:
         raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
@@ -75,7 +75,7 @@ def run_command(
             if not in_time:
                 child.stop(grace)
         except BaseException:
-            # Nothing runs on unrecorded: the caller could not be told of it.
+            # Never leave a process running that the caller does not know of.
             child.end(_KILL, child.family())
             child.wait(None)
             raise
@@ -88,12 +88,12 @@ def run_command(
 def _own_group(timeout: float | None, terminal: int | None) -> bool:
     """Whether the child gets a process group of its own, so that a timeout can end all it started.
 
-    Not with a terminal: a group of its own would be in the background there and be stopped at its first
-    read. Handing the terminal over, as shells do, would in turn put the rest of `holdfast run -- x | less`
-    in the background, keep Ctrl-C from the script that called us, and oblige us to mirror every Ctrl-Z.
-    In one group all of that simply works, and a timeout looks for the child's descendants instead.
+    Not with a terminal: its own group would be in the background and be stopped at its first read. Handing the
+    terminal over, as shells do, would put the rest of `holdfast run -- x | less` in the background, keep Ctrl-C from
+    the script that called us, and require mirroring every Ctrl-Z. In one group all of that works, and a timeout looks
+    for the child's descendants instead.
 
-    Not without a timeout either: whoever kills our group, for good, would then leave the child behind.
+    Not without a timeout either: killing our group would then leave the child behind.
     """
     return os.name == "posix" and timeout is not None and terminal is None
 
@@ -113,33 +113,33 @@ class _Child:
         return self._process.returncode
 
     def wait(self, timeout: float | None) -> bool:
-        """Whether it ended within the time."""
+        """Whether it ended in time."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             return False
         return True
 
-    def tell(self, number: int) -> None:
-        """Pass a signal on: to the group if it has one, otherwise to the process alone, as if we were it."""
+    def send(self, number: int) -> None:
+        """Pass a signal on: to its group if it has its own, otherwise to the process alone."""
         if not self.own_group:
             with contextlib.suppress(OSError):
                 self._process.send_signal(number)
         elif self._process.returncode is None:
-            self._tell_group(number)
+            self._signal_group(number)
 
     def family(self) -> list[ProcessIdentity]:
-        """Those it started, where no group of its own holds them together."""
+        """The processes it started, unless they share its own group."""
         return [] if self.own_group else _descendants(self.pid)
 
     def stop(self, grace: float) -> None:
-        """Time is up: ask it to end, wait, kill what is left."""
+        """Ask it to end, wait, and kill what is left."""
         until = monotonic() + grace
         family = self.family()
         self.end(signal.SIGINT if os.name == "posix" else signal.SIGTERM, family)
         if not self.wait(grace):
             family += self.family()  # what it started meanwhile
-        # Shells start background jobs deaf to SIGINT, and these outlive them.
+        # Shells start background jobs with SIGINT ignored, so these outlive them.
         while self._left(family) and monotonic() < until:
             time.sleep(_POLL_SECONDS)
         self.end(_KILL, family)
@@ -147,16 +147,16 @@ class _Child:
 
     def end(self, number: int, family: Sequence[ProcessIdentity]) -> None:
         if self.own_group:
-            self._tell_group(number)
+            self._signal_group(number)
             return
         with contextlib.suppress(OSError):
             self._process.send_signal(number)
-        for each in family:
-            if fate(each) == "alive":
+        for process in family:
+            if fate(process) == "alive":
                 with contextlib.suppress(OSError):
-                    os.kill(each.pid, number)
+                    os.kill(process.pid, number)
 
-    def _tell_group(self, number: int) -> bool:
+    def _signal_group(self, number: int) -> bool:
         if sys.platform != "win32":
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, number)
@@ -164,21 +164,21 @@ class _Child:
         return False
 
     def _left(self, family: Sequence[ProcessIdentity]) -> bool:
-        return self._tell_group(0) if self.own_group else any(fate(each) == "alive" for each in family)
+        return self._signal_group(0) if self.own_group else any(fate(process) == "alive" for process in family)
 
 
 def _descendants(pid: int) -> list[ProcessIdentity]:
     children: dict[int, list[int]] = {}
-    for each, parent in _parents():
-        children.setdefault(parent, []).append(each)
-    found: list[ProcessIdentity] = []
-    ahead = [pid]
-    while ahead:
-        for child in children.pop(ahead.pop(), []):
-            ahead.append(child)
-            if (who := identify(child)) is not None:
-                found.append(who)
-    return found
+    for process, parent in _parents():
+        children.setdefault(parent, []).append(process)
+    descendants: list[ProcessIdentity] = []
+    pending = [pid]
+    while pending:
+        for child in children.pop(pending.pop(), []):
+            pending.append(child)
+            if (identity := identify(child)) is not None:
+                descendants.append(identity)
+    return descendants
 
 
 def _parents() -> Iterator[tuple[int, int]]:
@@ -202,7 +202,7 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[int | None]:
-    """The terminal that controls us, open, if there is one."""
+    """The controlling terminal, opened, if there is one."""
     try:
         fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC) if os.name == "posix" else None
     except OSError:
@@ -215,7 +215,7 @@ def _terminal() -> Iterator[int | None]:
 
 
 class _Relay:
-    """While a command runs, the signals meant to end us are the command's; we end when it does."""
+    """Passes signals on to the command while it runs; we end when it does."""
 
     def __init__(self, terminal: int | None) -> None:
         self._terminal = terminal
@@ -224,15 +224,15 @@ class _Relay:
         self._before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
 
     def __enter__(self) -> Self:
-        # Python lets only the main thread have handlers; a server that runs commands keeps its own.
+        # Only the main thread can set handlers; a server that runs commands keeps its own.
         if threading.current_thread() is threading.main_thread():
             for name in _STOP_SIGNALS:
                 number = getattr(signal, name, None)
                 before = None if number is None else signal.getsignal(number)
-                # Ignored (nohup, `&` in a script) stays ignored, for the child too.
+                # An ignored signal (nohup, `&` in a script) stays ignored, for the child too.
                 if number is not None and before not in (None, signal.SIG_IGN):
                     self._before[number] = before
-                    signal.signal(number, self._heard)
+                    signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -242,33 +242,32 @@ class _Relay:
     def attach(self, child: _Child) -> None:
         self._child = child
         while self._early:
-            child.tell(self._early.pop(0))
+            child.send(self._early.pop(0))
 
-    def _heard(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._child is None:
             self._early.append(number)
-        elif not self._terminal_told(self._child, number):
-            self._child.tell(number)
+        elif not self._terminal_delivers(self._child, number):
+            self._child.send(number)
 
-    def _terminal_told(self, child: _Child, number: int) -> bool:
-        """Whether the child has heard it already. Twice is not once: many take a second Ctrl-C as `now!`.
+    def _terminal_delivers(self, child: _Child, number: int) -> bool:
+        """Whether the terminal sent the signal to the child too: many programs take a second Ctrl-C as `now!`.
 
-        A terminal sends Ctrl-C and its like to every process of its foreground group. So what comes while
-        our group is in front, and the child in it, came to the child as well. Who sends SIGINT to us alone
-        just then (kill -INT) is not told apart, for no portable call says who sent a signal. SIGTERM never
-        comes from a terminal and is always passed on.
+        A terminal sends Ctrl-C to every process of its foreground group, so while our group is in the foreground the
+        child gets it too. A SIGINT to us alone (kill -INT) looks the same, for no portable call names the sender.
+        SIGTERM never comes from a terminal and is always passed on.
 
-        When the terminal goes away, SIGHUP comes to the leader of the session, mostly a shell, and from
-        there to the whole group. If we are the leader ourselves, the child has heard nothing yet.
+        When the terminal closes, SIGHUP goes to the session leader, usually a shell, and from there to the whole
+        group. If we are the leader, the child has not received it.
         """
         if os.name != "posix":
-            return True  # a Windows console tells every process attached to it
+            return True  # a Windows console signals every attached process
         if self._terminal is None or child.own_group:
             return False
         try:
             in_front = os.tcgetpgrp(self._terminal) == os.getpgrp()
         except OSError:
-            return number == signal.SIGHUP and os.getsid(0) != os.getpid()  # it went away
+            return number == signal.SIGHUP and os.getsid(0) != os.getpid()  # the terminal closed
         return in_front and number in (signal.SIGINT, signal.SIGQUIT)
 
 
@@ -279,7 +278,7 @@ def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) 
     """`limit` is the timeout that ran out, if one did."""
     ended_by = -returncode if returncode < 0 else None
     code = 128 + ended_by if ended_by is not None else returncode
-    # A shell reports its child's SIGKILL as 137. SIGKILL alone may be anybody's; the kernel counts its own.
+    # A shell reports its child's SIGKILL as 137. Anybody can send SIGKILL; the kernel counts its own for memory.
     out_of_memory = limit is None and code == 128 + 9 and _memory_kills() > kills_before
     if limit is not None:
         code, message = TIMED_OUT, f"ran longer than {limit:g} s and was stopped"
@@ -297,21 +296,21 @@ def _not_started(
 ) -> CommandOutcome:
     if not isinstance(error, OSError):
         raise Invalid(
-            "the command holds a NUL or text this system cannot pass on", hint="Check its arguments."
+            "the command contains a NUL or text this system cannot pass on", hint="Check its arguments."
         ) from error
     if cwd is not None and error.filename == cwd:
         raise explain(error, "run a command in", cwd) from error
     if error.errno == errno.ENOENT or not _is_somewhere(name, env):
         code, why = NOT_FOUND, "was not found"
     elif error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
-        raise explain(error, "start", name) from error  # the machine's trouble, not the command's
+        raise explain(error, "start", name) from error  # the machine's problem, not the command's
     else:
         code, why = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
     return CommandOutcome(code, None, False, False, f"{display_path(name)} {why}", _since(begun))
 
 
 def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:
-    """Whether there is such a file: a PATH with closed directories says `permission denied` to any name."""
+    """Whether the program exists: with unreadable directories in PATH, any name gives `permission denied`."""
     import shutil
 
     path = (os.environ if env is None else env).get("PATH")
@@ -319,7 +318,7 @@ def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:
 
 
 def _memory_kills() -> int:
-    """How many processes the kernel has killed for want of memory; 0 where it does not count."""
+    """How many processes the kernel has killed because memory ran out; 0 where it does not count."""
     try:
         with open("/proc/vmstat", "rb") as file:
             for line in file:
@@ -338,7 +337,7 @@ def _since(begun: int) -> int:
 
 
 class SignalReceived(Exception):
-    """Somebody wants us to end; `number` is the signal."""
+    """A signal asks us to end; `number` is the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -346,10 +345,10 @@ class SignalReceived(Exception):
 
 
 class StopSignals:
-    """Notes every signal to stop, instead of ending at once.
+    """Records signals that ask us to stop, instead of ending at once.
 
-    Python writes the number of a signal into a pipe before any handler runs, so we hear of those too that
-    `run_command` passes on to its command. Only the main thread can listen; elsewhere nothing is heard.
+    Python writes the number of a signal into a pipe before any handler runs, so signals that `run_command` passes on
+    are recorded too. Works only in the main thread.
     """
 
     def __init__(self, sleep: Callable[[float], None] | None = None) -> None:
@@ -368,7 +367,7 @@ class StopSignals:
         self._pipe_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         for name in _STOP_SIGNALS:
             number = getattr(signal, name, None)
-            # What is ignored (nohup, `&` in a script) stays ignored.
+            # An ignored signal (nohup, `&` in a script) stays ignored.
             if number is not None and signal.getsignal(number) not in (None, signal.SIG_IGN):
                 self._before[number] = signal.signal(number, lambda *_: None)
         return self
@@ -382,14 +381,14 @@ class StopSignals:
             os.close(self._pipe[1])
 
     def received(self) -> int | None:
-        """The first signal to stop that came, if one did."""
+        """The first stop signal received, if any."""
         if self._pipe is not None and self._number is None:
             os.write(self._pipe[1], b"\0")  # so that reading never blocks
             self._number = next((number for number in os.read(self._pipe[0], 4096) if number in self._before), None)
         return self._number
 
     def wait(self, seconds: float) -> None:
-        """Sleep; a signal ends it with `Stopped`."""
+        """Sleep; a stop signal raises `SignalReceived`."""
         if self._sleep is not None and seconds > 0:
             self._sleep(seconds)
             seconds = 0

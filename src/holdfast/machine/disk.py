@@ -1,7 +1,7 @@
-"""Where a path lies: how much room is left, and whether it is a place where a database cannot live.
+"""The disk of a path: its free space, and whether it is unsuitable for a database.
 
-SQLite needs locks that every process sees and shared memory; network file systems give neither reliably,
-and a folder that a cloud service synchronises is rewritten under its feet. Both lose data quietly.
+SQLite needs shared memory, and locks that every process sees. Network file systems provide neither reliably, and a
+cloud service that syncs a folder overwrites a database in use. Both lose data silently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NETWORK_TYPES: Final = (  # as the kernel names them
 )
 _NETWORK: Final = frozenset(_NETWORK_TYPES.split())
 
-# A folder of exactly this name, or of this name and more in brackets or after a dash:
+# A folder of this name, also followed by brackets or a dash:
 # `Dropbox (Personal)`, `OneDrive - Contoso`.
 _CLOUD: Final = (
     "Dropbox",
@@ -46,7 +46,7 @@ _CLOUD: Final = (
     "YandexDisk",
     "Yandex.Disk",
 )
-# What the services themselves leave in the folder they keep, whatever it is called.
+# Files that services leave in their folder, whatever its name.
 _MARKERS: Final = (
     (".dropbox.cache", "Dropbox"),
     (".stfolder", "Syncthing"),
@@ -57,12 +57,12 @@ _ANY_CASE: Final = sys.platform in ("darwin", "win32")
 
 
 def free_space(path: str) -> int | None:
-    """Bytes that this user can still write where `path` is or will be; None when the system does not say."""
+    """Bytes that this user can still write at `path`, which need not exist; None if unknown."""
     try:
         place = _existing(path)
         if sys.platform != "win32":
-            found = os.statvfs(place)
-            return found.f_bavail * found.f_frsize
+            stats = os.statvfs(place)
+            return stats.f_bavail * stats.f_frsize
         import shutil
 
         return shutil.disk_usage(place).free
@@ -71,7 +71,7 @@ def free_space(path: str) -> int | None:
 
 
 def unsuitable_reason(path: str) -> str | None:
-    """Why a database must not be kept at `path`, in a sentence; None when nothing speaks against it."""
+    """Why a database must not be kept at `path`, in a sentence; None if it may be."""
     try:
         full = os.path.realpath(path)
         kind = _file_system(full)
@@ -87,11 +87,11 @@ def unsuitable_reason(path: str) -> str | None:
 
 
 def _existing(path: str) -> str:
-    """The path, or the nearest directory above it that is there."""
-    here = os.path.realpath(path)
-    while not os.path.lexists(here) and os.path.dirname(here) != here:
-        here = os.path.dirname(here)
-    return here
+    """The path, or the nearest existing directory above it."""
+    nearest = os.path.realpath(path)
+    while not os.path.lexists(nearest) and os.path.dirname(nearest) != nearest:
+        nearest = os.path.dirname(nearest)
+    return nearest
 
 
 # --- network -----------------------------------------------------------------------------------------
@@ -109,14 +109,14 @@ def _file_system(full: str) -> str:
 
 
 def _kind_by_mounts(full: str, table: str) -> str:
-    best, found = "", ""
+    best, best_kind = "", ""
     with open(table, "rb") as file:
         lines = os.fsdecode(file.read()).split("\n")
     for point, kind in _mounts(lines):
         # Of two mounts on one place, the later one covers the earlier.
         if len(point) >= len(best) and _lies_in(full, point):
-            best, found = point, kind
-    return found
+            best, best_kind = point, kind
+    return best_kind
 
 
 def _mounts(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -194,12 +194,12 @@ def _is_named(part: str, name: str) -> bool:
 
 
 def _marked(full: str) -> str | None:
-    here = full
+    folder = full
     while True:
         for marker, service in _MARKERS:
-            if os.path.lexists(os.path.join(here, marker)):
+            if os.path.lexists(os.path.join(folder, marker)):
                 return service
-        above = os.path.dirname(here)
-        if above == here:
+        above = os.path.dirname(folder)
+        if above == folder:
             return None
-        here = above
+        folder = above

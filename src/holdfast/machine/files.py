@@ -1,8 +1,7 @@
-"""Files on this machine: the one atomic writer of the program, and its friends.
+"""Files on this machine: the program's only atomic writer, temporary files, and checks for `doctor`.
 
-Nothing else in Holdfast writes state. What is made here is private whatever the umask, and a link, FIFO
-or device that somebody planted where a state file belongs is refused, never followed. Every failure
-leaves the old file as it was and becomes one of the errors in `core.errors`.
+Nothing else in Holdfast writes state. New files are private whatever the umask; a planted link, FIFO or device is
+refused, never followed. A failure leaves the old file as it was and raises one of the errors in `core.errors`.
 """
 
 from __future__ import annotations
@@ -58,17 +57,17 @@ __all__ = [
 
 PREFIX: Final = ".holdfast-"
 SUFFIX: Final = ".tmp"
-# A store is made under a temporary name too, and SQLite keeps files of its own beside it.
+# A store is created under a temporary name too, and SQLite adds files of its own.
 _ENDINGS: Final = tuple(SUFFIX + own for own in ("", "-journal", "-wal", "-shm"))
 
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 
-_MOST_LINKS: Final = 40  # what Linux follows before it says ELOOP
-_LONG_AGO: Final = 3_600_000  # ms: whoever wrote to a file so long ago, and cannot be asked, is taken for dead
+_MAX_LINKS: Final = 40  # as many as Linux follows
+_ABANDONED_AFTER: Final = 3_600_000  # ms without a write, after which an unknown writer counts as dead
 
 
 class LooseMode(NamedTuple):
-    """A file or directory that more people can open than should."""
+    """A file or directory that more people can open than should, and the mode that it should have."""
 
     path: str
     mode: int
@@ -88,26 +87,27 @@ def write_atomic(
     within: str | None = None,
     mode: int | None = None,
 ) -> None:
-    """Put `data` at `path`: whoever looks, now or after a power cut, sees all of the old or all of the new.
+    """Write `data` to `path`: readers, also after a power cut, see either all of the old file or all of the new.
 
-    A new file is 0600, one that was there keeps its mode, unless `mode` says another. With `follow_own_link`, a link
-    that belongs to the current user (dotfiles) stays, and the file it leads to is replaced. What can be made again
-    need not be `durable`: it does not wait for the disk. `displaced` is shown the file that stood there, under
-    another name, before it goes: somebody may have written to it an instant ago. Below `within`, the root of a
-    project, no directory on the way may be a link, nor become one meanwhile.
+    A new file is 0600, an existing one keeps its mode, unless `mode` is given. With `follow_own_link`, a link of the
+    current user (dotfiles) stays and its target is replaced. Without `durable`, the disk is not waited for: for data
+    that can be recreated. `displaced` is called with the path of the old file before it is removed: somebody may have
+    written to it an instant ago. Below `within`, the root of a project, no directory on the way may be a link.
     """
     try:
-        target = _end_of_links(path) if follow_own_link else path
+        target = _resolve_own_links(path) if follow_own_link else path
         folder, name = os.path.split(target)
         if name in ("", ".", ".."):
             raise Invalid(f"{display_path(path)!r} names no file", hint="Name a file.", operation="write", file=path)
-        _write_beside(_Directory(folder or ".", within), name, data, durable=durable, displaced=displaced, mode=mode)
+        _write_and_replace(
+            _Directory(folder or ".", within), name, data, durable=durable, displaced=displaced, mode=mode
+        )
     except (OSError, ValueError) as error:
         raise explain(error, "write", path) from error
 
 
 class _Directory:
-    """The directory of a file. Held open where the system can, so that swapping a parent changes nothing."""
+    """The directory of a file, kept open where the system can, so that swapping a parent has no effect."""
 
     def __init__(self, path: str, within: str | None = None) -> None:
         self.path = path
@@ -133,17 +133,17 @@ class _Directory:
             return None
 
     def put(self, temporary: str, name: str, *, keep: bool) -> str | None:
-        """Give a new file its name; the name that what stood there has now, if it is to be kept for a look."""
+        """Move a new file into place. With `keep`, return the name that the old file has now."""
         if keep and self.fd is not None:
             if exchange(self.fd, temporary, name):
                 stood = self.look(temporary)
                 if stood is not None and stat.S_ISREG(stood.st_mode):
                     return temporary
-                # Planted since we looked: no file to be shown or thrown away. Back, and replaced like anything else.
+                # Planted since the check and not a regular file: undo, and replace it.
                 exchange(self.fd, temporary, name)
                 self.replace(temporary, name)
                 return None
-            # A second name for the old file: what is written into it until the last moment is seen.
+            # A second name for the old file: writes until the last moment stay visible.
             kept = temporary_name()
             with contextlib.suppress(OSError):
                 os.link(name, kept, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
@@ -167,7 +167,7 @@ class _Directory:
             os.close(self.fd)
 
 
-def _write_beside(
+def _write_and_replace(
     directory: _Directory,
     name: str,
     data: bytes,
@@ -205,7 +205,7 @@ def _write_beside(
         if temporary is not None and displaced is not None:
             displaced(os.path.join(directory.path, temporary))
     finally:
-        # Also on KeyboardInterrupt. What cannot be removed now, `temporaries` finds later.
+        # Also on KeyboardInterrupt. `temporaries` finds what cannot be removed now.
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(directory.name(temporary), dir_fd=directory.fd)
@@ -224,7 +224,7 @@ def _create(directory: _Directory) -> tuple[int, str]:
 
 
 def _keep_owner(fd: int, old: os.stat_result) -> int:
-    """Give the new file the old one's owner and group where we may; the mode it can then safely have."""
+    """Give the new file the old one's owner and group if allowed; return the mode that is then safe."""
     mode = stat.S_IMODE(old.st_mode) & 0o777
     if WINDOWS:
         return mode
@@ -234,7 +234,7 @@ def _keep_owner(fd: int, old: os.stat_result) -> int:
             return mode
         with contextlib.suppress(OSError):
             os.fchown(fd, owner, old.st_gid)
-    # What was open to the old group must not become open to another one.
+    # Access of the old group must not become access of another one.
     return mode if os.fstat(fd).st_gid == old.st_gid else mode & ~0o070
 
 
@@ -272,8 +272,8 @@ def rename(path: str, new: str, *, within: str | None = None) -> None:
 
 
 def changed_at(status: os.stat_result, since: int) -> int:
-    """When a file's content was changed, in nanoseconds: its modification time, unless that was set to one before
-    `since`, as copying and unpacking do. Then it is when the file came to be as it is.
+    """When a file's content changed, in nanoseconds: its modification time, unless that was set to a time before
+    `since`, as copying and unpacking do; then its change time.
     """
     if os.name == "nt" or since <= status.st_mtime_ns <= status.st_ctime_ns:
         return status.st_mtime_ns
@@ -290,7 +290,7 @@ def sync_directory(path: str) -> None:
 
 
 def remove_directory(path: str) -> bool:
-    """Remove a directory that is empty; False where somebody keeps something in it, and where there is none."""
+    """Remove an empty directory; False if it is not empty or does not exist."""
     try:
         retry_interrupted(os.rmdir, path)
     except OSError as error:
@@ -301,7 +301,7 @@ def remove_directory(path: str) -> bool:
 
 
 def remove_file(path: str) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file if it exists."""
     try:
         retry_interrupted(os.unlink, path)
     except (FileNotFoundError, NotADirectoryError):
@@ -312,20 +312,20 @@ def remove_file(path: str) -> None:
 
 def sync_file(fd: int) -> None:
     if sys.platform == "darwin":
-        # fsync on macOS stops at the drive's cache, which forgets in a power cut.
+        # fsync on macOS stops at the drive's cache, which a power cut erases.
         import fcntl
 
         try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         except OSError:
-            pass  # network and foreign file systems do not know it
+            pass  # network and foreign file systems do not support it
         else:
             return
     retry_interrupted(os.fsync, fd)
 
 
 def _replace_patiently(source: str, target: str) -> None:
-    """Windows: virus scanners and indexers hold a new file for some milliseconds and then let go."""
+    """Retry on Windows, where virus scanners and indexers open a new file for some milliseconds."""
     import time
 
     wait = 0.01
@@ -341,24 +341,24 @@ def _replace_patiently(source: str, target: str) -> None:
             return
 
 
-def _end_of_links(path: str) -> str:
-    """Where the user's own links lead. The last step may be missing: then it is made there."""
-    here = path
-    for _ in range(_MOST_LINKS):
+def _resolve_own_links(path: str) -> str:
+    """The target of the user's own links, which may be missing."""
+    target = path
+    for _ in range(_MAX_LINKS):
         try:
-            info = os.lstat(here)
+            info = os.lstat(target)
         except FileNotFoundError:
-            return here
+            return target
         if not stat.S_ISLNK(info.st_mode):
-            return here
+            return target
         if not WINDOWS and info.st_uid != os.geteuid():
             raise Refused(
-                f"{display_path(here)} is a link that belongs to another user",
+                f"{display_path(target)} is a link that belongs to another user",
                 hint="Only your own links are followed: replace it with a file or with your own link.",
                 operation="write",
                 file=path,
             )
-        here = os.path.join(os.path.dirname(here), os.readlink(here))
+        target = os.path.join(os.path.dirname(target), os.readlink(target))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
 
@@ -366,48 +366,50 @@ def _end_of_links(path: str) -> str:
 
 
 def temporary_name() -> str:
-    """A name for a file that is not finished. It says which process writes it: see `abandoned`."""
-    return f"{PREFIX}{os.urandom(8).hex()}.{_label(os.getpid())}{SUFFIX}"
+    """A name for an unfinished file. It identifies the writing process: see `abandoned_temporaries`."""
+    return f"{PREFIX}{os.urandom(8).hex()}.{_process_label(os.getpid())}{SUFFIX}"
 
 
 @lru_cache(maxsize=1)
-def _label(pid: int) -> str:
-    """A process, as names of temporary files give it: where its number means it, its number, when it started."""
+def _process_label(pid: int) -> str:
+    """A process in names of temporary files: the scope of its pid, its pid, and its start time."""
     from holdfast.machine.process import identify
 
     own = identify(pid)
     started = "" if own is None else own.started
-    return f"{_numbering()}.{pid}.{started}"
+    return f"{_pid_scope()}.{pid}.{started}"
 
 
-def _numbering() -> str:
-    """By what processes that see each other's numbers know each other."""
+def _pid_scope() -> str:
+    """An id of the machine, boot and namespace in which a pid is unique."""
     from hashlib import sha256
 
     boot = host.boot_id()
-    # A boot that is known by the clock only is not the same for everybody.
+    # A boot id derived from the clock differs between processes.
     known = "" if boot.startswith("time:") else boot
     return sha256(f"{host.machine_id()}\n{known}\n{host.pid_namespace()}".encode()).hexdigest()[:12]
 
 
 def abandoned_temporaries(directory: str, now: int) -> list[str]:
-    """Those of `temporaries` that nobody writes any more: their process is dead, or cannot be known from here (it
-    has another machine's numbers, or an older version made the name) and has not written for an hour.
+    """Those of `temporaries` whose process is dead, or has not written for an hour and cannot be known here: it is of
+    another machine, or an older version made the name.
     """
-    found: list[str] = []
+    dead: list[str] = []
     for path in temporaries(directory):
         fate = _fate(os.path.basename(path))
         with contextlib.suppress(FileNotFoundError):
-            if fate == "dead" or (fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _LONG_AGO):
-                found.append(path)
-    return found
+            if fate == "dead" or (
+                fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _ABANDONED_AFTER
+            ):
+                dead.append(path)
+    return dead
 
 
 def _fate(name: str) -> Literal["alive", "dead", "unknown"]:
-    """What became of the process that a temporary file's name tells of."""
+    """Whether the process that a temporary file's name identifies is alive."""
     _, _, label = name.removeprefix(PREFIX).rpartition(SUFFIX)[0].partition(".")
     numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]
-    if numbering != _numbering() or not pid.isdecimal():
+    if numbering != _pid_scope() or not pid.isdecimal():
         return "unknown"
     from holdfast.machine.process import ProcessIdentity, fate
 
@@ -415,12 +417,12 @@ def _fate(name: str) -> Literal["alive", "dead", "unknown"]:
 
 
 def remove_abandoned(directory: str, now: int) -> None:
-    """Remove what killed writers left in a directory of ours."""
+    """Remove what killed writers left in one of our directories."""
     try:
-        found = abandoned_temporaries(directory, now)
+        dead = abandoned_temporaries(directory, now)
     except (OSError, HoldfastError):
-        return  # whoever needs the directory says what is wrong with it
-    for path in found:
+        return  # whoever needs the directory reports it
+    for path in dead:
         with contextlib.suppress(OSError):
             os.unlink(path)
 
@@ -429,7 +431,7 @@ def remove_abandoned(directory: str, now: int) -> None:
 
 
 def temporaries(directory: str) -> list[str]:
-    """What writers that were killed left behind in a directory, as full paths."""
+    """The temporary files in a directory, as full paths."""
     try:
         with os.scandir(directory) as entries:
             return sorted(
@@ -446,8 +448,8 @@ def temporaries(directory: str) -> list[str]:
 
 
 def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
-    """Those of `paths` that others than their owner can open. Windows has no modes: nothing to report."""
-    found: list[LooseMode] = []
+    """Those of `paths` that others than their owner can open. Windows has no modes, so none."""
+    loose: list[LooseMode] = []
     for path in () if WINDOWS else paths:
         try:
             mode = os.stat(path).st_mode
@@ -455,18 +457,18 @@ def find_loose_modes(paths: Iterable[str]) -> list[LooseMode]:
             continue
         except (OSError, ValueError) as error:
             raise explain(error, "look at", path) from error
-        # What its owner may execute (the hook script) stays so.
+        # An executable file (the hook script) stays executable.
         wanted = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
         if stat.S_IMODE(mode) & ~wanted & 0o777:
-            found.append(LooseMode(path, stat.S_IMODE(mode), wanted))
-    return found
+            loose.append(LooseMode(path, stat.S_IMODE(mode), wanted))
+    return loose
 
 
 _SWAP: Final = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS: the same number by chance
 
 
-def exchange(folder: int, one: str, other: str) -> bool:
-    """Exchange two names in an open directory; False when this system or file system cannot."""
+def exchange(folder: int, first: str, second: str) -> bool:
+    """Exchange two names in an open directory; False if the system or file system cannot."""
     name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
     if name is None:
         return False
@@ -477,7 +479,7 @@ def exchange(folder: int, one: str, other: str) -> bool:
     except (OSError, AttributeError):
         return False
     done = call(
-        ctypes.c_int(folder), os.fsencode(one), ctypes.c_int(folder), os.fsencode(other), ctypes.c_uint(_SWAP)
+        ctypes.c_int(folder), os.fsencode(first), ctypes.c_int(folder), os.fsencode(second), ctypes.c_uint(_SWAP)
     )
     return bool(done == 0)
 

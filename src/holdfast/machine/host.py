@@ -1,7 +1,7 @@
-"""Which machine this is, which boot, which user: what ties a writer to its place and a process to its life.
+"""Identify the machine, the boot and the user: writers and processes are bound to them.
 
-Ids are hashed before they leave this module, because a machine id identifies a person's computer
-everywhere and belongs into no log. Nothing here fails: where a system has no such id, a weaker one stands in.
+Ids are hashed before they leave this module, because a machine id identifies a person's computer everywhere and
+belongs in no log. Nothing here fails: where a system has no such id, a weaker one is used.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ def machine_id() -> str:
 
 
 def boot_id() -> str:
-    """Changes with every boot. `time:` in front means that it was worked out from the clock, and may drift."""
+    """An id of the current boot. One derived from the clock begins with `time:`, and may drift."""
     if sys.platform == "linux":
-        found = _first_line("/proc/sys/kernel/random/boot_id")
+        boot = _first_line("/proc/sys/kernel/random/boot_id")
     elif sys.platform == "darwin":
-        found = _sysctl("kern.bootsessionuuid")
+        boot = _sysctl("kern.bootsessionuuid")
     else:
-        found = ""
-    return found.lower() or _boot_by_clock()
+        boot = ""
+    return boot.lower() or _boot_by_clock()
 
 
 def pid_namespace() -> str:
-    """Which set of process numbers ours belongs to: pid 7 in a container is not pid 7 outside."""
+    """The pid namespace of this process: pid 7 in a container is not pid 7 outside."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -46,12 +46,12 @@ def device_name() -> str:
     """The host's name without its domain."""
     name = _host_name()
     short = name.partition(".")[0]
-    # An address is not a name with a domain.
+    # An IP address has no domain.
     return (name if short.isdecimal() else short) or "device"
 
 
 def user_name() -> str:
-    """Who runs this, by the system's records: on POSIX the environment is not asked, it can say anything."""
+    """The user by the system's records; on POSIX the environment, which can say anything, is not read."""
     try:
         import pwd
     except ImportError:
@@ -59,16 +59,16 @@ def user_name() -> str:
 
         try:
             return getpass.getuser()
-        except (OSError, KeyError, ImportError):  # which of them depends on the version of Python
+        except (OSError, KeyError, ImportError):  # depends on the version of Python
             return "user"
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        return str(os.geteuid())  # containers run under numbers nobody gave a name
+        return str(os.geteuid())  # containers often run under ids without a name
 
 
 def inode(path: str) -> int:
-    """The number of the file or directory itself: a copy, or a restored backup, has another."""
+    """The inode of a file or directory: a copy or a restored backup has another."""
     try:
         number = os.stat(path).st_ino
     except (OSError, ValueError) as error:
@@ -79,9 +79,9 @@ def inode(path: str) -> int:
 def _system_id() -> str:
     if sys.platform == "linux":
         for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-            found = _first_line(path)
-            if _is_id(found):
-                return found
+            machine = _first_line(path)
+            if _is_id(machine):
+                return machine
         return ""
     if sys.platform == "darwin":
         return _sysctl("kern.uuid")
@@ -91,7 +91,7 @@ def _system_id() -> str:
 
 
 def _is_id(text: str) -> bool:
-    """Images ship it empty, as `uninitialized`, or as zeros, until the first boot fills it."""
+    """Whether it is a real id: images contain an empty one, `uninitialized` or zeros until the first boot."""
     return len(text) == 32 and set(text) <= _HEX and set(text) != {"0"}
 
 
@@ -99,7 +99,7 @@ def _network_id() -> str:
     import uuid
 
     node = uuid.getnode()
-    # Without a network card Python makes one up, another one each time, and marks it with this bit.
+    # Without a network card Python generates a random address each time, and marks it with this bit.
     made_up = node >> 40 & 1
     return _host_name() if made_up else f"{_host_name()}\0{node:012x}"
 

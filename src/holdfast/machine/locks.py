@@ -1,7 +1,7 @@
-"""Advisory locks on files: one writer or many readers at a time, among processes of one machine.
+"""Advisory file locks between the processes of one machine: one writer, or many readers.
 
-The system drops a lock together with the process that held it, so a lock whose holder is dead is none. Lock files
-stay where they are, empty while nobody writes: removing one would let two writers lock two different files.
+The system releases a lock when its process ends, so no stale lock remains. Lock files are never removed and are empty
+while nobody writes: removing one would let two writers lock two different files.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from holdfast.machine.wall import monotonic
 
 PATIENCE: Final = 5.0
 _FIRST_WAIT: Final = 0.001
-_LONGEST_WAIT: Final = 0.1
-_MOST: Final = 4096  # of what a holder says about itself
-_TAKEN: Final = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
-# Where nothing can be written, nobody writes: a reader needs no lock there.
+_MAX_WAIT: Final = 0.1
+_MAX_HOLDER_SIZE: Final = 4096  # bytes
+_LOCKED_ERRNOS: Final = frozenset({errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+# Where nothing can be written there are no writers, so a reader needs no lock.
 _UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-# On Windows a locked byte cannot be read by others: it lies beyond what a holder writes.
+# Windows hides a locked byte from others, so it lies beyond the text of the holder.
 _BYTE: Final = 1 << 30
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Who holds a lock for writing, as written into the lock file."""
+    """Who has locked a file for writing, as written into the lock file."""
 
     pid: int
     host: str = ""
@@ -48,10 +48,10 @@ class Holder(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def locked(path: str, *, shared: bool = False, patience: float = PATIENCE, what: str = "") -> Iterator[None]:
-    """Hold the lock file at `path`: alone for writing, or `shared` with other readers.
+    """Lock the file at `path`: exclusively for writing, or `shared` with other readers.
 
-    Waits for others up to `patience` seconds, then raises `Busy` naming who holds it. Not to be nested: a process
-    that asks for a lock it already holds waits for itself.
+    Waits up to `patience` seconds, then raises `Busy` naming the holder. Not reentrant: a process that asks for a
+    lock it already has waits for itself.
     """
     fd = _acquired(path, shared=shared, patience=patience)
     if fd is None:
@@ -72,20 +72,20 @@ def locked(path: str, *, shared: bool = False, patience: float = PATIENCE, what:
 
 
 def holder(path: str) -> Holder | None:
-    """Who holds the lock for writing, as far as is known: None when nobody does, or nobody who says so."""
+    """Who has locked the file for writing, as far as is known."""
     try:
         fd = open_private(path, os.O_RDONLY)
     except HoldfastError:
         return None
     try:
-        told = msgspec.json.decode(os.read(fd, _MOST), type=decodable(Holder))
+        written = msgspec.json.decode(os.read(fd, _MAX_HOLDER_SIZE), type=decodable(Holder))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     finally:
         os.close(fd)
-    # A holder that was killed leaves its name behind.
-    life = process.ProcessIdentity(told.pid, told.started, told.boot, told.namespace, told.machine)
-    return None if process.fate(life) == "dead" else told
+    # A killed holder leaves its name behind.
+    identity = process.ProcessIdentity(written.pid, written.started, written.boot, written.namespace, written.machine)
+    return None if process.fate(identity) == "dead" else written
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
@@ -99,56 +99,56 @@ def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
             if shared and isinstance(cause, OSError) and cause.errno in _UNWRITABLE:
                 return None
             raise
-        taken = False
+        locked = False
         try:
-            taken = _try_lock(fd, shared=shared) and _still_there(fd, path)
+            locked = _try_lock(fd, shared=shared) and _still_there(fd, path)
         except OSError as error:
             raise explain(error, "lock", path) from error
         finally:
-            if not taken:
+            if not locked:
                 os.close(fd)
-        if taken:
+        if locked:
             return fd
         left = until - monotonic()
         if left <= 0:
             raise _busy(path, patience)
         time.sleep(min(wait, left))
-        wait = min(wait * 2, _LONGEST_WAIT)
+        wait = min(wait * 2, _MAX_WAIT)
 
 
 def _still_there(fd: int, path: str) -> bool:
-    """Somebody may have removed the file while we waited for it: then others lock another one."""
+    """Whether the file still exists: if somebody removed it while we waited, others lock a new one."""
     try:
-        there = os.lstat(path)
+        current = os.lstat(path)
     except FileNotFoundError:
         return False
-    return os.path.samestat(there, os.fstat(fd))
+    return os.path.samestat(current, os.fstat(fd))
 
 
 def _sign(fd: int, what: str) -> None:
-    """Say who holds it. Only for the message of those who wait: on a full disk they get a vaguer one."""
-    told = Holder(os.getpid(), host.device_name(), what[:200])
-    life = process.identify(os.getpid())
-    if life is not None:
-        told = msgspec.structs.replace(told, **life._asdict())
+    """Write the holder into the file, for the message of those who wait. On a full disk it stays empty."""
+    own = Holder(os.getpid(), host.device_name(), what[:200])
+    identity = process.identify(os.getpid())
+    if identity is not None:
+        own = msgspec.structs.replace(own, **identity._asdict())
     with contextlib.suppress(OSError, UnicodeEncodeError):
         os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
-        os.write(fd, msgspec.json.encode(told) + b"\n")
+        os.write(fd, msgspec.json.encode(own) + b"\n")
 
 
 def _busy(path: str, patience: float) -> Busy:
-    told = holder(path)
-    if told is None:
+    holding = holder(path)
+    if holding is None:
         who = "another process"
     else:
-        who = f"process {told.pid}"
-        if told.host and told.host != host.device_name():
-            who += f" on {display_path(told.host)}"
-        if told.what:
-            who += f" ({display_path(told.what)})"
+        who = f"process {holding.pid}"
+        if holding.host and holding.host != host.device_name():
+            who += f" on {display_path(holding.host)}"
+        if holding.what:
+            who += f" ({display_path(holding.what)})"
     return Busy(
-        f"{display_path(path)} is held by {who}, for longer than {patience:g} s",
+        f"{display_path(path)} is locked by {who}, for longer than {patience:g} s",
         hint="Try again when it has ended.",
         operation="lock",
         file=path,
@@ -158,14 +158,14 @@ def _busy(path: str, patience: float) -> Busy:
 if sys.platform == "win32":
 
     def _try_lock(fd: int, *, shared: bool) -> bool:  # noqa: ARG001
-        # Windows has no shared locks here: readers wait for each other, which is slower and as safe.
+        # `msvcrt` has no shared locks: readers wait for each other, which is slower but as safe.
         import msvcrt
 
         os.lseek(fd, _BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError as error:
-            if error.errno in _TAKEN:
+            if error.errno in _LOCKED_ERRNOS:
                 return False
             raise
         finally:
@@ -191,7 +191,7 @@ else:
         return True
 
     def _unlock(fd: int) -> None:
-        """Closing lets go by itself; a child that inherited the descriptor must not keep it."""
+        """Unlock before closing: a child that inherited the descriptor would keep the lock."""
         import fcntl
 
         with contextlib.suppress(OSError):

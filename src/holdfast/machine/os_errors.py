@@ -1,7 +1,7 @@
-"""What the operating system says when it refuses, as the errors of `core.errors`.
+"""Turn errors of the operating system into those of `core.errors`.
 
-Every module of this layer that calls the system turns an OSError into a sentence here, so that the same
-trouble reads the same everywhere: `cannot write /x/y: the disk is full`.
+Every module of this layer uses it, so that the same problem reads the same everywhere:
+`cannot write /x/y: the disk is full`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _REASONS: Final[dict[int, tuple[type[HoldfastError], str, str]]] = {
     errno.EMFILE: (Failed, "this process has too many files open", "Raise the limit (ulimit -n)."),
     errno.ENFILE: (Failed, "this machine has too many files open", "Close some programs and try again."),
     errno.EIO: (Failed, "the disk reported an error", "Check the disk, and back up what can be read."),
-    errno.EEXIST: (Conflict, "it exists already", "Choose another name, or move it away."),
-    errno.EINTR: (Failed, "it was interrupted again and again", _AGAIN),
+    errno.EEXIST: (Conflict, "it already exists", "Choose another name, or move it away."),
+    errno.EINTR: (Failed, "it was interrupted repeatedly", _AGAIN),
     errno.EBUSY: (Failed, "something else is using it", _AGAIN),
     errno.ENAMETOOLONG: (Invalid, "the name is too long", "Use a shorter name or path."),
     errno.ELOOP: (Refused, "it is a link, or the links on the way lead in a circle", "Remove the link."),
@@ -45,7 +45,7 @@ _REASONS: Final[dict[int, tuple[type[HoldfastError], str, str]]] = {
 
 
 def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastError:
-    """What the system said, as an error people can act on: `cannot write /x/y: the disk is full`."""
+    """An error that people can act on: `cannot write /x/y: the disk is full`."""
     cannot = f"cannot {operation} {display_path(path)}"
     if not isinstance(error, OSError):
         reason = "the path holds a NUL" if "\0" in path else "the path is not valid text on this system"
@@ -62,12 +62,12 @@ def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastE
 
 
 def display_path(path: str) -> str:
-    """The path for a message: control characters and stray bytes escaped, so that none reaches a terminal."""
+    """The path for a message, with control characters and undecodable bytes escaped."""
     return path if path.isprintable() else path.encode("unicode_escape").decode("ascii")
 
 
 def retry_interrupted(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Python repeats most interrupted calls itself; network file systems interrupt others too."""
+    """Repeat an interrupted call: Python repeats most itself, but network file systems interrupt others too."""
     for _ in range(100):
         try:
             return call(*args, **kwargs)

@@ -1,7 +1,10 @@
-"""Directories and files that only this user can read: 0700 and 0600 whatever the umask.
+"""Directories and files that only this user can read, and the refusal of planted ones.
 
-For the home and for files that are kept open (the database, locks, logs); whole files are written by
-`files.write_atomic`. What was there before keeps its mode, and is refused when somebody planted it.
+New directories are 0700 and new files 0600 whatever the umask. This is for the home and for files that are kept open
+(the database, locks, logs); `files.write_atomic` writes whole files. What existed before keeps its mode.
+
+Whoever can write to a directory on the way can plant links, pipes and devices; a program that follows them discloses
+or destroys their targets. Whose links are trusted follows the rule of Linux for sticky directories.
 """
 
 from __future__ import annotations
@@ -18,21 +21,21 @@ from holdfast.machine.os_errors import WINDOWS, display_path, explain, retry_int
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Absent on some systems, where the checks by lstat and fstat have to do alone.
+# Absent on some systems, where only the checks by lstat and fstat protect.
 NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 BASE_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
-# A FIFO put in place between looking and opening must not hold us up.
-_PATIENT: Final = getattr(os, "O_NONBLOCK", 0)
-_EFFECTIVE: Final = os.access in os.supports_effective_ids
+# Opening a FIFO that was planted after the check must not block.
+_NONBLOCK: Final = getattr(os, "O_NONBLOCK", 0)
+_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 HAS_DIR_FD: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
 
 
 def make_private_dir(path: str, *, within: str | None = None) -> None:
-    """See to it that `path` is a directory we can write to; what has to be made is 0700, parents too.
+    """Make sure that `path` is a directory we can write to; new directories are 0700, parents too.
 
-    A directory that was there keeps its mode. A link is accepted when it leads to a directory of ours; below
-    `within`, the root of a project, no link is.
+    An existing directory keeps its mode. A link to a directory of ours is accepted, but not below `within`, the root
+    of a project.
     """
     if within is not None and HAS_DIR_FD:
         try:
@@ -41,7 +44,7 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
             raise explain(error, "make", path) from error
         return
     try:
-        full = os.path.abspath(path)  # also without a final slash, which would follow a link
+        full = os.path.abspath(path)  # removes a final slash, which would follow a link
         above = os.path.dirname(full)
         refuse_foreign_links(above)
         _make_with_parents(full)
@@ -59,7 +62,7 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
             )
     except (OSError, ValueError) as error:
         raise explain(error, "make", path) from error
-    if not os.access(path, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
+    if not os.access(path, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE_IDS):
         raise Failed(
             f"{display_path(path)} is not writable",
             hint="Check who owns it and its mode, or choose another place.",
@@ -70,25 +73,25 @@ def make_private_dir(path: str, *, within: str | None = None) -> None:
 
 def _make_with_parents(path: str) -> None:
     missing: list[str] = []
-    above = path
-    while not os.path.lexists(above):
-        missing.append(above)
-        above = os.path.dirname(above)
-    if missing and not os.path.isdir(above):
-        raise _in_the_way(above, path)
-    for each in reversed(missing):
+    parent = path
+    while not os.path.lexists(parent):
+        missing.append(parent)
+        parent = os.path.dirname(parent)
+    if missing and not os.path.isdir(parent):
+        raise _in_the_way(parent, path)
+    for directory in reversed(missing):
         try:
-            retry_interrupted(os.mkdir, each, 0o700)
+            retry_interrupted(os.mkdir, directory, 0o700)
         except FileExistsError:
-            continue  # another process was quicker; what it made is looked at by the caller
-        if not WINDOWS and os.lstat(each).st_mode & 0o700 != 0o700:
-            os.chmod(each, 0o700)  # an unusual umask, which took rights from ourselves
-        _keep_name(each)
+            continue  # another process made it; the caller checks it
+        if not WINDOWS and os.lstat(directory).st_mode & 0o700 != 0o700:
+            os.chmod(directory, 0o700)  # an umask that takes rights from the owner
+        _sync_new_name(directory)
 
 
 def open_below(path: str, root: str, *, make: bool = False) -> int:
-    """A descriptor of the directory at `path`, reached from `root` without following a link, also not one that is
-    put in place meanwhile. `make`: what is missing is made, 0700.
+    """A descriptor of the directory at `path`, reached from `root` without following any link, not even one planted
+    meanwhile. `make`: create missing directories, 0700.
     """
     fd = retry_interrupted(os.open, root, os.O_RDONLY | _DIRECTORY | BASE_FLAGS)
     here = root
@@ -118,12 +121,12 @@ def _open_part(name: str, above: int, path: str, *, make: bool) -> int:
         _make_part(name, above)
         return retry_interrupted(os.open, name, flags, dir_fd=above)
     except OSError as error:
-        # What a link is called here depends on the system.
+        # The error for a link depends on the system.
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", errno.ELOOP)):
             raise
         raise Refused(
             f"{display_path(path)} is not a directory, or a link to one, and Holdfast follows no links in a project",
-            hint=f"Replace it by a directory, or remove it: {display_path(path)}",
+            hint=f"Replace it with a directory, or remove it: {display_path(path)}",
             operation="write",
             file=path,
         ) from None
@@ -133,30 +136,30 @@ def _make_part(name: str, above: int) -> None:
     try:
         retry_interrupted(os.mkdir, name, 0o700, dir_fd=above)
     except FileExistsError:
-        return  # another process was quicker
+        return  # another process made it
     try:
         if os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & 0o700 != 0o700:
-            os.chmod(name, 0o700, dir_fd=above)  # an unusual umask, which took rights from ourselves
+            os.chmod(name, 0o700, dir_fd=above)  # an umask that takes rights from the owner
         sync_names(above)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(name, dir_fd=above)  # a command that failed leaves nothing
+            os.rmdir(name, dir_fd=above)  # a failed command leaves nothing behind
         raise
 
 
-def _keep_name(made: str) -> None:
-    """Syncing what is in a directory does not save the directory's own name: that is kept by the one above it."""
+def _sync_new_name(path: str) -> None:
+    """Make the name of a new directory survive a power cut: its parent stores it."""
     if WINDOWS:
         return
     try:
-        fd = retry_interrupted(os.open, os.path.dirname(made), os.O_RDONLY | BASE_FLAGS)
+        fd = retry_interrupted(os.open, os.path.dirname(path), os.O_RDONLY | BASE_FLAGS)
     except PermissionError:
-        return  # one we may add to and not read: nobody can sync it
+        return  # a directory that we may write to but not read: it cannot be synced
     try:
         sync_names(fd)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.rmdir(made)  # a command that failed leaves nothing, and the next one tries all of it again
+            os.rmdir(path)  # a failed command leaves nothing behind, so the next one starts over
         raise
     finally:
         os.close(fd)
@@ -167,7 +170,7 @@ def sync_names(directory: int) -> None:
     try:
         retry_interrupted(os.fsync, directory)
     except OSError as error:
-        # Some file systems (FUSE, CIFS) know no sync of a directory; they order renames themselves.
+        # Some file systems (FUSE, CIFS) cannot sync a directory; they order renames themselves.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
 
@@ -186,7 +189,7 @@ def _accept_link(path: str, link: os.stat_result, above: os.stat_result) -> None
         end = os.stat(path)
     except FileNotFoundError:
         raise Refused(
-            f"{display_path(path)} is a link that leads nowhere",
+            f"{display_path(path)} is a broken link",
             hint="Remove the link, or make the directory it names.",
             operation="use",
             file=path,
@@ -205,7 +208,7 @@ def _accept_link(path: str, link: os.stat_result, above: os.stat_result) -> None
 
 
 def open_private(path: str, flags: int) -> int:
-    """`os.open` for a file of ours: 0600 when it is made, never through a link, only a regular file."""
+    """`os.open` for a file of ours: 0600 if new, never through a link, only a regular file."""
     try:
         return _open_checked(path, flags)
     except (OSError, ValueError) as error:
@@ -215,7 +218,7 @@ def open_private(path: str, flags: int) -> int:
 def _open_checked(path: str, flags: int) -> int:
     refuse_foreign_links(os.path.dirname(path) or ".")
     parent = os.stat(os.path.dirname(path) or ".")
-    safe = (flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)) | NOFOLLOW | BASE_FLAGS | _PATIENT
+    safe = (flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)) | NOFOLLOW | BASE_FLAGS | _NONBLOCK
     for _ in range(16):
         if flags & os.O_CREAT:
             try:
@@ -227,7 +230,7 @@ def _open_checked(path: str, flags: int) -> int:
                 _finish_or_close(fd, lambda fd: set_mode(fd, 0o600))
                 return fd
         try:
-            # Before opening as well as after: opening a device can already do something to it.
+            # Check before opening and after: opening a device can already have an effect.
             refuse_planted(os.lstat(path), parent, path, "open")
             fd = retry_interrupted(os.open, path, safe)
         except FileNotFoundError:
@@ -235,7 +238,7 @@ def _open_checked(path: str, flags: int) -> int:
                 continue  # removed between the two attempts
             raise
         _finish_or_close(fd, lambda fd: refuse_planted(os.fstat(fd), parent, path, "open"))
-        if flags & os.O_TRUNC:  # only now: a planted hard link must not lose its content
+        if flags & os.O_TRUNC:  # only now: the target of a planted hard link must not be emptied
             _finish_or_close(fd, lambda fd: os.ftruncate(fd, 0))
         return fd
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), path)
@@ -244,7 +247,7 @@ def _open_checked(path: str, flags: int) -> int:
 def _finish_or_close(fd: int, step: Callable[[int], None]) -> None:
     try:
         step(fd)
-        if _PATIENT:
+        if _NONBLOCK:
             os.set_blocking(fd, True)
     except BaseException:
         os.close(fd)
@@ -252,13 +255,13 @@ def _finish_or_close(fd: int, step: Callable[[int], None]) -> None:
 
 
 def set_mode(fd: int, mode: int) -> None:
-    """Make the mode what it must be, whatever the umask took away."""
+    """Set the mode, whatever the umask."""
     if WINDOWS or stat.S_IMODE(os.fstat(fd).st_mode) == mode:
         return
     try:
         os.fchmod(fd, mode)
     except OSError as error:
-        # A file system without modes (FAT): its mount decides, and `modes` reports it.
+        # A file system without modes (FAT): its mount decides, and `files.find_loose_modes` reports it.
         if error.errno not in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP):
             raise
 
@@ -276,7 +279,7 @@ _KINDS: Final = (
 
 
 def file_kind(mode: int) -> str | None:
-    """What it is, when it is not a regular file."""
+    """In words, what it is; None for a regular file."""
     if stat.S_ISREG(mode):
         return None
     return next((words for test, words in _KINDS if test(mode)), "not a regular file")
@@ -298,9 +301,9 @@ def refuse_planted(info: os.stat_result, parent: os.stat_result, path: str, oper
 
 
 def is_foreign(info: os.stat_result, parent: os.stat_result) -> bool:
-    """Whether a stranger may have put it there: the rule Linux uses for links in sticky directories.
+    """Whether another user may have planted it: the rule of Linux for links in sticky directories.
 
-    In a directory that not everybody can write to, whoever put it there was allowed to.
+    In a directory that not everybody can write to, whoever made it was allowed to.
     """
     if WINDOWS or not parent.st_mode & stat.S_IWOTH:
         return False
@@ -308,7 +311,7 @@ def is_foreign(info: os.stat_result, parent: os.stat_result) -> bool:
 
 
 def refuse_foreign_links(folder: str) -> None:
-    """Parents may be links if that is the user's choice; a stranger's link in /tmp is not."""
+    """Refuse a directory that is reached through another user's link, as in /tmp. The user's own links are fine."""
     if WINDOWS:
         return
     above = os.path.abspath(folder)
@@ -316,7 +319,7 @@ def refuse_foreign_links(folder: str) -> None:
         parent = os.path.dirname(above)
         if parent == above:
             return
-        # What is missing is for the caller to find: he knows what it means.
+        # The caller reports what is missing.
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             info = os.lstat(above)
             if stat.S_ISLNK(info.st_mode) and is_foreign(info, os.stat(parent)):
@@ -330,9 +333,9 @@ def refuse_foreign_links(folder: str) -> None:
 
 
 def refuse_leading_outside(path: str, root: str, operation: str) -> str:
-    """Where a file below `root` really is, which must be below it too: a repository can bring links along.
+    """The real path of a file below `root`; refuse one outside, since a repository can contain links.
 
-    What git keeps for itself counts as outside: files there name programs.
+    `.git` counts as outside: files there name programs.
     """
     base, end = os.path.realpath(root), os.path.realpath(path)
     try:
@@ -343,7 +346,7 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
         raise Refused(
             f"{display_path(path)} leads out of the project, to {display_path(end)}, and Holdfast does "
             f"not {operation} through it",
-            hint="A link in the project leads there: replace it by a file or directory, or remove it: "
+            hint="A link in the project leads there: replace it with a file or directory, or remove it: "
             f"{display_path(path)}",
             operation=operation,
             file=path,
@@ -352,9 +355,9 @@ def refuse_leading_outside(path: str, root: str, operation: str) -> str:
 
 
 def refuse_others(path: str, root: str) -> str:
-    """Where a file of a project may be written: below `root`, a regular file with one name, of this user or missing.
+    """The real path of a project's file that may be written: below `root`, missing or a regular file of this user.
 
-    Whoever may do everything works on projects of others: for root, it may also be of whom the project is.
+    Root works on other people's projects: then the file may also belong to the owner of the project.
     """
     end = refuse_leading_outside(path, root, "write")
     try:
@@ -368,7 +371,7 @@ def refuse_others(path: str, root: str) -> str:
     if allowed and info.st_uid not in allowed:
         raise Refused(
             f"{display_path(path)} belongs to another user",
-            hint="Ask its owner, or replace it by a file of your own.",
+            hint="Ask its owner, or replace it with a file of your own.",
             operation="write",
             file=path,
         )

@@ -1,7 +1,7 @@
-"""Whether a process that was recorded once is still the same process, still running.
+"""Recognize a recorded process: whether it is still the same one, and still running.
 
-A number alone says nothing: the system gives it out again, another container has its own, and after a
-reboot all start anew. Only number, start time, boot, namespace and machine together name one process.
+A pid alone identifies nothing: systems reuse pids, containers have their own, and reboots start over. Only pid, start
+time, boot, namespace and machine together identify a process.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.machine import host
 
-_MOST_ANCESTORS: Final = 64
-_LONGEST_WORDS: Final = 64 << 10  # bytes of a command line
-_DEAD: Final = frozenset("ZXx")  # it ended, and only its parent's attention is missing
+_MAX_ANCESTORS: Final = 64
+_MAX_COMMAND_LINE_SIZE: Final = 64 << 10  # bytes of a command line
+_DEAD: Final = frozenset("ZXx")  # it ended, but its parent has not waited for it
 
 
 class ProcessIdentity(NamedTuple):
-    """One life of one process. An empty `started` means that this system would not say."""
+    """One process. `started` is empty where the system does not tell it."""
 
     pid: int
     started: str
@@ -33,7 +33,7 @@ class _Entry(NamedTuple):
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """Who process `pid` is right now; None when there is none."""
+    """The identity of process `pid`; None if there is none."""
     entry = _entry(pid)
     if entry is None:
         return None
@@ -41,7 +41,7 @@ def identify(pid: int) -> ProcessIdentity | None:
 
 
 def name_of(pid: int) -> str:
-    """What the program of a process is called; empty when that cannot be seen."""
+    """The name of a process's program; empty if it cannot be read."""
     if sys.platform == "linux":
         try:
             with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
@@ -61,11 +61,13 @@ def name_of(pid: int) -> str:
 
 
 def command_line_of(pid: int) -> list[str]:
-    """The command line of a process; nothing when that cannot be seen."""
+    """The command line of a process; empty if it cannot be read."""
     if sys.platform == "linux":
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                return [word.decode(errors="replace") for word in file.read(_LONGEST_WORDS).split(b"\0") if word]
+                return [
+                    word.decode(errors="replace") for word in file.read(_MAX_COMMAND_LINE_SIZE).split(b"\0") if word
+                ]
         except OSError:
             return []
     from importlib import import_module
@@ -81,14 +83,14 @@ def command_line_of(pid: int) -> list[str]:
 
 
 def fate(identity: ProcessIdentity) -> Literal["alive", "dead", "unknown"]:
-    """What became of it, as far as can be known from here: elsewhere than where it ran, nothing can."""
+    """Whether a process is alive, as far as can be known: unknown on another machine or in another namespace."""
     boot = host.boot_id()
-    # The id of a boot is random: who shares it shares the machine, and the machine's own id need not be asked for.
+    # Boot ids are random: the same boot implies the same machine, whose id need not be read.
     here = identity.boot == boot and boot != "" and not boot.startswith("time:")
     if not here and identity.machine != host.machine_id():
         return "unknown"
-    # Boot first: namespaces are numbered anew with every boot, and nothing outlives one. A boot known only
-    # by the clock proves nothing, because the clock may have been set; the start time decides then.
+    # Boot first: no process outlives one, and namespaces are renumbered. A boot derived from the clock proves
+    # nothing, because the clock may have been set; then the start time decides.
     if identity.boot and boot and identity.boot != boot and not boot.startswith("time:"):
         return "dead"
     if identity.namespace != host.pid_namespace():
@@ -110,7 +112,7 @@ def _entry(pid: int) -> _Entry | None:
 
 
 def _proc_is_ours() -> bool:
-    """A new pid namespace may still see the old /proc, where our numbers mean other processes."""
+    """Whether /proc belongs to our pid namespace: a new one may still see the old /proc."""
     try:
         return os.readlink("/proc/self") == str(os.getpid())
     except OSError:
@@ -122,8 +124,8 @@ def _from_proc(pid: int) -> _Entry | None:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
     except OSError:
-        return _by_signal(pid)  # hidden (hidepid) is not gone
-    # The name comes second, in parentheses, and may itself hold spaces and parentheses.
+        return _by_signal(pid)  # hidden (hidepid), not dead
+    # The second field is the name in parentheses, which may itself contain spaces and parentheses.
     fields = line[line.rfind(b")") + 1 :].split()
     if len(fields) < 20:
         return _by_signal(pid)
@@ -131,13 +133,13 @@ def _from_proc(pid: int) -> _Entry | None:
 
 
 def _by_signal(pid: int) -> _Entry | None:
-    """All that can be said without /proc: whether the number is taken. Never used on Windows, where it kills."""
+    """Without /proc, only whether the pid exists. Not for Windows, where `os.kill` kills."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except OSError:
-        pass  # somebody else's: it exists
+        pass  # another user's: it exists
     return _Entry(started="", dead=False)
 
 
@@ -158,16 +160,16 @@ def _from_psutil(pid: int) -> _Entry | None:
 
 
 def ancestors(pid: int) -> list[ProcessIdentity]:
-    """The processes that a process was started by, the nearest first, as far as this system tells."""
-    found: list[ProcessIdentity] = []
-    above = _parent(pid)
-    while above > 1 and len(found) < _MOST_ANCESTORS and all(identity.pid != above for identity in found):
-        identity = identify(above)
+    """The ancestors of a process, nearest first, as far as they are known."""
+    identities: list[ProcessIdentity] = []
+    parent = _parent(pid)
+    while parent > 1 and len(identities) < _MAX_ANCESTORS and all(identity.pid != parent for identity in identities):
+        identity = identify(parent)
         if identity is None:
             break
-        found.append(identity)
-        above = _parent(above)
-    return found
+        identities.append(identity)
+        parent = _parent(parent)
+    return identities
 
 
 def _parent(pid: int) -> int:

@@ -31,7 +31,7 @@ else:
 _ENTERING: Final = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l\x1b[0m\x1b[2J\x1b[H"
 _LEAVING: Final = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[?25h\x1b[?1049l"
 _STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
-_SLICE: Final = 0.05  # seconds between two looks where nothing can be waited for
+_POLL_SECONDS: Final = 0.05  # seconds between two looks where nothing can be waited for
 _UNKNOWN: Final = os.terminal_size((80, 24))
 
 _Handler = Callable[[int, FrameType | None], object] | int | None
@@ -134,10 +134,10 @@ if sys.platform != "win32":
 
         def size(self) -> os.terminal_size:
             try:
-                found = os.get_terminal_size(self._out)
+                size = os.get_terminal_size(self._out)
             except OSError:
                 return _UNKNOWN
-            return found if found.columns > 0 and found.lines > 0 else _UNKNOWN
+            return size if size.columns > 0 and size.lines > 0 else _UNKNOWN
 
         def write(self, text: str) -> None:
             left = memoryview(text.encode("utf-8", "backslashreplace"))
@@ -158,7 +158,7 @@ if sys.platform != "win32":
             ready, _, _ = select.select([self._in, self._pipe[0]], [], [], seconds)
             redraw, stop = False, None
             if self._pipe[0] in ready:
-                redraw, stop = self._heed(self._noted())
+                redraw, stop = self._handle(self._noted())
             if self._in not in ready or stop is not None:
                 return WaitResult(redraw=redraw, stop=stop)
             try:
@@ -181,7 +181,7 @@ if sys.platform != "win32":
             self._stops = _stops()
             for number in (*self._stops, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT):
                 if signal.getsignal(number) != signal.SIG_IGN:
-                    self._handlers[number] = signal.signal(number, _leave_it)
+                    self._handlers[number] = signal.signal(number, _ignore)
 
         def _note(self, number: int) -> None:
             assert self._pipe is not None
@@ -194,18 +194,18 @@ if sys.platform != "win32":
             except BlockingIOError:
                 return b""
 
-        def _heed(self, noted: bytes) -> tuple[bool, int | None]:
+        def _handle(self, noted: bytes) -> tuple[bool, int | None]:
             """What the signals ask for: that the screen be drawn anew, and that we end."""
             stop = next((number for number in noted if number in self._stops), None)
             if stop is not None:
                 return False, stop
             if signal.SIGTSTP in noted:
-                return True, self._step_aside()
+                return True, self._suspend()
             if signal.SIGCONT in noted:  # stopped by a signal that nobody can hear; the shell took the terminal
                 return True, self._begin()
             return signal.SIGWINCH in noted, None
 
-        def _step_aside(self) -> int | None:
+        def _suspend(self) -> int | None:
             """Stop as a program that knows nothing of terminals would, and go on where the person wants us again."""
             self._end()
             ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
@@ -224,7 +224,7 @@ if sys.platform != "win32":
                 stop = next((number for number in self._noted() if number in self._stops), None)
                 if stop is not None:
                     return stop
-                time.sleep(_SLICE)
+                time.sleep(_POLL_SECONDS)
             if self._before is None:
                 self._before = termios.tcgetattr(self._in)
             mode = [*self._before]
@@ -256,7 +256,7 @@ if sys.platform != "win32":
                 return True
 
 
-def _leave_it(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     """The pipe has it."""
 
 
@@ -293,7 +293,7 @@ if sys.platform == "win32":
                 raise Failed("this console cannot be drawn on", hint="holdfast status shows the same, once.")
             self._modes = {_INPUT: source, _OUTPUT: target}
             for number in _stops():
-                self._handlers[number] = signal.signal(number, self._told)
+                self._handlers[number] = signal.signal(number, self._on_signal)
             able = _set_console_mode(_OUTPUT, target | _SEQUENCES_OUT)
             if not able or not _set_console_mode(_INPUT, source & ~_LINES_AND_ECHO | _SEQUENCES_IN):
                 self.__exit__()
@@ -310,7 +310,7 @@ if sys.platform == "win32":
             for number, before in self._handlers.items():
                 signal.signal(number, before)
 
-        def _told(self, number: int, _frame: FrameType | None) -> None:
+        def _on_signal(self, number: int, _frame: FrameType | None) -> None:
             self._stop = number
             self._woken.set()
 
@@ -340,4 +340,4 @@ if sys.platform == "win32":
                 over = until is not None and monotonic() >= until
                 if units or redraw or woken or over or self._stop is not None:
                     return WaitResult(units.decode("utf-16-le", "replace").encode(), redraw, self._stop)
-                self._woken.wait(_SLICE)
+                self._woken.wait(_POLL_SECONDS)

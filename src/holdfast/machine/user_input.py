@@ -1,6 +1,6 @@
-"""Reading what a person named: a file or standard input, never more than a limit, never a pipe or device.
+"""Read what a person named: a file or standard input, up to a limit, never a pipe or device.
 
-Links are followed here, because the person named them; only what Holdfast writes is stricter.
+Links are followed, because the person named them; Holdfast is stricter only when it writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLAGS: Final = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
     | getattr(os, "O_NOCTTY", 0)
-    # A pipe put in place between looking and opening must not hold us up.
+    # Opening a pipe that was planted after the check must not block.
     | getattr(os, "O_NONBLOCK", 0)
 )
 
@@ -83,9 +83,9 @@ def _too_large(what: str, path: str, limit: int) -> HoldfastError:
 
 
 def hash_file(path: str, limit: int | None = None) -> str | None:
-    """SHA-256 of a regular file in hex; None when there is none, or it is larger than `limit` bytes.
+    """SHA-256 of a regular file in hex; None if there is none, or it is larger than `limit` bytes.
 
-    A file that is there but cannot be read is an error: unreadable is not absent.
+    A file that exists but cannot be read is an error.
     """
     import hashlib
 
@@ -109,7 +109,7 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
 
 
 def open_regular(path: str) -> int | str:
-    """A descriptor, or the words for what is there instead. Links are followed: the user named them."""
+    """A descriptor, or in words what is there instead of a regular file. Links are followed."""
     what = file_kind(os.stat(path).st_mode)
     if what is not None:
         return what

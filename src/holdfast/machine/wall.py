@@ -1,7 +1,7 @@
-"""The wall clock: the only place of the program that reads it. Everything else is told the time.
+"""The wall clock: the only module that reads it. Everything else gets the time as an argument.
 
-A dead battery or a mistyped year must never stop anyone's work, nor put an event into another century: a
-clock that is plainly wrong is replaced by the last time known for sure, plus what has passed since.
+A dead battery or a mistyped year must neither stop anyone's work nor put an event into another century: a clock that
+is plainly wrong is replaced by the last known time, plus the time that has passed since.
 """
 # ruff: noqa: TID251 -- this is the one place the ban points to
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # status lines load this module in a hurry
+if TYPE_CHECKING:  # status lines must load this module quickly
     from collections.abc import Callable
     from datetime import timedelta
     from typing import Final
@@ -18,23 +18,23 @@ if TYPE_CHECKING:  # status lines load this module in a hurry
 BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
 LATEST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later: no machine with a right time says more
 _DAY: Final = 86_400_000
-_CYCLE: Final = 146_097 * 86_400  # after 400 years the calendar repeats, weekdays included
+_CYCLE: Final = 146_097 * 86_400  # the calendar repeats after 400 years, weekdays included
 
 
 def monotonic() -> float:
-    """Seconds since some moment, which no change of the clock moves. As `time.monotonic`, and never fails."""
+    """Like `time.monotonic`, but never fails."""
     return monotonic_ns() / 1_000_000_000
 
 
 def monotonic_ns() -> int:
     try:
         return time.monotonic_ns()
-    except OverflowError:  # a system whose every clock counts from an absurd date
+    except OverflowError:  # a system whose clocks all count from an absurd date
         return _beyond("CLOCK_MONOTONIC")
 
 
 def _system_time() -> int:
-    """Nanoseconds since 1970, as the system tells."""
+    """Nanoseconds since 1970 by the system clock."""
     try:
         return time.time_ns()
     except OverflowError:  # after 2262 they do not fit into 64 bits
@@ -42,18 +42,18 @@ def _system_time() -> int:
 
 
 def _beyond(clock: str) -> int:
-    """Nanoseconds of a clock that has no room for them in 64 bits, to the microsecond or so."""
+    """Nanoseconds of a clock that overflows 64 bits, precise to about a microsecond."""
     read = getattr(time, "clock_gettime", None)  # not on Windows
     return 2**63 if read is None else int(read(getattr(time, clock)) * 1_000_000) * 1000
 
 
 class Wall:
-    """Time as this machine tells it, within reason."""
+    """This machine's clock, corrected where it is plainly wrong."""
 
     def __init__(self, read: Callable[[], int] = _system_time, elapsed: Callable[[], int] = monotonic_ns) -> None:
         self._read = read
         self._elapsed = elapsed
-        self._known = BUILD_DATE * 1000  # µs: it is surely not earlier than that
+        self._known = BUILD_DATE * 1000  # µs: it cannot be earlier
         self._known_since = elapsed()
         self._is_confirmed = False
 
@@ -67,7 +67,7 @@ class Wall:
         return read if _possible(read // 1000) else self._reckoned()
 
     def note_time(self, ms: int) -> None:
-        """Hear of a time that has certainly passed: the latest in the store. Absurd ones are ignored."""
+        """Take note of a time that has certainly passed: the latest in the store. Absurd ones are ignored."""
         reckoned = self._reckoned()
         if _possible(ms) and ms * 1000 > reckoned:
             reckoned = ms * 1000
@@ -75,7 +75,7 @@ class Wall:
         self._known, self._known_since = reckoned, self._elapsed()
 
     def problem(self) -> str | None:
-        """What is wrong with the clock, in a sentence, or None."""
+        """What is wrong with the clock, or None."""
         read = self._read() // 1_000_000
         if not _possible(read):
             why = "before Holdfast was built" if read <= BUILD_DATE else "too far in the future"
@@ -87,7 +87,7 @@ class Wall:
         if self._is_confirmed and read < known - _DAY:
             return (
                 f"the clock of this machine says {_day(read)}, "
-                f"but the store already holds events of {_day(known)}: one of them is wrong"
+                f"but the store already has events of {_day(known)}: one of them is wrong"
             )
         return None
 
@@ -96,11 +96,11 @@ class Wall:
 
 
 def local_offset(ms: int) -> timedelta:
-    """How far this machine's zone is from UTC at that moment. Never fails, however far the year."""
+    """The offset of this machine's zone at a moment. Never fails, whatever the year."""
     from datetime import timedelta
 
     seconds = ms // 1000
-    # Beyond what the system's calendar reaches, the same day of a nearer 400 years stands in.
+    # Beyond the range of the system's calendar, use the same day of an equivalent year.
     for moment in (seconds, seconds % _CYCLE):
         try:
             return timedelta(seconds=time.localtime(moment).tm_gmtoff)
@@ -110,13 +110,13 @@ def local_offset(ms: int) -> timedelta:
 
 
 def zone(ms: int) -> str:
-    """How far this machine's zone is from UTC at that moment, `+01:00`."""
+    """The offset of this machine's zone at a moment, `+01:00`."""
     minutes = round(local_offset(ms).total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 def local_text(ms: int) -> str:
-    """The moment as a person reads it and can type it again: `2026-11-15 10:30:00+01:00`."""
+    """A moment as people read and type it: `2026-11-15 10:30:00+01:00`."""
     from datetime import timedelta
 
     from holdfast.core.times import format_time

@@ -1,4 +1,4 @@
-"""Zstandard, which Python knows from 3.14 on, by a backport before: the one place that says which."""
+"""Zstandard: the standard library has it from Python 3.14 on, a backport before."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Zstandard(Protocol):
     def compress(self, data: bytes, level: int | None = None) -> bytes: ...
 
 
-@cache  # a module that is not there is searched for anew each time, and this is asked for every object of a remote
+@cache  # Python searches for a missing module anew each time, and every object of a remote asks
 def zstandard() -> Zstandard | None:
-    """The module, or None where this Python has neither."""
+    """The module, or None if neither is installed."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
-            found: Zstandard = import_module(name)
+            module: Zstandard = import_module(name)
         except ImportError:
             continue
-        return found
+        return module
     return None

@@ -35,7 +35,7 @@ class Check(msgspec.Struct, frozen=True, gc=False):
     fix: str | None = None
 
 
-_LOOK_EVERY: Final = 0.05  # seconds
+_CHECK_SECONDS: Final = 0.05  # seconds
 
 
 class WorkCommit(NamedTuple):
@@ -145,11 +145,11 @@ class Presence:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._found = False
-        self._next = 0.0
+        self._is_present = False
+        self._next_check = 0.0
 
     def __call__(self) -> bool:
-        if not self._found and (now := monotonic()) >= self._next:
-            self._next = now + _LOOK_EVERY
-            self._found = os.path.isdir(self._path)
-        return self._found
+        if not self._is_present and (now := monotonic()) >= self._next_check:
+            self._next_check = now + _CHECK_SECONDS
+            self._is_present = os.path.isdir(self._path)
+        return self._is_present

@@ -122,40 +122,42 @@ class Home:
         if self._installation is not None:
             return self._installation
         path = os.path.join(self.path, "installation.json")
-        found = self._own(path)
-        if found is None and make:
+        id_ = self._read_installation(path)
+        if id_ is None and make:
             from holdfast.machine.locks import locked
 
             self.prepare()
             # Two processes must not give the home two ids: each would keep to its own.
             with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
-                found = self._own(path) or self._made(path)
-        self._installation = found
-        return found
+                id_ = self._read_installation(path) or self._make_installation(path)
+        self._installation = id_
+        return id_
 
-    def _own(self, path: str) -> str | None:
+    def _read_installation(self, path: str) -> str | None:
         """What was made here. What was copied from elsewhere, or cannot be read, is as good as nothing."""
         if not os.path.lexists(path):
             return None
         try:
-            found = msgspec.json.decode(
+            written = msgspec.json.decode(
                 files.read_limited(path, 4096, what="the installation"), type=decodable(Installation)
             )
         except msgspec.MsgspecError:
             return None
-        fits = (found.machine, found.home) == (host.machine_id(), host.inode(self.path))
-        return found.id if fits and found.id.isalnum() and found.id.isascii() else None
+        fits = (written.machine, written.home) == (host.machine_id(), host.inode(self.path))
+        return written.id if fits and written.id.isalnum() and written.id.isascii() else None
 
-    def _made(self, path: str) -> str:
-        made = Installation(os.urandom(10).hex(), host.machine_id(), host.inode(self.path))
-        files.write_atomic(path, msgspec.json.encode(made) + b"\n")
-        return made.id
+    def _make_installation(self, path: str) -> str:
+        installation = Installation(os.urandom(10).hex(), host.machine_id(), host.inode(self.path))
+        files.write_atomic(path, msgspec.json.encode(installation) + b"\n")
+        return installation.id
 
     def places(self) -> list[str]:
         """The home and the directories in it where processes write files under temporary names."""
-        with contextlib.suppress(OSError), os.scandir(self.path) as found:
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             inside = [
-                entry.path for entry in found if entry.name != spool.DIRECTORY and entry.is_dir(follow_symlinks=False)
+                entry.path
+                for entry in entries
+                if entry.name != spool.DIRECTORY and entry.is_dir(follow_symlinks=False)
             ]
             return [self.path, *inside]
         return []
@@ -172,23 +174,23 @@ class Home:
             return self._writer
         self.prepare()
         self.sweep(store)  # once in the life of a process that writes
-        here = self._here(store)
+        current = self._current_binding(store)
         path = self.binding(store.key)
-        found = _read_binding(path)
-        if found is not None and self._goes_on(path, found, here):
-            self._writer = found.writer
+        binding = _read_binding(path)
+        if binding is not None and self._goes_on(path, binding, current):
+            self._writer = binding.writer
         else:
-            self._writer = self._begin(path, here)
+            self._writer = self._begin(path, current)
         return self._writer
 
     def known_writer(self, store: Address) -> str | None:
         """The id under which this home recorded last, without making one or looking whether it still holds."""
         if self._writer is None:
-            found = _read_binding(self.binding(store.key))
-            return None if found is None else found.writer
+            binding = _read_binding(self.binding(store.key))
+            return None if binding is None else binding.writer
         return self._writer
 
-    def _here(self, store: Address) -> Binding:
+    def _current_binding(self, store: Address) -> Binding:
         return Binding(
             writer="",
             machine=host.machine_id(),
@@ -201,17 +203,17 @@ class Home:
     def _keys(self) -> str:
         """Which file of keys there is, without reading it."""
         try:
-            found = os.lstat(self.device)
+            status = os.lstat(self.device)
         except OSError:
             return ""
-        return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+        return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
-    def _goes_on(self, path: str, found: Binding, here: Binding) -> bool:
+    def _goes_on(self, path: str, binding: Binding, current: Binding) -> bool:
         """Whether the bound writer is still this installation's. Keys are looked at only if their file changed."""
-        bound = msgspec.structs.replace(here, writer=found.writer)
-        if found == bound:
+        bound = msgspec.structs.replace(current, writer=binding.writer)
+        if binding == bound:
             return True
-        if found != msgspec.structs.replace(bound, keys=found.keys):
+        if binding != msgspec.structs.replace(bound, keys=binding.keys):
             return False
         from holdfast.workspace.keys import device_keys, key_files
 
@@ -220,9 +222,9 @@ class Home:
         except HoldfastError:
             return True  # damaged: that is said where keys are needed, and keeps nobody from recording
         fits = (
-            not device_keys.is_certified(found.writer)
+            not device_keys.is_certified(binding.writer)
             if public is None
-            else device_keys.certifies(found.writer, public.signing)
+            else device_keys.certifies(binding.writer, public.signing)
         )
         if fits:
             files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
@@ -230,11 +232,11 @@ class Home:
 
     def renew(self, store: Address) -> str:
         """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""
-        self._writer = self._begin(self.binding(store.key), self._here(store))
+        self._writer = self._begin(self.binding(store.key), self._current_binding(store))
         return self._writer
 
-    def _begin(self, path: str, here: Binding) -> str:
-        bound = msgspec.structs.replace(here, writer=self._new_writer())
+    def _begin(self, path: str, current: Binding) -> str:
+        bound = msgspec.structs.replace(current, writer=self._new_writer())
         files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
         return bound.writer
 

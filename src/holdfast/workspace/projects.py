@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 def project_ids(store: Store, place: WorkTree) -> tuple[str, ...]:
     """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
-    here = store.projects_with("path", place.main)
-    evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
+    at_path = store.projects_with("path", place.main)
+    evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
     if not evidence and place.git:
         seen = observe(place, "")
-        return tuple(sorted({*here, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
-    return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
+        return tuple(sorted({*at_path, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
+    return tuple(sorted({*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
 
 
 def stored_project_ids(store: Store, place: WorkTree) -> set[str]:
     """Ids of the project at this place as far as the store alone knows: no program is asked."""
-    here = store.projects_with("path", place.main)
-    evidence = [(kind, value) for name in here for kind, value in store.evidence(name) if kind != "path"]
-    return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
+    at_path = store.projects_with("path", place.main)
+    evidence = [(kind, value) for name in at_path for kind, value in store.evidence(name) if kind != "path"]
+    return {*at_path, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
 
 
 def directories(store: Store, project: ProjectFacts) -> list[str]:
@@ -62,13 +62,13 @@ def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Se
     `paths`: the directories on this machine of the project that they are compared with.
     """
     addresses = set(remotes)
-    found = {name for remote in addresses for name in store.projects_with("remote", remote)}
-    for name in {name for root in roots for name in store.projects_with("root", root)} - found:
+    alike = {name for remote in addresses for name in store.projects_with("remote", remote)}
+    for name in {name for root in roots for name in store.projects_with("root", root)} - alike:
         theirs = set(_of("remote", store.evidence(name)))
         # A fork begins with the same commit: what tells the two apart is where they are.
         if (not addresses or not theirs) and not _is_another(store, name, paths, addresses):
-            found.add(name)
-    return found
+            alike.add(name)
+    return alike
 
 
 def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
@@ -123,12 +123,14 @@ def _by_evidence(store: Store, seen: ProjectFacts) -> str | None:
         # A copy of what is here already is new, but for one whose directory is gone: that one was moved.
         possible = [name for name in possible if _of("path", store.evidence(name))]
     name = os.path.basename(seen.path or "")
-    possible.sort(key=lambda one: all(os.path.basename(path) != name for path in _of("path", store.evidence(one))))
+    possible.sort(
+        key=lambda project: all(os.path.basename(path) != name for path in _of("path", store.evidence(project)))
+    )
     return _ours(store, possible)
 
 
-def _ours(store: Store, found: Iterable[str]) -> str | None:
-    return next((name for name in found if not _is_shared(store, name)), None)
+def _ours(store: Store, projects: Iterable[str]) -> str | None:
+    return next((name for name in projects if not _is_shared(store, name)), None)
 
 
 def observe(place: WorkTree, project_id: str, notices: list[str] | None = None) -> ProjectFacts:
@@ -163,7 +165,7 @@ def find_project(store: Store, seen: ProjectFacts) -> ProjectFacts:
 # ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
 
 
-class ListedProject(NamedTuple):
+class ProjectDirectories(NamedTuple):
     """A project that there are sessions of, with the directories of this device where it was seen."""
 
     id: str
@@ -172,9 +174,9 @@ class ListedProject(NamedTuple):
     sessions: int
 
 
-def list_projects(store: Store) -> list[ListedProject]:
+def list_projects(store: Store) -> list[ProjectDirectories]:
     return [
-        ListedProject(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
+        ProjectDirectories(project.id, project.name, _of("path", store.evidence(project.id)), project.sessions)
         for project in store.projects()
     ]
 
@@ -187,18 +189,18 @@ def moved_from(store: Store, place: WorkTree) -> str | None:
     if place.git or store.projects_with("path", place.main):
         return None
     name, parent = os.path.basename(place.main), os.path.dirname(place.main)
-    gone = [
+    missing = [
         path
         for project in list_projects(store)
         if all(kind == "path" for kind, _ in store.evidence(project.id))
         and not any(os.path.isdir(path) for path in project.paths)
         for path in project.paths
     ]
-    alike = [path for path in gone if os.path.basename(path) == name or os.path.dirname(path) == parent]
+    alike = [path for path in missing if os.path.basename(path) == name or os.path.dirname(path) == parent]
     return alike[0] if len(alike) == 1 else None
 
 
-def reconnect(ws: Workspace, old: str) -> list[ListedProject]:
+def reconnect(ws: Workspace, old: str) -> list[ProjectDirectories]:
     """A person says that the project here is the one that was at another path: its sessions are of this place now."""
     store, place = ws.store(), ws.place
     path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
@@ -211,13 +213,13 @@ def reconnect(ws: Workspace, old: str) -> list[ListedProject]:
             hint="Reconnect a project after it was moved; or go on with one session here: holdfast resume ID",
             file=path,
         )
-    known = [project for project in list_projects(store) if project.id in ids]
+    moved = [project for project in list_projects(store) if project.id in ids]
     with ws.transaction() as transaction:
-        for project in known:
+        for project in moved:
             transaction.remember_project(
                 ProjectFacts(id=project.id, name=os.path.basename(place.main), path=place.main)
             )
-    return known
+    return moved
 
 
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────
@@ -262,11 +264,13 @@ def is_same_project(store: Store, place: WorkTree, project: ProjectFacts) -> boo
         return True
     if not place.git or has_only_path(project):
         return False
-    here = observe(place, "")
-    if here.remote and project.remote:
-        return here.remote == project.remote
-    remotes = {*_remotes(here), *_remotes(project)}
-    return not set(here.roots).isdisjoint(project.roots) and not _is_another(store, project.id, [place.main], remotes)
+    observed = observe(place, "")
+    if observed.remote and project.remote:
+        return observed.remote == project.remote
+    remotes = {*_remotes(observed), *_remotes(project)}
+    return not set(observed.roots).isdisjoint(project.roots) and not _is_another(
+        store, project.id, [place.main], remotes
+    )
 
 
 # ── where the work is in git ─────────────────────────────────────────────────────────────────────────────

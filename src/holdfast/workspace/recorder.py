@@ -311,7 +311,7 @@ def _prepared(data: EventData) -> EventData:
 def _without_secrets(value: str, name: str, counts: dict[str, int]) -> str:
     from holdfast.core.secrets.patterns import redact
 
-    found = redact(check_text(value, f"the {name}", empty=True))
-    for kind, count in found.counts.items():
+    redacted = redact(check_text(value, f"the {name}", empty=True))
+    for kind, count in redacted.counts.items():
         counts[kind] = counts.get(kind, 0) + count
-    return found.text if found.counts else value
+    return redacted.text if redacted.counts else value

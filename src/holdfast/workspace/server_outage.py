@@ -24,7 +24,7 @@ _OUTAGES: Final = (
     "the server was cut off",
 )
 _SERVERS: Final = ("postgresql://", "postgres://")
-_CAREFUL: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def is_on_a_server(store: str | None) -> bool:
@@ -61,7 +61,7 @@ def note_outage(home: str, where: str, store: str, why: str, patience: float = H
     known_as = store_mark(store)
     first = _known(home)[0] != known_as
     try:
-        handle = os.open(os.path.join(home, NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o600)
+        handle = os.open(os.path.join(home, NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE_FLAGS, 0o600)
         try:
             os.write(handle, f"{known_as} {patience}".encode())
         finally:
@@ -91,7 +91,7 @@ def clear_outage(home: str) -> None:
 def _known(home: str) -> tuple[str, float]:
     """Which server it is that is away, and how long it was waited for."""
     try:
-        handle = os.open(os.path.join(home, NAME), os.O_RDONLY | _CAREFUL)
+        handle = os.open(os.path.join(home, NAME), os.O_RDONLY | _SAFE_FLAGS)
         try:
             which, waited = os.read(handle, 100).decode().split()
             return which, float(waited)

@@ -193,10 +193,10 @@ def describe_problem(problem: HoldfastError) -> str:
 
 
 def find_setting(name: str) -> Setting:
-    found = BY_NAME.get(name)
-    if found is None:
+    setting = BY_NAME.get(name)
+    if setting is None:
         raise NotFound(f"there is no setting {name[:60]!a}", hint="holdfast config list shows them all.")
-    return found
+    return setting
 
 
 def parse(which: Setting, written: str) -> int | float | str | bool:

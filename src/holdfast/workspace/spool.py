@@ -141,30 +141,30 @@ def list_entries(home: str) -> list[SpoolEntry]:
     if os.path.islink(directory):
         return []  # its files are somebody else's; doctor names it
     try:
-        found = _listed(directory)
+        entries = _listed(directory)
         # A directory is read piece by piece: one payload may be missed, and the one after it seen. A second listing
         # has all that was there when the first ended; what is newer than the newest of the first waits.
-        known = {entry.name for entry in found}
-        missed = _listed(directory, known) if found else []
+        known = {entry.name for entry in entries}
+        missed = _listed(directory, known) if entries else []
     except OSError:
         return []
-    found = in_spool_order(found + missed)
-    while found and found[-1].name not in known:
-        found.pop()
-    return found
+    entries = in_spool_order(entries + missed)
+    while entries and entries[-1].name not in known:
+        entries.pop()
+    return entries
 
 
 def _listed(directory: str, known: Container[str] = ()) -> list[SpoolEntry]:
     """The payloads in a directory, but for those that are known already."""
-    found: list[SpoolEntry] = []
+    entries: list[SpoolEntry] = []
     with os.scandir(directory) as listing:
         for entry in listing:
             if entry.name not in known and is_payload(entry.name) and entry.is_file(follow_symlinks=False):
                 try:
-                    found.append(SpoolEntry(entry.path, entry.name, os.lstat(entry.path)))
+                    entries.append(SpoolEntry(entry.path, entry.name, os.lstat(entry.path)))
                 except FileNotFoundError:
                     continue  # somebody else has just taken it in
-    return found
+    return entries
 
 
 def in_spool_order(entries: Iterable[SpoolEntry]) -> list[SpoolEntry]:

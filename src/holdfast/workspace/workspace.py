@@ -360,13 +360,13 @@ class Workspace:
 
     def sync_of(self, state: State) -> Sync:
         """How far a session is sent to its remotes."""
-        found = (follower.sync_of(self, state) for follower in self.followers)
-        return next((sync for sync in found if sync is not None), None) or Sync()
+        answers = (follower.sync_of(self, state) for follower in self.followers)
+        return next((sync for sync in answers if sync is not None), None) or Sync()
 
     def sync_facts(self, state: State) -> SyncFacts | None:
         """The same for documents; None when it goes nowhere."""
-        found = (follower.sync_facts(self, state) for follower in self.followers)
-        return next((facts for facts in found if facts is not None), None)
+        answers = (follower.sync_facts(self, state) for follower in self.followers)
+        return next((facts for facts in answers if facts is not None), None)
 
     def synced(self) -> None:
         """A sync is over: mirrored files say how sessions are synced, and show what came."""
@@ -421,8 +421,8 @@ class Workspace:
         """What is wrong with the files of settings, as far as anything asked for settings."""
         own, others = self._shared.settings, self._shared.settings_by_project.values()
         asked = [*([] if own is None else [own]), *others]
-        found = {str(problem): problem for settings in asked for problem in settings.problems}
-        return tuple(found.values())
+        problems = {str(problem): problem for settings in asked for problem in settings.problems}
+        return tuple(problems.values())
 
     def device(self) -> str:
         return self._device or str(self.settings["device.name"]) or host.device_name()

@@ -1,1 +1,1 @@
-"""Secrets: found in texts and documents, and taken out before anything is stored."""
+"""Secrets in texts and documents, removed before anything is stored."""

@@ -41,7 +41,7 @@ class GitBranches(GitReader):
             return bool(self._ask("ls-files", "--cached", "-z").out)
         return self._maybe("diff-index", "--cached", "--quiet", "HEAD", "--") is None
 
-    def unwritable(self, one: str, other: str) -> str | None:
+    def unwritable(self, old: str, new: str) -> str | None:
         """Why going from one commit to the other would write wrong files; None if it would not.
 
         A filter that only the repository names is not run: its files would be written as they are stored. And what a
@@ -53,7 +53,7 @@ class GitBranches(GitReader):
         partial = any(s.key in ("partialclone", "promisor") for s in settings)
         if not filters and not partial:
             return None
-        raw = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", one, other).out.split(b"\0")
+        raw = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new).out.split(b"\0")
         if filters and (path := self._filtered(raw[1::2], filters)):
             return f"{path} has a filter that only the repository's own configuration names"
         entries = [entry.split(b" ") for entry in raw[::2] if entry]

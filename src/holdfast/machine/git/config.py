@@ -1,8 +1,8 @@
-"""Parse a git configuration file without git, and render the settings of it that name no program.
+"""Parse git configuration without git, render the settings that name no program, and normalise addresses of remotes.
 
-A repository's own configuration can name programs for git to run, in dozens of keys and in sections whose names are
-anybody's choice. So none of them is switched off by name: git never sees that file. It sees one that Holdfast wrote,
-with the few settings listed here, by which git understands a repository's files and knows whose commits these are.
+A repository's own configuration can name programs for git to run, in dozens of keys and in sections of any name. So
+none is disabled by name: git never sees that file. It sees one that Holdfast writes, with the few settings listed
+here, by which git understands a repository's files and knows the author of commits.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def render(settings: Iterable[GitSetting]) -> str:
 
 
 def layout(settings: Sequence[GitSetting]) -> list[GitSetting] | str:
-    """The settings that say how a repository is laid out, or why nobody here knows how to read it."""
+    """The settings that define a repository's layout, or the reason why the layout is not supported."""
     version = last_value(settings, "core.repositoryformatversion") or "0"
     if version not in ("0", "1"):
         return f"the repository's format has version {version[:20]!a}"

@@ -1,7 +1,7 @@
 """Read what happened in a repository: the log of HEAD, commits and their files, and who wrote a line.
 
-Asked through `GitReader`, so nothing that the repository names is run: no text conversion, no filter, no signature
-program, and no configuration of the repository's is in force.
+`GitReader` asks git, so nothing that the repository names is run: no text conversion, no filter, no signature
+program; the repository's own configuration is not in force.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TRAILER: Final = "Holdfast-Session"
 _PATIENCE: Final = 20.0  # seconds for a question that a person asked
 _FIELDS: Final = ("%H", "%gd", "%T", "%P", "%at", "%ct", "%ae", "%gs", f"%(trailers:key={TRAILER},valueonly)", "%s")
 _FORMAT: Final = "--format=tformat:" + "".join(f"{field}%x00" for field in _FIELDS)
-_MOMENT: Final = re.compile(r"@\{(\d{1,12}) ")
-_LETTERS: Final = {"A": "created", "D": "deleted"}
-_NOT_YET: Final = re.compile(r"0+")
+_REFLOG_TIME: Final = re.compile(r"@\{(\d{1,12}) ")
+_ACTIONS: Final = {"A": "created", "D": "deleted"}
+_NO_COMMIT: Final = re.compile(r"0+")
 _UNREPLACED: Final = {"GIT_NO_REPLACE_OBJECTS": "1"}
-_LARGEST_BLOB: Final = 16 << 20
+_MAX_BLOB_SIZE: Final = 16 << 20
 
 
 class GitCommit(NamedTuple):
@@ -49,7 +49,7 @@ class GitCommit(NamedTuple):
 
 
 class BlamedLine(NamedTuple):
-    """Which commit a line is from (None: it is not committed), and the path it had there."""
+    """The commit that a line is from (None: not committed), and the path of the file there."""
 
     commit: str | None
     path: str
@@ -61,27 +61,27 @@ class GitHistory(GitReader):
     _compare_patience = limits.TREE_SECONDS
 
     def head_log(self, most: int) -> list[GitCommit]:
-        """What HEAD of this work tree was moved to, the latest first; empty where no log is kept."""
+        """The reflog of HEAD in this work tree, latest first; empty without one."""
         answer = self._try("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
         return _commits(answer.out) if answer.code == 0 else []
 
     def precisely(self, commit: GitCommit) -> GitCommit:
-        """The same with the moment at which it was made, where its object is still a file of its own."""
+        """The same with the exact time at which it was made, if its object is still a loose file."""
         name = os.path.join(self.place().common_dir or "", "objects", commit.sha[:2], commit.sha[2:])
         try:
-            made = os.lstat(name).st_mtime_ns // 1_000_000
+            written = os.lstat(name).st_mtime_ns // 1_000_000
         except (OSError, ValueError):
             return commit
-        return commit._replace(since=made, until=made) if commit.since <= made <= commit.until else commit
+        return commit._replace(since=written, until=written) if commit.since <= written <= commit.until else commit
 
     def log(self, tip: str, *, without: Sequence[str] = (), most: int = 100) -> list[GitCommit]:
-        """The commits that lead to one, the latest first, without those that lead to others."""
+        """The commits that lead to `tip`, latest first, except those that lead to others."""
         others = [f"^{other}" for other in without]
         answer = self._try("log", f"-{most}", _FORMAT, "--end-of-options", tip, *others, "--", env=_UNREPLACED)
         return _commits(answer.out) if answer.code == 0 else []
 
     def commit(self, name: str) -> GitCommit | None:
-        """The commit that a name means; None when there is none."""
+        """The commit that a name means; None if there is none."""
         answer = self._try(
             "log", "--no-walk", "-1", _FORMAT, "--end-of-options", f"{name}^{{commit}}", "--", env=_UNREPLACED
         )
@@ -100,7 +100,7 @@ class GitHistory(GitReader):
         )
         parts = os.fsdecode(answer.out).split("\0") if answer.code == 0 else []
         pairs = zip(parts[::2], parts[1::2], strict=False)
-        return [(_LETTERS.get(letter, "modified"), path) for letter, path in pairs]
+        return [(_ACTIONS.get(letter, "modified"), path) for letter, path in pairs]
 
     def files_changed_by(self, path: str, most: int) -> list[GitCommit]:
         """The latest commits that changed a file."""
@@ -111,10 +111,10 @@ class GitHistory(GitReader):
         return _commits(answer.out) if answer.code == 0 else []
 
     def blob_hash(self, commit: str, path: str) -> str | None:
-        """SHA-256 of a file as it is in a commit, without any conversion; None when it is not there, or too large."""
+        """SHA-256 of a file in a commit, without any conversion; None if it is missing or too large."""
         name = f"{commit}:{path}"
         size = self._try("cat-file", "-s", name, env=_UNREPLACED)
-        if size.code or not size.text.isdigit() or int(size.text) > _LARGEST_BLOB:
+        if size.code or not size.text.isdigit() or int(size.text) > _MAX_BLOB_SIZE:
             return None
         answer = self._try("cat-file", "blob", name, env=_UNREPLACED)
         return sha256(answer.out).hexdigest() if answer.code == 0 else None
@@ -128,13 +128,13 @@ class GitHistory(GitReader):
             *("--no-renames", "--ignore-submodules=all", commit or "HEAD", "--", *paths),
             personal=True,
         )
-        found: dict[str, tuple[int, int]] = {}
+        counts: dict[str, tuple[int, int]] = {}
         for entry in os.fsdecode(answer.out).split("\0") if answer.code == 0 else ():
             added, _, rest = entry.partition("\t")
             removed, _, path = rest.partition("\t")
             if added.isdigit() and removed.isdigit():
-                found[path] = (int(added), int(removed))
-        return found
+                counts[path] = (int(added), int(removed))
+        return counts
 
     def hooks_path(self) -> tuple[str | None, str | None]:
         """`core.hooksPath` as the repository sets it, and as the person does."""
@@ -146,7 +146,7 @@ class GitHistory(GitReader):
         self._ask("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
 
     def blame(self, path: str, line: int) -> BlamedLine:
-        """Which commit a line of a file in the work tree is from."""
+        """The commit that a line of a file in the work tree is from."""
         if not self.has_work_tree():
             raise GitFailed(f"{self.root} has no work tree", operation="git blame", file=self.root)
         answer = self._try(
@@ -160,23 +160,23 @@ class GitHistory(GitReader):
         lines = os.fsdecode(answer.out).splitlines()
         sha = lines[0].split(" ")[0] if lines else ""
         was = next((line.removeprefix("filename ") for line in lines if line.startswith("filename ")), path)
-        return BlamedLine(None if _NOT_YET.fullmatch(sha) else sha or None, was)
+        return BlamedLine(None if _NO_COMMIT.fullmatch(sha) else sha or None, was)
 
 
 def _commits(out: bytes) -> list[GitCommit]:
     parts = out.decode("utf-8", "replace").split("\0")
     width = len(_FIELDS)
-    found: list[GitCommit] = []
+    commits: list[GitCommit] = []
     for start in range(0, len(parts) - width, width):
         sha, selector, tree, parents, authored, committed, author, action, sessions, subject = parts[
             start : start + width
         ]
-        moment = _MOMENT.search(selector)
+        moment = _REFLOG_TIME.search(selector)
         at = int(moment[1] if moment else committed or 0) * 1000
-        found.append(
+        commits.append(
             GitCommit(
                 sha.strip(), at, at, at + 999, tree, tuple(parents.split()),
                 int(authored or 0) * 1000, author, subject, action, tuple(sessions.split()),
             )
         )  # fmt: skip
-    return found
+    return commits

@@ -14,9 +14,9 @@ from holdfast.core.errors import Failed, NotFound
 _Stream = int | IO[bytes]
 
 WRITE_PATIENCE = 600.0  # hooks of the person run whole test suites, and filters fetch large files
-_MOST_OUTPUT = 64 << 20
-_MOST_WORDS = 1 << 16
-_MOST_MEMORY = 512 << 20  # for what is computed from a repository, not for files that git maps
+_MAX_OUTPUT = 64 << 20
+_MAX_ERROR_SIZE = 1 << 16
+_MAX_MEMORY = 512 << 20  # for what is computed from a repository, not for files that git maps
 
 # Set while git runs a hook. Whoever calls Holdfast from one still means the directory they named.
 _STEERING = (
@@ -87,7 +87,7 @@ class GitProgram:
         )
 
     def _run(
-        self, args: Sequence[str], *, env: Mapping[str, str], timeout: float, most: int = _MOST_OUTPUT
+        self, args: Sequence[str], *, env: Mapping[str, str], timeout: float, most: int = _MAX_OUTPUT
     ) -> GitAnswer:
         """Run git for its output. It is stopped when that takes too long, or is more than `most` bytes."""
         import tempfile
@@ -125,7 +125,7 @@ class GitProgram:
             if len(out) > most:
                 raise GitFailed(f"git {verb_of(args)} gave more than {most} bytes", operation="git", file=self.root)
             err.seek(0)
-            return GitAnswer(process.returncode, out, words_of(err.read(_MOST_WORDS)))
+            return GitAnswer(process.returncode, out, words_of(err.read(_MAX_ERROR_SIZE)))
 
     @contextmanager
     def _started(
@@ -225,4 +225,4 @@ def _limit_memory(pid: int) -> None:
     with suppress(ImportError, AttributeError, OSError, ValueError):
         import resource
 
-        resource.prlimit(pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))
+        resource.prlimit(pid, resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))

@@ -25,12 +25,12 @@ from holdfast.machine.git.program import WRITE_PATIENCE, GitAnswer, GitFailed, G
 from holdfast.machine.git.worktree import WorkTree
 from holdfast.machine.user_input import read_limited
 
-_LONGEST_CONFIG: Final = 1 << 20
-_LONGEST_LIST: Final = 4 << 20  # of files to ignore, of attributes, of the commits at which a shallow clone ends
-_LARGEST_COUNTED: Final = 16 << 20  # bytes of a file whose lines are counted
+_MAX_CONFIG_SIZE: Final = 1 << 20
+_MAX_LIST_SIZE: Final = 4 << 20  # of files to ignore, of attributes, of the commits at which a shallow clone ends
+_MAX_COUNTED_SIZE: Final = 16 << 20  # bytes of a file whose lines are counted
 _BINARY: Final = 8000  # bytes at the beginning in which git looks for a NUL
-_MOST_SUBMODULES: Final = 200
-_DEEPEST: Final = 4  # submodules within submodules
+_MAX_SUBMODULES: Final = 200
+_MAX_DEPTH: Final = 4  # submodules within submodules
 
 # In force whatever any configuration says. Submodules have configurations of their own, which nobody looked at; and
 # a clean-up that does not know of other work trees would delete their objects.
@@ -38,7 +38,7 @@ BASE_OPTIONS: Final = (
     *("-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"),
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
-_BOUNDED: Final = ("-c", f"core.bigFileThreshold={_LARGEST_COUNTED}")
+_BOUNDED: Final = ("-c", f"core.bigFileThreshold={_MAX_COUNTED_SIZE}")
 _READING: Final = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -160,15 +160,15 @@ class GitReader(GitProgram):
     def remote(self) -> str | None:
         """Origin's address, else the first remote's, as other devices would write it, without credentials."""
         # As it is set: `insteadOf` may lead to a mirror on this device alone, and the repository is the same one.
-        found: dict[str, str] = {}
+        addresses: dict[str, str] = {}
         for setting in self._settings(self.place()):
             if (setting.section, setting.key) == ("remote", "url") and setting.name and setting.value:
-                found.setdefault(setting.name, setting.value)
-        name = "origin" if "origin" in found else min(found, default="")
-        if name and is_abbreviated(found[name]):
+                addresses.setdefault(setting.name, setting.value)
+        name = "origin" if "origin" in addresses else min(addresses, default="")
+        if name and is_abbreviated(addresses[name]):
             # An abbreviation of the person's own says nothing before it is spelled out.
             return normalise_remote(self.remote_address(name) or "") or None
-        return normalise_remote(found.get(name, "")) or None
+        return normalise_remote(addresses.get(name, "")) or None
 
     def remote_address(self, name: str) -> str | None:
         """The address of a remote as git would use it."""
@@ -203,8 +203,8 @@ class GitReader(GitProgram):
     def is_ancestor(self, older: str, newer: str) -> bool:
         return self._maybe("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
 
-    def merge_base(self, one: str, other: str) -> str | None:
-        return self._maybe("merge-base", "--end-of-options", one, other)
+    def merge_base(self, commit: str, other: str) -> str | None:
+        return self._maybe("merge-base", "--end-of-options", commit, other)
 
     def find_commit(self, since: str | None, *, tree: str | None, message: str) -> str | None:
         """The newest of HEAD's own last commits that has this tree, or this message."""
@@ -231,13 +231,13 @@ class GitReader(GitProgram):
         )
         if answer.code:
             raise self._failed("status", answer)
-        found = [_change(entry) for entry in os.fsdecode(answer.out).split("\0") if entry[:1] in ("1", "u", "?")]
-        known = {change.path for change in found}
-        for path in self._submodules() if depth < _DEEPEST else ():
+        changes = [_change(entry) for entry in os.fsdecode(answer.out).split("\0") if entry[:1] in ("1", "u", "?")]
+        known = {change.path for change in changes}
+        for path in self._submodules() if depth < _MAX_DEPTH else ():
             inner = GitReader(os.path.join(self.root, path), env=self._env)
             if path not in known and inner.changes(depth=depth + 1):
-                found.append(StatusEntry(path, ".", "M"))
-        return found
+                changes.append(StatusEntry(path, ".", "M"))
+        return changes
 
     def dirty(self, ignore: Sequence[str] = ()) -> list[str]:
         """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
@@ -276,21 +276,21 @@ class GitReader(GitProgram):
 
     def _submodules(self) -> list[str]:
         """The work trees of submodules that are here."""
-        text = worktree.read_text(os.path.join(self.root, ".gitmodules"), _LONGEST_CONFIG)
+        text = worktree.read_text(os.path.join(self.root, ".gitmodules"), _MAX_CONFIG_SIZE)
         try:
             settings = config.parse(text or "")
         except ValueError:
             return []
         paths = [s.value for s in settings if (s.section, s.key) == ("submodule", "path")]
-        found: list[str] = []
-        for path in paths[:_MOST_SUBMODULES]:
+        submodules: list[str] = []
+        for path in paths[:_MAX_SUBMODULES]:
             full = os.path.join(self.root, path)
             real = os.path.realpath(self.root)
             if "\0" in path or not os.path.realpath(full).startswith(real + os.sep):
                 continue
             if os.path.lexists(os.path.join(full, ".git")) and worktree.locate(full).git:
-                found.append(path)
-        return found
+                submodules.append(path)
+        return submodules
 
     # The process
 
@@ -360,9 +360,9 @@ class GitReader(GitProgram):
         return settings
 
     def _parsed(self, path: str) -> list[config.GitSetting]:
-        text = worktree.read_text(path, _LONGEST_CONFIG)
+        text = worktree.read_text(path, _MAX_CONFIG_SIZE)
         if text is None and os.path.lexists(path):
-            raise self._unreadable(path, f"it is not a regular file, or larger than {_LONGEST_CONFIG >> 20} MiB")
+            raise self._unreadable(path, f"it is not a regular file, or larger than {_MAX_CONFIG_SIZE >> 20} MiB")
         try:
             return config.parse(text or "")
         except ValueError as problem:
@@ -383,7 +383,7 @@ class GitReader(GitProgram):
             raise self._unreadable(os.path.join(place.common_dir, "config"), layout)
         files = {"config": os.fsencode(config.render([*layout, *kept]))}
         for path in _COPIED:
-            text = worktree.read_text(os.path.join(place.common_dir, path), _LONGEST_LIST)
+            text = worktree.read_text(os.path.join(place.common_dir, path), _MAX_LIST_SIZE)
             files[path] = os.fsencode(text or "")
         try:
             if self._directory is None:
@@ -478,7 +478,7 @@ def lines_of(path: str) -> tuple[int, int] | None:
     if os.path.islink(path):
         return (1, 0)
     try:
-        data = read_limited(path, _LARGEST_COUNTED, what="the file")
+        data = read_limited(path, _MAX_COUNTED_SIZE, what="the file")
     except HoldfastError:
         return None
     if b"\0" in data[:_BINARY]:
@@ -486,5 +486,5 @@ def lines_of(path: str) -> tuple[int, int] | None:
     return (data.count(b"\n") + (data[-1:] not in (b"", b"\n")), 0)
 
 
-def _same(one: str, other: str) -> bool:
-    return Path(one).resolve() == Path(other).resolve()
+def _same(path: str, other: str) -> bool:
+    return Path(path).resolve() == Path(other).resolve()

@@ -1,11 +1,9 @@
-"""Where a directory belongs, learnt from files alone: its work tree, the main repository, branch and commit.
+"""Find a directory's work tree, main repository, branch and commit, by reading files only.
 
-`holdfast status` asks this each time, so no process is started and nothing heavy imported. What is read
-may have been written by anybody (an unpacked archive, a clone): every file is bounded, only regular files
-are opened, and what does not lead to a repository counts as none. What files cannot tell, `machine.git` can.
+`holdfast status` does this each time, so no process is started and nothing slow is imported, not even pathlib. The
+files may come from anybody (an unpacked archive, a clone): only regular files of bounded size are read, and what does
+not lead to a repository counts as none. `git.reader` asks git for what files cannot tell.
 """
-
-# No pathlib: importing it alone would cost more than all of this does.
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ from typing import NamedTuple
 
 _POINTER_LIMIT = 8 << 10  # `.git`, `commondir`, HEAD, loose refs: one path or one name
 _CONFIG_LIMIT = 256 << 10
-_PACKED_LIMIT = 16 << 20  # about 200,000 refs; past that asking git is quicker
+_PACKED_LIMIT = 16 << 20  # about 200,000 refs; beyond, asking git is faster
 _NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_MOST_TREES = 1000
-_MADE_TOGETHER = 2.0  # seconds
+_MAX_WORK_TREES = 1000
+_MAX_CTIME_DIFFERENCE = 2.0  # seconds
 _REGULAR, _TYPE = 0o100000, 0o170000
 
 TYPE_CHECKING = False
@@ -50,16 +48,16 @@ class _Dirs(NamedTuple):
 
 
 def locate(directory: str) -> WorkTree:
-    """The place a directory belongs to: the nearest repository around it, else the directory itself."""
-    start = _existing(directory)
+    """The work tree of a directory: that of the nearest repository around it, else the directory itself."""
+    start = _existing_directory(directory)
     at = start
     while True:
-        found = _look(at)
-        if isinstance(found, _Dirs):
-            main = main_of(found.common_dir) if found.linked else found.root
-            return WorkTree(found.root, main, True, found.git_dir, found.common_dir)
-        if found is not None:
-            return WorkTree(found, found, False, None, None)
+        repository = _repository_at(at)
+        if isinstance(repository, _Dirs):
+            main = main_of(repository.common_dir) if repository.linked else repository.root
+            return WorkTree(repository.root, main, True, repository.git_dir, repository.common_dir)
+        if repository is not None:
+            return WorkTree(repository, repository, False, None, None)
         parent = os.path.dirname(at)
         if parent == at:
             return WorkTree(start, start, False, None, None)
@@ -67,7 +65,7 @@ def locate(directory: str) -> WorkTree:
 
 
 def head(place: WorkTree, *, packed: int = _PACKED_LIMIT) -> GitHead:
-    """Branch and commit of a place as far as its files tell, and packed refs of so many bytes."""
+    """Branch and commit of a work tree, as far as its files and at most `packed` bytes of packed refs tell."""
     if place.git_dir is None or place.common_dir is None:
         return GitHead(None, None)
     written = read_text(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
@@ -76,15 +74,15 @@ def head(place: WorkTree, *, packed: int = _PACKED_LIMIT) -> GitHead:
     if not written.startswith("ref:"):
         return GitHead(None, _object_id(written))
     ref = written[4:].strip()
-    # `.invalid` is what a reftable repository writes here, so that old programs keep their hands off.
-    if not _safe(ref) or ref == "refs/heads/.invalid":
+    # A reftable repository writes `.invalid` here, so that old programs refuse it.
+    if not _is_safe_ref(ref) or ref == "refs/heads/.invalid":
         return GitHead(None, None)
     branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
     return GitHead(branch, _resolve(place.common_dir, ref, packed))
 
 
 def worktree_heads(place: WorkTree) -> Iterator[tuple[str, GitHead]]:
-    """The root and head of every work tree of this repository, as far as files tell; also of this one."""
+    """The root and head of every work tree of this repository, this one included, as far as files tell."""
     if place.common_dir is None:
         return
     main = main_of(place.common_dir)
@@ -95,15 +93,15 @@ def worktree_heads(place: WorkTree) -> Iterator[tuple[str, GitHead]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return
-    for name in names[:_MOST_TREES]:
+    for name in names[:_MAX_WORK_TREES]:
         git_dir = os.path.join(folder, name)
-        dot = _pointed(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
+        dot = _target_of(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
         if dot is not None:
             root = os.path.dirname(dot)
             yield root, head(WorkTree(root, main, True, git_dir, place.common_dir))
 
 
-def _existing(directory: str) -> str:
+def _existing_directory(directory: str) -> str:
     from holdfast.core.errors import Failed, Invalid, NotFound
 
     try:
@@ -129,27 +127,27 @@ def _existing(directory: str) -> str:
     return real
 
 
-def _look(at: str) -> _Dirs | str | None:
-    """The repository here; or the directory whose `.git` leads nowhere, which ends the search; or None."""
+def _repository_at(at: str) -> _Dirs | str | None:
+    """The repository here; the directory itself if its `.git` is broken, which ends the search; or None."""
     dot = os.path.join(at, ".git")
     if os.path.isdir(dot):
         if _is_repository(dot):
             real = os.path.realpath(dot)
             return _Dirs(at, real, real, linked=False) if real == dot or _is_own(at, real) else at
-        # Like git, walk on past a directory that merely has the name.
+        # Like git, ignore a directory that merely has the name.
     elif os.path.lexists(dot):
-        # A work tree cut off from its repository is still a work tree: it must not become part of whatever
-        # repository happens to lie around it (somebody's home, for instance).
-        return _follow(at, dot) or at
+        # A work tree without its repository is still a work tree: it must not become part of a repository around
+        # it, such as somebody's home.
+        return _follow_git_file(at, dot) or at
     if _is_repository(at):
-        # Bare; or we were called from inside a `.git`, as hooks are.
+        # A bare repository, or the inside of a `.git`, where hooks run.
         root = os.path.dirname(at) if os.path.basename(at) == ".git" else at
         return _Dirs(root, at, at, linked=False)
     return None
 
 
-def _follow(at: str, dot: str) -> _Dirs | None:
-    """The repository that a `.git` file names, unless that one has nothing to do with this directory.
+def _follow_git_file(at: str, dot: str) -> _Dirs | None:
+    """The repository that a `.git` file names, if that repository belongs to this directory.
 
     An unpacked archive can name any repository of this machine; it must not become part of that project.
     """
@@ -161,24 +159,24 @@ def _follow(at: str, dot: str) -> _Dirs | None:
         # A submodule or a separate git directory: a project of its own.
         own = _is_repository(git_dir) and _is_own(at, git_dir)
         return _Dirs(at, git_dir, git_dir, linked=False) if own else None
-    common = _pointed(git_dir, read_text(common_file, _POINTER_LIMIT), "")
+    common = _target_of(git_dir, read_text(common_file, _POINTER_LIMIT), "")
     if common is None or not _is_repository(common) or not os.path.lexists(os.path.join(git_dir, "HEAD")):
         return None
     return _Dirs(at, git_dir, common, linked=True) if _is_known(dot, git_dir, common) else None
 
 
 def named_git_dir(root: str) -> str | None:
-    """The directory that the `.git` of a directory is or names, whether or not that one knows of it."""
+    """The git directory that `.git` is or names, whether or not it belongs to this work tree."""
     dot = os.path.join(root, ".git")
-    found = dot if os.path.isdir(dot) else _pointed(root, read_text(dot, _POINTER_LIMIT), "gitdir: ")
-    return os.path.realpath(found) if found is not None and os.path.isdir(found) else None
+    target = dot if os.path.isdir(dot) else _target_of(root, read_text(dot, _POINTER_LIMIT), "gitdir: ")
+    return os.path.realpath(target) if target is not None and os.path.isdir(target) else None
 
 
 def _is_own(at: str, git_dir: str) -> bool:
-    """Whether a git directory that lies elsewhere is not that of another work tree.
+    """Whether a git directory that lies elsewhere does not belong to another work tree.
 
-    A separate git directory does not say whose it is. One named `.git` looks like that of the directory around it,
-    unless nothing else is there.
+    A separate git directory does not name its work tree. One named `.git` seems to belong to the directory around it,
+    unless that contains nothing else.
     """
     main = main_of(git_dir)
     if main == git_dir or _is_same(main, at):
@@ -193,31 +191,33 @@ def _is_known(dot: str, git_dir: str, common: str) -> bool:
     """Whether the main repository has a linked work tree with this `.git` file."""
     if not _is_same(os.path.dirname(git_dir), os.path.join(common, "worktrees")):
         return False
-    recorded = _pointed(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
+    recorded = _target_of(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
     if recorded is None or os.path.basename(recorded) != ".git":
         return False
     if os.path.lexists(recorded):
         return _is_same(os.path.dirname(recorded), os.path.dirname(dot))
-    # Moved without git. `git worktree add` wrote both files at once; those of an archive or a copy are newer.
+    # Moved without git. `git worktree add` wrote both files at once; in an archive or a copy, one is newer.
     try:
-        return abs(os.stat(dot).st_ctime - os.stat(os.path.join(git_dir, "commondir")).st_ctime) < _MADE_TOGETHER
+        return (
+            abs(os.stat(dot).st_ctime - os.stat(os.path.join(git_dir, "commondir")).st_ctime) < _MAX_CTIME_DIFFERENCE
+        )
     except OSError:
         return False
 
 
 def _is_same(directory: str, other: str) -> bool:
-    """Also by another spelling, such as upper case where the file system makes no difference."""
+    """Whether both are one directory, also by another spelling, as on a case-insensitive file system."""
     try:
         return directory == other or os.path.samefile(directory, other)
     except (OSError, ValueError):
         return False
 
 
-def _pointed(base: str, written: str | None, prefix: str) -> str | None:
+def _target_of(base: str, written: str | None, prefix: str) -> str | None:
     if written is None or not written.startswith(prefix):
         return None
     target = written[len(prefix) :].rstrip("\r\n")
-    # Looking at `\\host\share` would already tell the host who we are.
+    # Looking at `\\host\share` would already send credentials to the host.
     if not target or "\0" in target or (target[:2] in ("\\\\", "//") and base[:2] != target[:2]):
         return None
     try:
@@ -227,22 +227,22 @@ def _pointed(base: str, written: str | None, prefix: str) -> str | None:
 
 
 def main_of(common: str) -> str:
-    """The main work tree of a repository, by its common directory; that directory where it names none."""
+    """The main work tree of a repository, by its common directory; that directory itself if there is none."""
     parent, name = os.path.split(common)
     if name == ".git":
         return parent
-    # The git directory of a submodule knows its work tree by a setting. It is believed only if that
-    # directory points back.
+    # The git directory of a submodule names its work tree in a setting, which counts only if the work tree points
+    # back.
     for config in ("config.worktree", "config"):
         setting = _core_worktree(read_text(os.path.join(common, config), _CONFIG_LIMIT) or "")
-        tree = _pointed(common, setting, "")
+        tree = _target_of(common, setting, "")
         if tree is not None and named_git_dir(tree) == common:
             return tree
     return common
 
 
 def _core_worktree(config: str) -> str | None:
-    section, found = "", None
+    section, worktree = "", None
     for raw in config.splitlines():
         line = raw.strip()
         if line.startswith("["):
@@ -250,8 +250,8 @@ def _core_worktree(config: str) -> str | None:
         elif section == "core":
             key, equals, value = line.partition("=")
             if equals and key.strip().lower() == "worktree":
-                found = value.strip().strip('"').replace("\\\\", "\\")
-    return found
+                worktree = value.strip().strip('"').replace("\\\\", "\\")
+    return worktree
 
 
 def _is_repository(path: str) -> bool:
@@ -264,26 +264,26 @@ def _is_repository(path: str) -> bool:
 
 
 def _resolve(common: str, ref: str, packed: int) -> str | None:
-    for _ in range(5):  # as many steps as git itself follows
+    for _ in range(5):  # git follows as many
         written = read_text(os.path.join(common, ref), _POINTER_LIMIT)
         if written is None:
-            return _packed(common, ref, packed)
+            return _resolve_packed(common, ref, packed)
         if not written.startswith("ref:"):
             return _object_id(written)
         ref = written[4:].strip()
-        if not _safe(ref):
+        if not _is_safe_ref(ref):
             return None
     return None
 
 
-def _packed(common: str, ref: str, limit: int) -> str | None:
+def _resolve_packed(common: str, ref: str, limit: int) -> str | None:
     packed = "\n" + (read_text(os.path.join(common, "packed-refs"), limit) or "")
     end = packed.find(f" {ref}\n")
     return _object_id(packed[packed.rfind("\n", 0, end) + 1 : end]) if end > 0 else None
 
 
-def _safe(ref: str) -> bool:
-    """A name that stays below the repository's `refs`, on every system: git allows none of these in one."""
+def _is_safe_ref(ref: str) -> bool:
+    """Whether a ref stays below the repository's `refs` on every system."""
     parts = ref.split("/")
     return parts[0] == "refs" and len(parts) > 1 and not {"", ".", ".."} & {*parts} and not {*"\\:\0"} & {*ref}
 
@@ -294,9 +294,9 @@ def _object_id(written: str) -> str | None:
 
 
 def read_text(path: str, limit: int) -> str | None:
-    """A regular file's text; None for what is absent, unreadable, longer than it may be, or no file."""
+    """A regular file's text; None if it is missing, unreadable, too long, or not a regular file."""
     try:
-        # Non-blocking, because opening a planted FIFO would otherwise wait for ever.
+        # Non-blocking: opening a planted FIFO would wait for ever.
         handle = os.open(path, os.O_RDONLY | _NO_BLOCK)
     except (OSError, ValueError):
         return None

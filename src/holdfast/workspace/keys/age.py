@@ -19,9 +19,9 @@ from holdfast.core.errors import Invalid
 SSH_KINDS: Final = ("ssh-ed25519", "ssh-rsa")
 SECRET: Final = "AGE-SECRET-KEY-1"  # noqa: S105 - how a secret key begins
 MAGIC: Final = b"age-encryption.org/v1\n"
-_LONGEST_HEADER: Final = 8 << 10  # each stanza in it costs a try with each identity
+_MAX_HEADER_SIZE: Final = 8 << 10  # each stanza in it costs a try with each identity
 # Keys are few, and each is met again with every entry that names it.
-_REMEMBERED: Final = 1024
+_CACHE_SIZE: Final = 1024
 _RECIPIENT: Final = "age"
 _IDENTITY: Final = "age-secret-key-"
 
@@ -61,7 +61,7 @@ def secret_of(text: str) -> bytes | None:
     return _read(_IDENTITY, text.lower()) if text in (text.upper(), text.lower()) else None
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def is_recipient(text: str) -> bool:
     """Whether it is `age1…` as age itself writes it, whole, and no weak key."""
     public = _read(_RECIPIENT, text)
@@ -93,7 +93,7 @@ def is_weak(public: bytes) -> bool:
     return (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME in _WEAK
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def is_weak_signer(public: bytes) -> bool:
     """The same of an Ed25519 public key, by the point it is on the other curve."""
     y = (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME
@@ -154,12 +154,12 @@ def encrypt(to: str, plain: bytes) -> bytes:
 
 def decrypt(identities: Sequence[str | bytes], blob: bytes) -> bytes | None:
     """What an age file holds, if one of the identities opens it; None for anything else, garbage too."""
-    if not blob.startswith(MAGIC) or blob.find(b"\n---", 0, _LONGEST_HEADER) < 0:
+    if not blob.startswith(MAGIC) or blob.find(b"\n---", 0, _MAX_HEADER_SIZE) < 0:
         return None
     pyrage = import_module("pyrage")
     known = []
-    for each in identities:
-        text = each.encode("utf-8", "replace") if isinstance(each, str) else each
+    for identity in identities:
+        text = identity.encode("utf-8", "replace") if isinstance(identity, str) else identity
         try:
             if text.upper().startswith(SECRET.encode("ascii")):
                 known.append(pyrage.x25519.Identity.from_str(text.decode("ascii", "replace")))

@@ -28,7 +28,7 @@ FILE: Final = "device.json"
 SERVICE: Final = "holdfast"
 MAX_DEVICE_NAME_LENGTH: Final = 100
 _LOCK: Final = "device.lock"
-_LARGEST: Final = 64 << 10
+_MAX_SIZE: Final = 64 << 10
 _RESTORE: Final = (
     "Restore it from a backup of the home. Without one, move the home's device.json away and ask to join again with "
     "new keys: holdfast remote remove NAME, then holdfast remote add NAME URL."
@@ -71,28 +71,28 @@ def device(home: str) -> Device | None:
 
 
 def public(home: str) -> PublicKeys | None:
-    found = device(home)
-    return None if found is None else found.public
+    stored = device(home)
+    return None if stored is None else stored.public
 
 
 def load(home: str) -> DeviceKeys | None:
     """The whole keys, checked against the public half; None where this installation has none yet."""
     path = os.path.join(home, FILE)
-    found = _read(path, secrets=True)
-    if found is None:
+    stored = _read(path, secrets=True)
+    if stored is None:
         return None
-    if found.place == "keyring":
-        kept = _from_keyring(found.public.id)
-        seed, identity = kept.seed, kept.identity
-    elif found.seed is None or found.identity is None:
+    if stored.place == "keyring":
+        secrets = _from_keyring(stored.public.id)
+        seed, identity = secrets.seed, secrets.identity
+    elif stored.seed is None or stored.identity is None:
         raise _damaged(path, "the secret keys are missing")
     else:
-        seed, identity = found.seed, found.identity
+        seed, identity = stored.seed, stored.identity
     try:
         keys = DeviceKeys(seed, identity)
     except Invalid:
         raise _damaged(path, "the secret keys are not whole") from None
-    if keys.public != found.public:
+    if keys.public != stored.public:
         raise _damaged(path, "the secret keys do not belong to the public ones")
     return keys
 
@@ -105,18 +105,18 @@ def create(home: str, *, name: str, place: KeyPlace = "file", made_at: int | Non
     make_private_dir(home)
     path = os.path.join(home, FILE)
     with locked(os.path.join(home, _LOCK), what="making this device's keys"):
-        found = load(home)
-        if found is not None:
-            return found
+        existing = load(home)
+        if existing is not None:
+            return existing
         keys = DeviceKeys.generate()
-        its = keys.public
-        made = Device(1, name, its.signing, its.age, place, made_at)
+        public = keys.public
+        device = Device(1, name, public.signing, public.age, place, made_at)
         if place == "keyring":
             # First the secret, then the file that says where it is: cut short, an entry nobody looks for stays.
-            _to_keyring(its.id, _Secrets(keys.seed, keys.identity))
+            _to_keyring(public.id, _Secrets(keys.seed, keys.identity))
         else:
-            made = msgspec.structs.replace(made, seed=keys.seed, identity=keys.identity)
-        _write(path, made)
+            device = msgspec.structs.replace(device, seed=keys.seed, identity=keys.identity)
+        _write(path, device)
     return keys
 
 
@@ -130,9 +130,9 @@ def set_name(home: str, name: str) -> None:
         data = _bytes(path, secrets=True)
         if data is None:
             raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
-        found = _decoded(path, data)
+        stored = _decoded(path, data)
         before = msgspec.json.decode(data, type=decodable(dict[str, object]))
-        _write(path, msgspec.structs.replace(found, name=name), before)
+        _write(path, msgspec.structs.replace(stored, name=name), before)
 
 
 def _name(name: str) -> str:
@@ -145,11 +145,11 @@ def _name(name: str) -> str:
 # --- the file ----------------------------------------------------------------------------------------
 
 
-def _write(path: str, made: Device, before: dict[str, object] | None = None) -> None:
+def _write(path: str, device: Device, before: dict[str, object] | None = None) -> None:
     """`before`: what stands there. Of it stays what is not known here: a newer version may have written it."""
     from holdfast.machine.files import write_atomic
 
-    data = msgspec.json.encode({**(before or {}), **msgspec.to_builtins(made)})
+    data = msgspec.json.encode({**(before or {}), **msgspec.to_builtins(device)})
     write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
 
 
@@ -172,7 +172,7 @@ def _bytes(path: str, *, secrets: bool) -> bytes | None:
                 operation="read",
                 file=path,
             )
-        return os.read(fd, _LARGEST)
+        return os.read(fd, _MAX_SIZE)
     except OSError as error:
         raise explain(error, "read", path) from error
     finally:
@@ -181,16 +181,16 @@ def _bytes(path: str, *, secrets: bool) -> bytes | None:
 
 def _decoded(path: str, data: bytes) -> Device:
     try:
-        found = msgspec.json.decode(data, type=decodable(Device))
-        if found.holdfast == 1:
-            PublicKeys(found.signing, found.age)
+        device = msgspec.json.decode(data, type=decodable(Device))
+        if device.holdfast == 1:
+            PublicKeys(device.signing, device.age)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         if _version(data) > 1:
             raise _newer(path) from None
         raise _damaged(path, "it is not what Holdfast wrote") from None
-    if found.holdfast != 1:
+    if device.holdfast != 1:
         raise _newer(path)
-    return found
+    return device
 
 
 class _Version(msgspec.Struct):

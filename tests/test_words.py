@@ -1,0 +1,116 @@
+"""Names in the code: plain words, unique public classes, and loop variables that say what they are.
+
+The first check covers the packages in `CLEAN` only; add a package there once it passes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCE: Final = ROOT / "src" / "holdfast"
+
+# Packages of src/holdfast whose names, and those of their tests' loop variables, are checked.
+CLEAN: Final = ("core", "machine", "workspace")
+
+# Words that tell a newcomer nothing; docs/README.md lists those to use.
+BANNED: Final = frozenset(
+    (
+        *("told", "telling", "heard", "hearing", "ears", "said", "saying"),
+        *("glance", "glances", "found", "gone", "held", "beside", "standing", "tending", "bygone"),
+        *("ground", "grounds", "strange", "stranger", "strangers", "desk", "trouble", "troubles"),
+    )
+)
+
+# Names of the standard library, of errors in docs/reference/errors.md, and of exit codes known by this name.
+ALLOWED: Final = frozenset({"FileNotFoundError", "ModuleNotFoundError", "NOT_FOUND", "NotFound"})
+
+# Public classes that may share a name, with the reason.
+SHARED_CLASS_NAMES: Final = {
+    "Conflict": "the error is documented and part of the library, the model names a published schema",
+}
+
+_WORD: Final = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _modules(*roots: Path) -> list[Path]:
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every identifier in the code with its line, also within f-strings. String constants are not code."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name, line
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, line
+            case ast.keyword(arg=str(name)) | ast.ExceptHandler(name=str(name)):
+                yield name, line
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                yield name, line
+            case ast.MatchClass(kwd_attrs=names) | ast.Global(names=names) | ast.Nonlocal(names=names):
+                yield from ((name, line) for name in names)
+            case ast.alias(name=path, asname=name):
+                yield from ((part, line) for part in (*path.split("."), *([] if name is None else [name])))
+
+
+def _banned(name: str) -> bool:
+    return name not in ALLOWED and any(word.lower() in BANNED for word in _WORD.split(name))
+
+
+def _place(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+@pytest.mark.parametrize("package", CLEAN)
+def test_identifiers_contain_no_banned_word(package: str) -> None:
+    """Name a value for what it is: `session`, `match` or `path`, not `found`."""
+    banned = [
+        f"{_place(path, line)} {name}"
+        for path in _modules(SOURCE / package)
+        for name, line in [*_identifiers(_tree(path)), (path.stem, 1)]
+        if _banned(name)
+    ]
+    assert not banned, "\n".join(banned)
+
+
+@pytest.mark.parametrize("package", CLEAN)
+def test_loop_variables_say_what_they_are(package: str) -> None:
+    """`for event in events`, not `for one in events`, in the package and in its tests."""
+    unnamed = [
+        _place(path, target.lineno)
+        for path in _modules(SOURCE / package, ROOT / "tests" / package)
+        for node in ast.walk(_tree(path))
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))
+        for target in ast.walk(node.target)
+        if isinstance(target, ast.Name) and target.id == "one"
+    ]
+    assert not unnamed, "\n".join(unnamed)
+
+
+def test_public_class_names_are_unique() -> None:
+    """One name means one class; `SHARED_CLASS_NAMES` has the few exceptions, and no others."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in _modules(SOURCE):
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(_place(path, node.lineno))
+    shared = {name: lines for name, lines in places.items() if len(lines) > 1}
+    unexpected = [f"{name}: {', '.join(shared[name])}" for name in sorted(shared.keys() - SHARED_CLASS_NAMES.keys())]
+    assert not unexpected, "\n".join(unexpected)
+    assert shared.keys() == SHARED_CLASS_NAMES.keys(), "remove the exceptions that are no longer needed"
